@@ -1,0 +1,86 @@
+# `make` lists the targets. Every target does the set-up it needs; `make demo` and `make test` work in a fresh clone.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+PYTHON_IN := $(VENV)/bin/python
+PYTEST := $(PYTHON_IN) -m pytest
+READY := $(VENV)/.ready
+
+# The oldest PySpark supported, in an environment of its own.
+OLDEST := 4.1
+OLDEST_VENV := .venv-spark41
+OLDEST_READY := $(OLDEST_VENV)/.ready
+
+# More arguments for pytest: make test-spark ARGS="-k branches -x"
+ARGS ?=
+
+SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness examples conftest.py)
+
+.PHONY: help setup fmt lint type layers check test test-unit test-spark test-oldest test-s3 \
+  test-interop test-interop-quick bench examples demo wheel clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##[[:space:]]*/\t/' | \
+	  while IFS=$$'\t' read -r name what; do printf '  %-20s %s\n' "$$name" "$$what"; done
+
+$(READY): pyproject.toml tools/setup.sh
+	@tools/setup.sh $(VENV) dev
+	@touch $@
+
+$(OLDEST_READY): pyproject.toml tools/setup.sh | $(READY)
+	@PYTHON=$(abspath $(PYTHON_IN)) tools/setup.sh $(OLDEST_VENV) test 'pyspark==$(OLDEST).*'
+	@touch $@
+
+setup: $(READY)  ## make .venv with everything that development needs (and see that there is a Java)
+
+fmt: setup  ## format the code and mend what ruff can mend
+	@$(PYTHON_IN) -m ruff format .
+	@$(PYTHON_IN) -m ruff check --fix .
+
+lint: setup  ## formatting and lint rules
+	@$(PYTHON_IN) -m ruff format --check .
+	@$(PYTHON_IN) -m ruff check .
+
+type: setup  ## mypy, strict
+	@$(PYTHON_IN) -m mypy $(SOURCES)
+
+layers: setup  ## the layering of the packages
+	@$(VENV)/bin/lint-imports --no-logo
+
+check: lint type layers  ## lint, type and layers
+
+test: test-unit test-spark test-oldest  ## all tests: units, golden tables, Spark newest and oldest
+
+test-unit: setup  ## unit tests and golden tables, without Spark
+	@$(PYTEST) tests/unit tests/format $(ARGS)
+
+test-spark: setup  ## Spark tests on the newest PySpark
+	@$(PYTEST) tests/spark $(ARGS)
+
+test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
+	@$(OLDEST_VENV)/bin/python -m pytest tests/spark $(ARGS)
+
+test-s3: setup  ## tests against an S3 server that they start themselves
+	@$(PYTEST) tests -m s3 $(ARGS)
+
+bench: setup  ## measure (slow; needs a quiet machine)
+	@$(PYTEST) tests/bench -m bench -p no:randomly $(ARGS)
+
+examples: setup  ## run every example
+	@set -e; for script in examples/*.py; do echo "== $$script"; $(PYTHON_IN) "$$script"; done
+
+demo: setup  ## a table of Java Paimon, read at its head, at a tag and on a branch
+	@$(PYTHON_IN) examples/read_table.py
+
+wheel: setup  ## build dist/*.whl
+	@rm -rf dist
+	@$(PYTHON_IN) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist
+
+clean:  ## remove everything that make made
+	@rm -rf $(VENV) $(OLDEST_VENV) .interop build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache \
+	  .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log artifacts
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
