@@ -1,0 +1,173 @@
+"""The one error tree. A class says what the caller can do next; `kind` is its stable code.
+
+Messages say what was asked, what was found and what to do. Errors cross process borders
+(Spark's driver, planners and executors), so every one of them pickles with its context.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PaimonError(Exception):
+    """Base of everything this package raises on purpose.
+
+    Attributes:
+        kind: stable kebab-case code of the error's class.
+        context: what the message speaks of (path, table, branch, ids…), for programs.
+    """
+
+    kind = "paimon-error"
+
+    def __init__(self, message: str, **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.context = context
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.context)
+
+
+def _rebuild(cls: type[PaimonError], message: str, context: dict[str, Any]) -> PaimonError:
+    return cls(message, **context)
+
+
+class NotFoundError(PaimonError):
+    """What was named does not exist."""
+
+    kind = "not-found"
+
+
+class TableNotFoundError(NotFoundError):
+    kind = "table-not-found"
+
+
+class DatabaseNotFoundError(NotFoundError):
+    kind = "database-not-found"
+
+
+class SnapshotNotFoundError(NotFoundError):
+    kind = "snapshot-not-found"
+
+
+class SnapshotExpiredError(SnapshotNotFoundError):
+    """The snapshot did exist and has been removed by expiry."""
+
+    kind = "snapshot-expired"
+
+
+class TagNotFoundError(NotFoundError):
+    kind = "tag-not-found"
+
+
+class BranchNotFoundError(NotFoundError):
+    kind = "branch-not-found"
+
+
+class SavepointNotFoundError(NotFoundError):
+    kind = "savepoint-not-found"
+
+
+class VersionNotFoundError(NotFoundError):
+    """A version text matched nothing; the message lists what was tried and what lives."""
+
+    kind = "version-not-found"
+
+
+class ColumnNotFoundError(NotFoundError):
+    kind = "column-not-found"
+
+
+class AlreadyExistsError(PaimonError):
+    """What was to be created exists."""
+
+    kind = "already-exists"
+
+
+class TableAlreadyExistsError(AlreadyExistsError):
+    kind = "table-already-exists"
+
+
+class TagAlreadyExistsError(AlreadyExistsError):
+    kind = "tag-already-exists"
+
+
+class BranchAlreadyExistsError(AlreadyExistsError):
+    kind = "branch-already-exists"
+
+
+class InvalidInputError(PaimonError, ValueError):
+    """The call itself is wrong; correct it and call again."""
+
+    kind = "invalid-input"
+
+
+class InvalidOptionError(InvalidInputError):
+    kind = "invalid-option"
+
+
+class VersionSyntaxError(InvalidInputError):
+    kind = "version-syntax"
+
+
+class PredicateSyntaxError(InvalidInputError):
+    kind = "predicate-syntax"
+
+
+class SchemaMismatchError(InvalidInputError):
+    kind = "schema-mismatch"
+
+
+class UnsupportedFeatureError(PaimonError):
+    """The table or the request needs something this package would get wrong, so it refuses.
+
+    `context["feature"]` names the option, type or file feature.
+    """
+
+    kind = "unsupported-feature"
+
+
+class FormatError(PaimonError):
+    """Bytes on disk are not what the Paimon format says."""
+
+    kind = "format-error"
+
+
+class CorruptFileError(FormatError):
+    """A file is missing, cut short or garbage; `context["path"]` names it."""
+
+    kind = "corrupt-file"
+
+
+class UnknownFormatVersionError(FormatError):
+    """A file states a format version newer than this package knows."""
+
+    kind = "unknown-format-version"
+
+
+class DataError(PaimonError):
+    """Rows cannot be merged or converted as the table demands (overflow, a bad cast, a retract refused)."""
+
+    kind = "data-error"
+
+
+class StorageError(PaimonError):
+    """The store failed. `retryable` says whether the same call may succeed later."""
+
+    kind = "storage-error"
+
+    @property
+    def retryable(self) -> bool:
+        return bool(self.context.get("retryable", False))
+
+
+class FileMissingError(StorageError, FileNotFoundError):
+    """The store holds no file at the path asked for."""
+
+    kind = "file-missing"
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,146 @@
+"""Option descriptors and the text forms they accept.
+
+Source: Java `options/ConfigOption`, `options/MemorySize`, `utils/TimeUtils` for durations and sizes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
+
+from paimon_spark.errors import InvalidOptionError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option: its key, how its text is read, its default and a sentence for the reference.
+
+    Attributes:
+        fallbacks: older keys read when `key` is absent, first match wins.
+    """
+
+    key: str
+    parse: Callable[[str], T]
+    default: T
+    doc: str
+    fallbacks: tuple[str, ...] = ()
+
+    def get(self, options: Mapping[str, str]) -> T:
+        """The value in `options`, or the default.
+
+        Raises:
+            InvalidOptionError: the text is not of the option's type.
+        """
+        for key in (self.key, *self.fallbacks):
+            text = options.get(key)
+            if text is not None:
+                try:
+                    return self.parse(text)
+                except ValueError as e:
+                    raise InvalidOptionError(f"option {key} = {text!r}: {e}", option=key, value=text) from e
+        return self.default
+
+    def is_set(self, options: Mapping[str, str]) -> bool:
+        return any(k in options for k in (self.key, *self.fallbacks))
+
+
+def boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError("expected true or false")
+
+
+def integer(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
+def string(text: str) -> str:
+    return text
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A comma-separated list of names, trimmed, empty ones dropped."""
+    return tuple(n for n in (p.strip() for p in text.split(",")) if n)
+
+
+def enum_of(cls: type[E]) -> Callable[[str], E]:
+    """A parser of the values of `cls`, case-insensitive, `_` the same as `-`."""
+
+    def parse(text: str) -> E:
+        wanted = text.strip().lower().replace("_", "-")
+        for member in cls:
+            if str(member.value).lower() == wanted:
+                return member
+        raise ValueError("expected one of " + ", ".join(str(m.value) for m in cls))
+
+    return parse
+
+
+_SIZE_UNITS: Final = {
+    "": 1, "b": 1, "bytes": 1,
+    "k": 2**10, "kb": 2**10, "kibibytes": 2**10,
+    "m": 2**20, "mb": 2**20, "mebibytes": 2**20,
+    "g": 2**30, "gb": 2**30, "gibibytes": 2**30,
+    "t": 2**40, "tb": 2**40, "tebibytes": 2**40,
+}  # fmt: skip
+_DURATION_UNITS_MS: Final = {
+    "d": 86400000, "day": 86400000, "days": 86400000,
+    "h": 3600000, "hour": 3600000, "hours": 3600000,
+    "m": 60000, "min": 60000, "minute": 60000, "minutes": 60000,
+    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
+    "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
+}  # fmt: skip
+_QUANTITY: Final = re.compile(r"^\s*(\d+)\s*([a-zA-Z]*)\s*$")
+
+
+def _quantity(text: str, units: Mapping[str, int], what: str) -> int:
+    m = _QUANTITY.match(text)
+    if m is None or m[2].lower() not in units:
+        raise ValueError(f"expected {what}")
+    return int(m[1]) * units[m[2].lower()]
+
+
+def memory_size(text: str) -> int:
+    """Bytes: `128 mb`, `1g`, `4096`. Units are powers of 1024."""
+    return _quantity(text, _SIZE_UNITS, "a size such as 128 mb")
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds: `1 h`, `30 min`, `10s`, `500 ms`; a bare number is milliseconds."""
+    return _quantity(text, _DURATION_UNITS_MS, "a duration such as 1 h or 30 min")
+
+
+def nearest(name: str, candidates: Iterable[str], count: int = 3) -> list[str]:
+    """The most similar of `candidates`, best first, for "did you mean"."""
+    pool = {c.lower(): c for c in candidates}
+    return [pool[m] for m in difflib.get_close_matches(name.lower(), pool, n=count, cutoff=0.6)]
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """`; did you mean 'x' or 'y'?`, or nothing when no candidate is near."""
+    close = nearest(name, candidates)
+    return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+
+
+def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionError:
+    """The error for an option nobody knows."""
+    return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
+
+
+def describe(option: Option[Any]) -> dict[str, str]:
+    """Key, default and sentence of an option, for references made from the code."""
+    default = option.default.value if isinstance(option.default, Enum) else option.default
+    return {"key": option.key, "default": "" if default is None else str(default), "doc": option.doc}
