@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Get the peers that the interoperability tests talk to into .interop/: a Java Paimon bundle, and pypaimon in an
+# environment of its own. Versions come from versions.env.
+#
+#   tests/interop/setup.sh [connector]
+#
+# `connector` also gets Java Paimon's Spark connector with the PySpark it needs. Safe to run again at any time;
+# quick when nothing changed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+here=tests/interop
+home=.interop
+# shellcheck source=versions.env
+. "$here/versions.env"
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "interop: $*"; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo -n "$@"
+  else return 1; fi
+}
+
+install_package() {
+  if command -v apt-get >/dev/null; then
+    as_root apt-get update -qq >/dev/null && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null
+  elif command -v dnf >/dev/null; then as_root dnf install -y -q "$1" >/dev/null
+  elif command -v brew >/dev/null; then brew install --quiet "$1" >/dev/null
+  else return 1; fi
+}
+
+need() {
+  local command=$1 package=$2
+  command -v "$command" >/dev/null && return
+  say "interop: installing $package (for $command)"
+  install_package "$package" >&2 && command -v "$command" >/dev/null ||
+    die "$command is missing. Install it with your package manager (for example: sudo apt-get install $package)"
+}
+
+sha256() { if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1; }
+
+# get_jar GROUP ARTIFACT VERSION [SHA256]
+# Only the jar is wanted. Its POM names a parent that a registry may lack, and without which Maven resolves nothing:
+# a local repository of ours holds a bare POM in its place, and only as long as this takes.
+get_jar() {
+  local group=$1 artifact=$2 version=$3 sum=${4:-} jar="$home/jars/$2-$3.jar"
+  if [ -f "$jar" ] && { [ -z "$sum" ] || [ "$(sha256 "$jar")" = "$sum" ]; }; then return; fi
+  need mvn maven
+  say "interop: fetching $artifact $version"
+  local local_repo pom
+  local_repo=$(mktemp -d)
+  pom="$local_repo/${group//.//}/$artifact/$version/$artifact-$version.pom"
+  mkdir -p "$(dirname "$pom")" "$home/jars"
+  printf '<project><modelVersion>4.0.0</modelVersion><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></project>\n' \
+    "$group" "$artifact" "$version" >"$pom"
+  (cd "$local_repo" && mvn -q -B -Dstyle.color=never "-Dmaven.repo.local=$local_repo" \
+    "org.apache.maven.plugins:maven-dependency-plugin:$MAVEN_DEPENDENCY_PLUGIN:copy" \
+    "-Dartifact=$group:$artifact:$version" "-DoutputDirectory=$local_repo/out") </dev/null >&2 ||
+    die "Maven did not deliver $group:$artifact:$version"
+  [ -z "$sum" ] || [ "$(sha256 "$local_repo/out/$artifact-$version.jar")" = "$sum" ] ||
+    die "$artifact-$version.jar is not the file that versions.env pins"
+  mv "$local_repo/out/$artifact-$version.jar" "$jar"
+  rm -rf "$local_repo"
+}
+
+# get_venv NAME REQUIREMENT...
+get_venv() {
+  local venv="$home/$1" python=${PYTHON:-.venv/bin/python}
+  shift
+  [ -x "$python" ] || python=python3
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  say "interop: installing $* into $venv"
+  PIP_ROOT_USER_ACTION=ignore "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input install "$@"
+}
+
+# once NAME COMMAND...: run it unless it has been run with these versions
+once() {
+  local stamp
+  stamp="$home/.$1-$(cat "$here/versions.env" "$here/setup.sh" | cksum | cut -d' ' -f1)"
+  shift
+  [ -f "$stamp" ] && return
+  "$@"
+  touch "$stamp"
+}
+
+mkdir -p "$home"
+need javac openjdk-17-jdk-headless
+once java get_jar "$JAVA_PAIMON_GROUP" "$JAVA_PAIMON_ARTIFACT" "$JAVA_PAIMON_VERSION" "$JAVA_PAIMON_SHA256"
+once pypaimon get_venv venv-pypaimon "pypaimon==$PYPAIMON_VERSION"
+if [ "${1:-}" = connector ]; then
+  once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION"
+  once connector-venv get_venv venv-connector "pyspark==$CONNECTOR_PYSPARK_VERSION"
+fi
