@@ -1,0 +1,83 @@
+"""Every version of every golden table reads through Spark exactly as its producer's own reader reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.harness.golden import BEYOND_NANOSECONDS, GoldenRead, golden_reads
+from tests.harness.rows import Row, rows_of, to_microseconds
+
+pytestmark = pytest.mark.spark
+
+READS = golden_reads()
+# One read a type: where instants and wall clock times could slip by a session's zone.
+WITH_TIMES = [
+    read
+    for read in READS
+    if read.label == "latest"
+    and read.table
+    in {"append_all_types_avro", "append_all_types_orc", "append_all_types_parquet", "py_append_types"}
+]
+
+
+def load(spark: SparkSession, read: GoldenRead) -> DataFrame:
+    reader = spark.read.format("paimon").options(**read.options)
+    if read.columns is not None:
+        reader = reader.option("columns", ",".join(read.columns))
+    return reader.load(str(read.path))
+
+
+def rows_through_spark(spark: SparkSession, read: GoldenRead) -> list[Row]:
+    return rows_of(load(spark, read).toArrow(), read.types)
+
+
+def as_spark_holds(read: GoldenRead) -> GoldenRead:
+    """The read with timestamps as coarse as Spark's."""
+    return GoldenRead(
+        read.table,
+        read.label,
+        read.path,
+        read.options,
+        read.columns,
+        tuple(to_microseconds(list(read.rows))),
+        None if read.written is None else tuple(to_microseconds(list(read.written))),
+        read.schema,
+        read.unordered,
+    )
+
+
+@pytest.fixture
+def new_york(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, in a time zone with an offset and daylight saving."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        yield spark
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+@pytest.mark.parametrize("read", [r for r in READS if r.table not in BEYOND_NANOSECONDS], ids=str)
+def test_rows_are_those_of_the_producer(spark: SparkSession, read: GoldenRead) -> None:
+    as_spark_holds(read).check(rows_through_spark(spark, read))
+
+
+@pytest.mark.parametrize("read", [r for r in READS if r.table in BEYOND_NANOSECONDS and r.rows], ids=str)
+def test_rows_beyond_what_arrow_nanoseconds_hold_do_not_disturb_other_columns(
+    spark: SparkSession, read: GoldenRead
+) -> None:
+    read = read.project(tuple(c for c in read.rows[0] if c != BEYOND_NANOSECONDS[read.table]))
+    as_spark_holds(read).check(rows_through_spark(spark, read))
+
+
+@pytest.mark.parametrize("read", WITH_TIMES, ids=str)
+def test_the_zone_of_the_session_changes_no_value(new_york: SparkSession, read: GoldenRead) -> None:
+    as_spark_holds(read).check(rows_through_spark(new_york, read))
+
+
+@pytest.mark.parametrize("read", [r for r in READS if r.label == "latest" and r.schema], ids=str)
+def test_columns_are_those_of_the_producer(spark: SparkSession, read: GoldenRead) -> None:
+    assert load(spark, read).columns == [name for _, name, _ in read.schema or ()]
