@@ -247,9 +247,10 @@ def parse_type(value: str | Mapping[str, Any], _depth: int = 0) -> DataType:
         raise FormatError(f"types are nested more than {_MAX_DEPTH} deep")
     if isinstance(value, str):
         return _parse_text(value)
-    if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
+    head_text: object = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(head_text, str):
         raise FormatError(f"not a type: {str(value)[:100]!r}")
-    head = value["type"].strip().upper()
+    head = head_text.strip().upper()
     nullable = "NOT NULL" not in head
     try:
         if head.startswith("ARRAY"):

@@ -53,7 +53,7 @@ MERGE_ENGINE = Option(
     MergeEngine.DEDUPLICATE,
     "How rows of one primary key become one row.",
 )
-SEQUENCE_FIELD = Option(
+SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
     "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
 )
 SEQUENCE_ORDER = Option(

@@ -6,11 +6,11 @@ Source: Paimon spec, chapter Snapshot; Java `Snapshot`, `tag/Tag`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 
@@ -165,7 +165,10 @@ def decode_tag(data: bytes, name: str, path: str) -> Tag:
     return _guarded(data, path, build)
 
 
-def _guarded(data: bytes, path: str, build: Any) -> Any:
+_T = TypeVar("_T")
+
+
+def _guarded(data: bytes, path: str, build: Callable[[dict[str, Any]], _T]) -> _T:
     try:
         raw = json.loads(data)
         if not isinstance(raw, dict):

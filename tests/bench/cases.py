@@ -1,0 +1,113 @@
+"""What is measured, and the bars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One side of a case: which worker gets which request."""
+
+    label: str
+    worker: str
+    request: dict
+
+
+@dataclass(frozen=True)
+class Case:
+    """Our figure against others'.
+
+    Attributes:
+        ours: the measured side.
+        others: label of the other side and the largest allowed ratio ours/other; None is shown without a bar.
+        baseline: a contender whose time is taken off both sides before the ratio (a fixed cost), for `extra_ms`.
+        extra_ms: instead of a ratio, milliseconds we may take on top of the first other.
+        agree: whether rows and checksums must be equal.
+    """
+
+    name: str
+    ours: Contender
+    others: tuple[tuple[Contender, float | None], ...]
+    agree: bool = True
+    extra_ms: float | None = None
+    note: str = field(default="")
+
+
+def read(worker: str, table: str, **more: object) -> Contender:
+    return Contender(worker, worker, {"op": "read", "table": table, **more})
+
+
+def spark(label: str, op: str, format: str, table: str, worker: str = "spark", **more: object) -> Contender:
+    return Contender(label, worker, {"op": op, "format": format, "table": table, **more})
+
+
+def _merge(engine: str, rust_bar: float) -> Case:
+    table = f"merge-{engine}"
+    return Case(
+        f"merge-on-read {engine}, 5M rows in 5 overlapping runs",
+        read("ours", table),
+        ((read("pypaimon", table), 1 / 30), (read("rust", table), rust_bar)),
+    )
+
+
+ONE = ["r"]
+CASES = (
+    _merge("deduplicate", 0.7),
+    _merge("partial-update", 0.25),
+    _merge("aggregation", 0.25),
+    Case(
+        "append read, 5M rows",
+        read("ours", "append"),
+        ((read("pypaimon", "append"), 0.65), (read("rust", "append"), None)),
+    ),
+    Case(
+        "plan 50,000 files, cold",
+        Contender("ours", "ours", {"op": "plan", "table": "plan"}),
+        ((Contender("pypaimon", "pypaimon", {"op": "plan", "table": "plan"}), 1 / 12),),
+    ),
+    Case(
+        "plan one partition of a hundred",
+        Contender("ours", "ours", {"op": "plan", "table": "plan", "partition": "2024-007"}),
+        ((Contender("pypaimon", "pypaimon", {"op": "plan", "table": "plan", "partition": "2024-007"}), 0.5),),
+    ),
+    Case(
+        "plan 50,000 files again in the session",
+        Contender("ours, again", "ours", {"op": "plan", "table": "plan", "cold": False}),
+        ((Contender("ours, cold", "ours", {"op": "plan", "table": "plan"}), 0.1),),
+    ),
+    Case(
+        "Spark: full append scan to noop",
+        spark("ours", "noop", "paimon", "append"),
+        (
+            (spark("spark.read.parquet", "noop", "parquet", "append"), 1.1),
+            (spark("Java connector", "noop", "paimon", "append", "java"), 1.0),
+        ),
+    ),
+    Case(
+        "Spark: merge-on-read scan to noop",
+        spark("ours", "noop", "paimon", "merge-deduplicate"),
+        (
+            (spark("row_number window", "window", "parquet", "merge-deduplicate"), 0.3),
+            (spark("Java connector", "noop", "paimon", "merge-deduplicate", "java"), 1.0),
+        ),
+    ),
+    Case(
+        "Spark: sum of one column of eight",
+        spark("ours", "sum", "paimon", "append", columns=ONE),
+        (
+            (spark("spark.read.parquet", "sum", "parquet", "append", columns=ONE), 1.6),
+            (spark("Java connector", "sum", "paimon", "append", "java", columns=ONE), 1.0),
+        ),
+    ),
+    Case(
+        "Spark: smallest warm query",
+        spark("ours", "smallest", "paimon", "small"),
+        (
+            (spark("spark.range", "smallest", "range", "small"), None),
+            (spark("Java connector", "smallest", "paimon", "small", "java"), 1.0),
+        ),
+        agree=False,
+        extra_ms=200,
+    ),
+)

@@ -1,0 +1,136 @@
+"""Tables for the benchmarks. Run with the Rust peer's interpreter: `python datasets.py OUT SCALE [name…]`.
+
+Written by the Rust peer (level 0 only, no compaction), so that no reader reads files of its own making.
+The table of 50,000 files has metadata only: planning never opens a data file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+APPEND_ROWS = 5_000_000
+MERGE_RUNS, MERGE_ROWS, MERGE_KEYS, BUCKETS = 5, 1_000_000, 2_000_000, 4
+FIELDS = [
+    ("id", "BIGINT"), ("n", "INT"), ("x", "DOUBLE"), ("y", "DOUBLE"),
+    ("city", "STRING"), ("name", "STRING"), ("ts", "TIMESTAMP(6)"), ("r", "BIGINT"),
+]  # fmt: skip
+AGGREGATION = {
+    "fields.n.aggregate-function": "sum", "fields.r.aggregate-function": "sum",
+    "fields.x.aggregate-function": "max", "fields.y.aggregate-function": "min",
+}  # fmt: skip
+
+
+def schema_json(primary_keys: list[str], options: dict[str, str]) -> str:
+    fields = [
+        {"id": i, "name": n, "type": t + (" NOT NULL" if n in primary_keys else "")}
+        for i, (n, t) in enumerate(FIELDS)
+    ]
+    return json.dumps(
+        {
+            "version": 3, "id": 0, "fields": fields, "highestFieldId": len(fields) - 1, "partitionKeys": [],
+            "primaryKeys": primary_keys, "options": options, "timeMillis": int(time.time() * 1000),
+        }
+    )  # fmt: skip
+
+
+def create(path: Path, primary_keys: list[str], options: dict[str, str]):
+    from pypaimon_rust.datafusion import Table
+
+    (path / "schema").mkdir(parents=True)
+    text = schema_json(primary_keys, options)
+    (path / "schema" / "schema-0").write_text(text)
+    return Table.from_resolved_schema(str(path), text)
+
+
+def commit(table, batch: pa.RecordBatch) -> None:
+    builder = table.new_batch_write_builder()
+    writer, committer = builder.new_write(), builder.new_commit()
+    writer.write_arrow(batch)
+    committer.commit(writer.prepare_commit())
+    writer.close()
+    committer.close()
+
+
+def rows(rng: np.random.Generator, keys: np.ndarray, null_share: float = 0.0) -> pa.RecordBatch:
+    count = len(keys)
+    cities = pa.array([f"city-{i:03d}" for i in range(200)])
+
+    def nullable(values: np.ndarray, type: pa.DataType) -> pa.Array:
+        mask = rng.random(count) < null_share if null_share else None
+        return pa.array(values, type=type, mask=mask)
+
+    hexes = np.char.mod("%015x", rng.integers(0, 2**60, count)).astype("S15")
+    names = pa.Array.from_buffers(
+        pa.string(),
+        count,
+        [None, pa.py_buffer(np.arange(0, 15 * (count + 1), 15, dtype=np.int32)), pa.py_buffer(hexes)],
+    )
+    columns = [
+        pa.array(keys, pa.int64()),
+        nullable(rng.integers(0, 100_000, count).astype(np.int32), pa.int32()),
+        nullable(rng.random(count).round(6), pa.float64()),
+        nullable(rng.normal(size=count), pa.float64()),
+        cities.take(pa.array(rng.integers(0, 200, count))),
+        names,
+        pa.array(1_700_000_000_000_000 + rng.integers(0, 10**13, count), pa.int64()).cast(pa.timestamp("us")),
+        nullable(rng.integers(0, 2**40, count), pa.int64()),
+    ]
+    not_null = pa.field("id", pa.int64(), nullable=False)
+    types = [c.type for c in columns]
+    schema = pa.schema(
+        [not_null, *(pa.field(n, t) for (n, _), t in list(zip(FIELDS, types, strict=True))[1:])]
+    )
+    return pa.record_batch(columns, schema=schema)
+
+
+def append(out: Path, scale: float) -> None:
+    rng = np.random.default_rng(1)
+    table = create(out / "append", [], {"bucket": "-1"})
+    count = int(APPEND_ROWS * scale)
+    for part in range(4):
+        keys = np.arange(part * count // 4, (part + 1) * count // 4, dtype=np.int64)
+        commit(table, rows(rng, keys))
+
+
+def small(out: Path, scale: float) -> None:
+    rng = np.random.default_rng(3)
+    commit(create(out / "small", [], {"bucket": "-1"}), rows(rng, np.arange(10, dtype=np.int64)))
+
+
+def merge(name: str, options: dict[str, str], null_share: float):
+    def build(out: Path, scale: float) -> None:
+        rng = np.random.default_rng(2)
+        table = create(out / name, ["id"], {"bucket": str(BUCKETS), "write-only": "true", **options})
+        for _ in range(MERGE_RUNS):
+            keys = rng.integers(0, int(MERGE_KEYS * scale), int(MERGE_ROWS * scale))
+            commit(table, rows(rng, keys.astype(np.int64), null_share))
+
+    return build
+
+
+DATASETS = {
+    "append": append,
+    "small": small,
+    "merge-deduplicate": merge("merge-deduplicate", {}, 0.0),
+    "merge-partial-update": merge("merge-partial-update", {"merge-engine": "partial-update"}, 0.3),
+    "merge-aggregation": merge("merge-aggregation", {"merge-engine": "aggregation", **AGGREGATION}, 0.3),
+}
+
+
+def main() -> None:
+    out, scale = Path(sys.argv[1]), float(sys.argv[2])
+    for name in sys.argv[3:] or DATASETS:
+        done = out / name / ".done"
+        if not done.exists():
+            DATASETS[name](out, scale)
+            done.touch()
+
+
+if __name__ == "__main__":
+    main()

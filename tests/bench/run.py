@@ -1,0 +1,110 @@
+"""Run the benchmarks: `python -m tests.bench.run [--runs 5] [--scale 1] [word…]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+from pathlib import Path
+
+from tests.bench import peers
+from tests.bench.cases import CASES, Case, Contender
+
+
+def measure(case: Case, workers: dict[str, peers.Worker], data: Path, runs: int) -> dict[str, list[dict]]:
+    """Answers of every contender, interleaved, after one warm-up each; the order turns round every run."""
+    contenders = [case.ours, *(c for c, _ in case.others)]
+    answers: dict[str, list[dict]] = {c.label: [] for c in contenders}
+    for run in range(runs + 1):
+        for c in contenders if run % 2 else reversed(contenders):
+            answer = ask(c, workers, data)
+            if run:
+                answers[c.label].append(answer)
+    return answers
+
+
+def ask(c: Contender, workers: dict[str, peers.Worker], data: Path) -> dict:
+    if c.worker not in workers:
+        try:
+            workers[c.worker] = peers.start(c.worker)
+        except RuntimeError as e:
+            return {"error": str(e)}
+    request = {key: value for key, value in c.request.items() if key != "table"}
+    return workers[c.worker].ask({**request, "path": str(data / c.request["table"])})
+
+
+def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]:
+    """Markdown rows of a case, and whether every bar is met and all answers agree."""
+    ours = [a.get("seconds") for a in answers[case.ours.label]]
+    errors = {label: a["error"] for label, all_ in answers.items() for a in all_ if "error" in a}
+    if case.ours.label in errors:
+        return [f"| {case.name} | | | **failed**: {errors[case.ours.label]} | |"], False
+    mine, rows, good = statistics.median(ours), [], True
+    for other, bar in case.others:
+        if other.label in errors:
+            rows.append(
+                f"| {case.name} | {mine:.3f} s | {other.label}: not measured | {errors[other.label][:120]} | |"
+            )
+            continue
+        theirs = statistics.median(a["seconds"] for a in answers[other.label])
+        allowed = case.extra_ms if case.extra_ms is not None and bar is None else None
+        text, met = verdict(mine, theirs, bar, allowed)
+        same = not case.agree or agreed(answers[case.ours.label][0], answers[other.label][0])
+        good &= met and same
+        rows.append(
+            f"| {case.name} | {mine:.3f} s | {other.label} {theirs:.3f} s | {text} | "
+            f"{'' if same else 'ANSWERS DIFFER '}{'' if bar is None and allowed is None else 'met' if met else 'MISSED'} |"
+        )
+    return rows, good
+
+
+def verdict(mine: float, theirs: float, bar: float | None, extra_ms: float | None) -> tuple[str, bool]:
+    if extra_ms is not None:
+        extra = (mine - theirs) * 1000
+        return f"+{extra:.0f} ms (bar +{extra_ms:.0f} ms)", extra <= extra_ms
+    ratio = mine / theirs
+    shown = f"{ratio:.2f}" if ratio >= 0.1 else f"1/{1 / ratio:.0f}"
+    if bar is None:
+        return f"{shown}x", True
+    return f"{shown}x (bar {f'{bar:.2f}' if bar >= 0.1 else f'1/{1 / bar:.0f}'}x)", ratio <= bar
+
+
+def agreed(a: dict, b: dict) -> bool:
+    return (a["rows"], a["checksum"]) == (b["rows"], b["checksum"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--no-java", action="store_true", help="leave the Java connector out")
+    parser.add_argument("words", nargs="*")
+    arguments = parser.parse_args()
+    data, workers = peers.build_datasets(arguments.scale), {}
+    title = (
+        f"Medians of {arguments.runs} runs, scale {arguments.scale:g}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    )
+    lines = [title, "", "| case | ours | peer | ratio | bar |", "|---|---|---|---|---|"]
+    print("\n".join(lines), flush=True)
+    all_good = True
+    for case in CASES:
+        if arguments.words and not any(w in case.name for w in arguments.words):
+            continue
+        if arguments.no_java:
+            others = tuple(o for o in case.others if o[0].worker != "java")
+            case = Case(case.name, case.ours, others, case.agree, case.extra_ms)
+        rows, good = report(case, measure(case, workers, data, arguments.runs))
+        all_good &= good
+        print("\n".join(rows), flush=True)
+        lines += rows
+    for worker in workers.values():
+        worker.close()
+    peers.HOME.joinpath("results.md").write_text("\n".join(lines) + "\n")
+    sys.exit(0 if all_good else 1)
+
+
+if __name__ == "__main__":
+    main()

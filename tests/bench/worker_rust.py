@@ -1,0 +1,40 @@
+"""pypaimon-rust as a worker; same protocol as worker_pypaimon."""
+
+from __future__ import annotations
+
+import gc
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import worker_pypaimon
+from worker_pypaimon import checksum, main
+
+
+def open_table(path: str):
+    from pypaimon_rust.datafusion import Table
+
+    return Table.from_resolved_schema(path, (Path(path) / "schema" / "schema-0").read_text())
+
+
+def handle(request: dict) -> dict:
+    gc.collect()
+    start = time.perf_counter()
+    builder = open_table(request["path"]).new_read_builder()
+    if request.get("columns"):
+        builder = builder.with_projection(request["columns"])
+    if request.get("partition"):
+        literal = {"method": "equal", "index": 4, "field": "dt", "literals": [request["partition"]]}
+        builder = builder.with_filter(literal)
+    plan = builder.new_scan().plan()
+    if request["op"] == "plan":
+        count = len(plan.splits())
+        return {"seconds": time.perf_counter() - start, "rows": count, "checksum": 0}
+    table = pa.Table.from_batches(builder.new_read().read(plan.splits()))
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
+
+
+if __name__ == "__main__":
+    worker_pypaimon.handle = handle
+    main()

@@ -1,0 +1,79 @@
+"""A Spark session as a worker: this package and Spark's own readers, or (`java JAR`) the Java connector.
+
+The same protocol as worker_pypaimon. Requests: {"op": noop|sum|smallest|window, "format": paimon|parquet|
+range, "path", "columns"}. Every query ends in the noop sink or in one number, so that no result is shipped.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import worker_pypaimon
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+from worker_pypaimon import main
+
+
+def session() -> SparkSession:
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "4g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", "-Dlog4j2.level=error")
+    )
+    if "java" in sys.argv:
+        builder = builder.config("spark.jars", sys.argv[sys.argv.index("java") + 1])
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+SPARK = session()
+
+
+def source(request: dict) -> DataFrame:
+    if request["format"] == "range":
+        return SPARK.range(10)
+    reader = SPARK.read.format(request["format"])
+    path = request["path"]
+    if request["format"] == "parquet":
+        return reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet").load(path)
+    if request.get("columns") and "java" not in sys.argv:
+        reader = reader.option("columns", ",".join(request["columns"]))
+    return reader.load(path)
+
+
+def run(request: dict) -> int:
+    frame = source(request)
+    match request["op"]:
+        case "noop":
+            frame.write.format("noop").mode("overwrite").save()
+            return 0
+        case "window":
+            latest = Window.partitionBy("_KEY_id").orderBy(f.col("_SEQUENCE_NUMBER").desc())
+            merged = frame.withColumn("_rank", f.row_number().over(latest)).where(
+                "_rank = 1 and _VALUE_KIND in (0, 2)"
+            )
+            merged.drop("_rank", "_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND").write.format("noop").mode(
+                "overwrite"
+            ).save()
+            return 0
+        case "sum":
+            return int(frame.agg(f.sum(request["columns"][0])).collect()[0][0])
+        case "smallest":
+            return len(frame.limit(5).collect())
+    raise ValueError(request["op"])
+
+
+def handle(request: dict) -> dict:
+    start = time.perf_counter()
+    answer = run(request)
+    return {"seconds": time.perf_counter() - start, "rows": 0, "checksum": answer % 2**64}
+
+
+if __name__ == "__main__":
+    worker_pypaimon.handle = handle
+    main()
