@@ -1,7 +1,9 @@
 """Storage: files by path, nothing of Paimon. The only package that imports fsspec.
 
 store.py         Store: the verbs everything else uses, and FileInfo
-fsspec_store.py  Store over any fsspec file system; local files are read through Arrow directly
-urls.py          which store and path a URL means
+local.py         Store over the machine's own file system, read through Arrow directly
+fsspec_store.py  Store over any fsspec file system; what its failures mean
+s3.py            Paimon's and Hadoop's S3 settings in s3fs' words
 retrying.py      a Store that repeats idempotent calls
+urls.py          which store and path a URL means
 """

@@ -1,0 +1,284 @@
+"""FsspecStore: any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any, Final
+
+import fsspec
+import pyarrow as pa
+
+from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.storage.store import FileInfo
+
+_EXTRAS: Final = {
+    "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
+    "abfs": "azure", "abfss": "azure", "az": "azure", "adl": "azure",
+}  # fmt: skip
+_RETRYABLE_ERRNOS: Final = frozenset(
+    (errno.EAGAIN, errno.EBUSY, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED, errno.EPIPE,
+     errno.ETIMEDOUT, errno.EINTR, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ESTALE)
+)  # fmt: skip
+_RETRYABLE_NAMES: Final = (
+    "Timeout", "TimeoutError", "ConnectionError", "ConnectionClosedError", "ClientOSError", "ServerDisconnectedError",
+    "ClientPayloadError", "IncompleteReadError", "ResponseStreamingError", "ServiceUnavailable", "FSTimeoutError",
+)  # fmt: skip
+_LEAST_FETCH: Final = 64 << 10
+
+
+class FsspecStore:
+    """Store over an fsspec file system, made on first use in each process, so it pickles and survives forks.
+
+    Args:
+        protocol: fsspec's name of the file system.
+        storage_options: its arguments; they may hold secrets and never appear in messages or `repr`.
+        options: the user's own file system options, for files outside this store.
+        authority: host part that `url` puts between scheme and path, such as `nn:8020` of HDFS.
+    """
+
+    def __init__(
+        self,
+        protocol: str,
+        storage_options: Mapping[str, Any] | None = None,
+        options: Mapping[str, str] | None = None,
+        authority: str = "",
+    ) -> None:
+        self.protocol = protocol
+        self.storage_options = dict(storage_options or {})
+        self.options = dict(options or {})
+        self.authority = authority
+        self._filesystem: tuple[int, Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FsspecStore, (self.protocol, self.storage_options, self.options, self.authority)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FsspecStore) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({self.protocol!r})"
+
+    @property
+    def identity(self) -> str:
+        settings = json.dumps(self.storage_options, sort_keys=True, default=str)
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
+        return f"{self.protocol}://{self.authority}#{digest}"
+
+    def url(self, path: str) -> str:
+        if self.authority or path.startswith("/"):
+            return f"{self.protocol}://{self.authority}/{path.lstrip('/')}"
+        return f"{self.protocol}://{path}"
+
+    def read(self, path: str) -> bytes:
+        with self._failures("read", path) as fs:
+            return bytes(fs.cat_file(path))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        if length <= 0:
+            return b""
+        with self._failures("read", path) as fs:
+            try:
+                return bytes(fs.cat_file(path, start=offset, end=offset + length))
+            except Exception as e:
+                if _beyond_end(e):
+                    return b""
+                raise
+
+    def read_many(self, paths: list[str]) -> list[bytes]:
+        if len(paths) < 2:
+            return [self.read(p) for p in paths]
+        with self._failures("read", paths[0]) as fs:
+            # Not `cat`, which would take the characters * ? [ of a name for a pattern.
+            found = fs.cat_ranges(list(paths), [None] * len(paths), [None] * len(paths), on_error="return")
+        for path, data in zip(paths, found, strict=True):
+            if isinstance(data, Exception):
+                raise self._failure("read", path, data) from data
+        return [bytes(data) for data in found]
+
+    def open(self, path: str) -> pa.NativeFile:
+        return open_ranges(path, self.size(path), self.read_range)
+
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises FileMissingError, StorageError."""
+        with self._failures("open", path) as fs:
+            fs.invalidate_cache(_parent(path))
+            info = fs.info(path)
+        if info.get("type") == "directory" or info.get("size") is None:
+            raise FileMissingError(f"there is no file {self.url(path)}", path=path)
+        return int(info["size"])
+
+    def exists(self, path: str) -> bool:
+        with self._failures("look for", path) as fs:
+            fs.invalidate_cache(_parent(path))
+            try:
+                fs.info(path)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def list(self, directory: str) -> list[FileInfo]:
+        base = directory.strip("/")
+        with self._failures("list", directory) as fs:
+            fs.invalidate_cache(directory)
+            try:
+                entries = fs.ls(directory, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        # A store without directories may hold an object named like the directory itself; it is no entry.
+        return sorted(_info(e) for e in entries if e["name"].strip("/") != base)
+
+    @contextmanager
+    def _failures(self, verb: str, path: str) -> Iterator[Any]:
+        """The file system, with everything it raises turned into our errors."""
+        try:
+            yield self._fs()
+        except StorageError:
+            raise
+        except Exception as e:  # backends raise what their clients raise, of any class
+            raise self._failure(verb, path, e) from e
+
+    def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
+        url = self.url(path)
+        if isinstance(cause, FileNotFoundError):
+            return FileMissingError(f"there is no file {url}", path=path)
+        return StorageError(
+            f"cannot {verb} {url}: {type(cause).__name__}: {cause}", path=path, retryable=is_retryable(cause)
+        )
+
+    def _fs(self) -> Any:
+        pid = os.getpid()
+        if self._filesystem is None or self._filesystem[0] != pid:
+            self._filesystem = (pid, make_filesystem(self.protocol, self.storage_options))
+        return self._filesystem[1]
+
+
+def filesystem_class(protocol: str) -> Any:
+    """fsspec's class for a protocol. Raises StorageError naming the extra to install when its package is missing."""
+    try:
+        return fsspec.get_filesystem_class(protocol)
+    except ImportError as e:
+        extra = _EXTRAS.get(protocol)
+        what = f"install paimon-spark[{extra}]" if extra else f"install the package it needs ({e})"
+        raise StorageError(f"no file system for {protocol}:// is installed: {what}", protocol=protocol) from e
+    except ValueError as e:
+        raise StorageError(
+            f"no file system is known for {protocol}://; fsspec knows {', '.join(sorted(fsspec.available_protocols()))}",
+            protocol=protocol,
+        ) from e
+
+
+def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:
+    """The fsspec file system. Raises StorageError: its package is missing, or it cannot be set up so."""
+    cls = filesystem_class(protocol)
+    try:
+        return cls(**storage_options)
+    except Exception as e:  # whatever the backend's own client raises
+        first_line = str(e).partition("\n")[0]
+        raise StorageError(
+            f"the file system of {protocol}:// cannot be opened: {type(e).__name__}: {first_line}",
+            protocol=protocol,
+            retryable=is_retryable(e),
+        ) from e
+
+
+def is_retryable(cause: BaseException) -> bool:
+    """Whether the call that failed so may succeed when repeated: lost connections, time-outs, throttling."""
+    if isinstance(cause, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
+        return False
+    if isinstance(cause, (ConnectionError, TimeoutError)):
+        return True
+    if isinstance(cause, OSError) and cause.errno in _RETRYABLE_ERRNOS:
+        return True
+    return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
+
+
+def _beyond_end(cause: Exception) -> bool:
+    text = f"{type(cause).__name__} {cause}"
+    return "InvalidRange" in text or "416" in text or "not satisfiable" in text
+
+
+def _parent(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def _info(entry: Mapping[str, Any]) -> FileInfo:
+    is_directory = entry.get("type") == "directory"
+    return FileInfo(
+        str(entry["name"]).rstrip("/").rsplit("/", 1)[-1],
+        0 if is_directory else int(entry.get("size") or 0),
+        is_directory,
+        _modified_ms(entry),
+    )
+
+
+def _modified_ms(entry: Mapping[str, Any]) -> int | None:
+    """Backends call the time of change by many names, and give a datetime, seconds or ISO text."""
+    for key in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
+        value = entry.get(key)
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+            return int(aware.timestamp() * 1000)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return int(value * 1000)
+        if isinstance(value, str):
+            try:
+                return int(datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() * 1000)
+            except ValueError:
+                continue
+    return None
+
+
+def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
+    """An Arrow file whose reads become `read_range` calls; Arrow already asks for what it needs and no more."""
+    return pa.PythonFile(_RangeFile(path, size, read_range), mode="r")
+
+
+class _RangeFile(io.RawIOBase):
+    """A file read by ranges. Small reads fetch `_LEAST_FETCH` bytes, so that footers cost one request."""
+
+    def __init__(self, path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> None:
+        self._path, self._size, self._read_range = path, size, read_range
+        self._position = 0
+        self._kept_from, self._kept = 0, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._fetch(self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def _fetch(self, offset: int, length: int) -> bytes:
+        start = offset - self._kept_from
+        if 0 <= start and start + length <= len(self._kept):
+            return self._kept[start : start + length]
+        if length >= _LEAST_FETCH:
+            return self._read_range(self._path, offset, length)
+        first = max(0, min(offset, self._size - _LEAST_FETCH))
+        self._kept = self._read_range(self._path, first, min(_LEAST_FETCH, self._size - first))
+        self._kept_from = first
+        return self._kept[offset - first : offset - first + length]

@@ -1,0 +1,85 @@
+"""RetryingStore: a store that repeats calls that may succeed the next time. Every call of Store is idempotent."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from paimon_spark.errors import StorageError
+from paimon_spark.storage.fsspec_store import open_ranges
+from paimon_spark.storage.store import FileInfo, Store
+
+T = TypeVar("T")
+
+
+class RangedStore(Store, Protocol):
+    """A store whose open files are ranges of its own `read_range`."""
+
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+    def size(self, path: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RetryingStore:
+    """Store over `inner` that repeats a call after a retryable StorageError, later and later.
+
+    Reads inside a file that `open` gave are repeated too.
+
+    Attributes:
+        attempts: calls at most, the first included.
+        first_delay_s: least wait before the second call; each further wait doubles, with up to as much again added.
+    """
+
+    inner: RangedStore
+    attempts: int = 4
+    first_delay_s: float = 0.2
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False, compare=False)
+
+    @property
+    def identity(self) -> str:
+        return self.inner.identity
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return self.inner.options
+
+    def url(self, path: str) -> str:
+        return self.inner.url(path)
+
+    def read(self, path: str) -> bytes:
+        return self._repeat(lambda: self.inner.read(path))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._repeat(lambda: self.inner.read_range(path, offset, length))
+
+    def read_many(self, paths: list[str]) -> list[bytes]:
+        return self._repeat(lambda: self.inner.read_many(paths))
+
+    def open(self, path: str) -> pa.NativeFile:
+        size = self._repeat(lambda: self.inner.size(path))
+        return open_ranges(path, size, self.read_range)
+
+    def exists(self, path: str) -> bool:
+        return self._repeat(lambda: self.inner.exists(path))
+
+    def list(self, directory: str) -> list[FileInfo]:
+        return self._repeat(lambda: self.inner.list(directory))
+
+    def _repeat(self, call: Callable[[], T]) -> T:
+        delay = self.first_delay_s
+        for _ in range(self.attempts - 1):
+            try:
+                return call()
+            except StorageError as e:
+                if not e.retryable:
+                    raise
+            self.sleep(delay * (1 + random.random()))  # noqa: S311 - spreads callers out, guards nothing
+            delay *= 2
+        return call()

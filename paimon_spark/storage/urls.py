@@ -1,0 +1,145 @@
+"""Which store and path a URL means."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
+from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.retrying import RetryingStore
+from paimon_spark.storage.s3 import s3_settings
+from paimon_spark.storage.store import Store
+
+_S3: Final = ("s3", "s3a", "s3n")
+_NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")
+
+
+def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
+    """The store of `url` and the path in it, without a trailing slash. Nothing is read yet.
+
+    Args:
+        url: a path of this machine (made absolute), or `scheme://…` for any scheme of fsspec.
+        options: `fs.*` goes to fsspec without the prefix (dots nest: `fs.client_kwargs.region_name`);
+            `s3.*` and `fs.s3a.*` are understood for S3; everything else is ignored.
+
+    Raises:
+        InvalidInputError: `url` is empty, or an option of fsspec cannot be read.
+        StorageError: the scheme is unknown, or the package for it is not installed.
+    """
+    options = dict(options or {})
+    scheme, authority, path = split_url(url)
+    if scheme == "file":
+        return LocalStore(_file_system_options(options)), _local_path(path)
+    kept = _file_system_options(options)
+    if scheme in _S3:
+        bucket_path = _trim(authority + "/" + path.lstrip("/"))
+        settings = _merged(s3_settings(options), _fsspec_arguments(options))
+        return RetryingStore(FsspecStore("s3", {**settings, "use_listings_cache": False}, kept)), bucket_path
+    if scheme == "memory":
+        return FsspecStore("memory", {}, kept), "/" + _trim(f"{authority}/{path}".strip("/"))
+    return _any_store(url, scheme, authority, options, kept)
+
+
+def _any_store(
+    url: str, scheme: str, authority: str, options: Mapping[str, str], kept: Mapping[str, str]
+) -> tuple[Store, str]:
+    arguments = _fsspec_arguments(options)
+    # The class says which part of a URL is a host and which a path; this is how fsspec itself asks it.
+    path = str(filesystem_class(scheme)._strip_protocol(url))  # noqa: SLF001
+    host = authority if authority and not path.lstrip("/").startswith(authority) else ""
+    store = FsspecStore(scheme, {**_host(scheme, authority), **arguments}, kept, host)
+    return RetryingStore(store), _trim(path)
+
+
+def _host(scheme: str, authority: str) -> dict[str, Any]:
+    """Arguments for file systems whose URL names a server: HDFS and its kin."""
+    if scheme not in ("hdfs", "webhdfs", "ftp", "sftp", "ssh", "smb") or not authority:
+        return {}
+    user, _, place = authority.rpartition("@")
+    host, _, port = place.partition(":")
+    out: dict[str, Any] = {"host": host}
+    if port.isdigit():
+        out["port"] = int(port)
+    if user:
+        out["user" if scheme in ("hdfs", "webhdfs") else "username"] = user
+    return out
+
+
+def split_url(url: str) -> tuple[str, str, str]:
+    """Scheme, authority and path; a text without scheme is a local path. Raises InvalidInputError when empty."""
+    if not url or not url.strip():
+        raise InvalidInputError("the location of a table is empty; give a path or a URL such as s3://bucket/table")
+    head, separator, rest = url.partition("://")
+    if separator and head and all(c.isalnum() or c in "+-." for c in head):
+        authority, slash, path = rest.partition("/")
+        return head.lower(), authority, slash + path
+    if url.startswith("file:"):
+        return "file", "", url.removeprefix("file:")
+    return "file", "", url
+
+
+def external_path(store: Store, url: str) -> tuple[Store, str]:
+    """Where a file lies that metadata names by its full URL: `store` itself when it reaches it, else another store.
+
+    Raises:
+        StorageError: no file system for its scheme.
+    """
+    other, path = open_store(url, getattr(store, "options", {}))
+    return (store, path) if other.identity == store.identity else (other, path)
+
+
+def _local_path(path: str) -> str:
+    return os.path.abspath(path)
+
+
+def _trim(path: str) -> str:
+    """`path` without trailing and doubled slashes."""
+    lead = "/" if path.startswith("/") else ""
+    return lead + "/".join(part for part in path.split("/") if part)
+
+
+def _file_system_options(options: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in options.items() if k.lower().startswith(("fs.", "s3.", "s3a."))}
+
+
+def _fsspec_arguments(options: Mapping[str, str]) -> dict[str, Any]:
+    """The `fs.*` options as arguments: prefix gone, dots nest, true/false, JSON and sizes become values."""
+    out: dict[str, Any] = {}
+    for key, text in options.items():
+        if not key.startswith("fs.") or key.lower().startswith("fs.s3a."):
+            continue
+        *outer, last = key[3:].split(".")
+        target = out
+        for name in outer:
+            target = target.setdefault(name, {})
+            if not isinstance(target, dict):
+                raise InvalidInputError(f"option {key}: {name} is given both as a value and as a group")
+        target[last] = _value(key, text)
+    return out
+
+
+def _value(key: str, text: str) -> Any:
+    stripped = text.strip()
+    if stripped.lower() in ("true", "false"):
+        return stripped.lower() == "true"
+    if stripped.startswith(("{", "[")):
+        try:
+            return json.loads(stripped)
+        except ValueError as e:
+            raise InvalidInputError(f"option {key} is not valid JSON: {e}", option=key) from e
+    if stripped.isdigit() and key.endswith(_NUMBERS):
+        return int(stripped)
+    return text
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`, nested groups joined."""
+    out = dict(base)
+    for key, value in over.items():
+        old = out.get(key)
+        out[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return out
