@@ -21,7 +21,6 @@ class Case:
     Attributes:
         ours: the measured side.
         others: label of the other side and the largest allowed ratio ours/other; None is shown without a bar.
-        baseline: a contender whose time is taken off both sides before the ratio (a fixed cost), for `extra_ms`.
         extra_ms: instead of a ratio, milliseconds we may take on top of the first other.
         agree: whether rows and checksums must be equal.
     """

@@ -1,4 +1,4 @@
-"""A table of 50,000 files in 100 partitions, metadata only. Run with pypaimon's interpreter: `python … OUT SCALE`.
+"""A table of 50,000 files in 100 partitions, metadata only. Run by pypaimon's python with `OUT SCALE`.
 
 One manifest a partition, as a writer that commits partition by partition leaves them, in pypaimon's own
 manifest layout, zstd. Planning opens no data file, so there are none.
@@ -54,7 +54,8 @@ def entry(i: int, day: int, now_ms: int) -> dict:
         "_FILE": {
             "_FILE_NAME": f"data-{uuid.uuid4()}-0.parquet", "_FILE_SIZE": 30_000_000 + i, "_ROW_COUNT": 1000,
             "_MIN_KEY": NO_KEYS, "_MAX_KEY": NO_KEYS, "_KEY_STATS": NO_STATS, "_VALUE_STATS": stats,
-            "_MIN_SEQUENCE_NUMBER": 0, "_MAX_SEQUENCE_NUMBER": 999, "_SCHEMA_ID": 0, "_LEVEL": 0, "_EXTRA_FILES": [],
+            "_MIN_SEQUENCE_NUMBER": 0, "_MAX_SEQUENCE_NUMBER": 999, "_SCHEMA_ID": 0, "_LEVEL": 0,
+            "_EXTRA_FILES": [],
             "_CREATION_TIME": now_ms, "_DELETE_ROW_COUNT": 0, "_EMBEDDED_FILE_INDEX": None, "_FILE_SOURCE": 0,
             "_VALUE_STATS_COLS": None, "_EXTERNAL_PATH": None, "_FIRST_ROW_ID": None, "_WRITE_COLS": None,
         },
@@ -98,7 +99,8 @@ def main() -> None:
     }  # fmt: skip
     fields = [{"id": i, "name": n, "type": t} for i, (n, t) in enumerate(COLUMNS)]
     schema = {
-        "version": 3, "id": 0, "fields": fields, "highestFieldId": 4, "partitionKeys": ["dt"], "primaryKeys": [],
+        "version": 3, "id": 0, "fields": fields, "highestFieldId": 4, "partitionKeys": ["dt"],
+        "primaryKeys": [],
         "options": {"bucket": "-1"}, "timeMillis": now_ms,
     }  # fmt: skip
     (root / "schema" / "schema-0").write_text(json.dumps(schema))

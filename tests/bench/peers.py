@@ -31,7 +31,7 @@ def environment(name: str, *requirements: str) -> str:
 
 
 def java_connector_jar() -> str:
-    """The Java connector's bundle, fetched by Maven. Raises RuntimeError when Maven is missing or finds none."""
+    """The Java connector's bundle, fetched by Maven. Raises RuntimeError when it cannot."""
     group, artifact, version = pins()["JAVA_CONNECTOR"].split(":")
     target = HOME / "jars" / f"{artifact}-{version}.jar"
     if not target.exists():
@@ -87,7 +87,7 @@ class Worker:
 
 
 def start(name: str) -> Worker:
-    """A worker by name: ours, pypaimon, rust, spark, java. Raises RuntimeError when a peer cannot be set up."""
+    """A worker by name: ours, pypaimon, rust, spark, java. Raises RuntimeError when it has no set-up."""
     pin = pins()
     match name:
         case "ours":

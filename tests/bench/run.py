@@ -45,7 +45,7 @@ def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]
     for other, bar in case.others:
         if other.label in errors:
             rows.append(
-                f"| {case.name} | {mine:.3f} s | {other.label}: not measured | {errors[other.label][:120]} | |"
+                f"| {case.name} | {mine:.3f} s | {other.label} not measured | {errors[other.label][:120]} | |"
             )
             continue
         theirs = statistics.median(a["seconds"] for a in answers[other.label])
@@ -53,9 +53,10 @@ def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]
         text, met = verdict(mine, theirs, bar, allowed)
         same = not case.agree or agreed(answers[case.ours.label][0], answers[other.label][0])
         good &= met and same
+        mark = "" if bar is None and allowed is None else "met" if met else "MISSED"
         rows.append(
             f"| {case.name} | {mine:.3f} s | {other.label} {theirs:.3f} s | {text} | "
-            f"{'' if same else 'ANSWERS DIFFER '}{'' if bar is None and allowed is None else 'met' if met else 'MISSED'} |"
+            f"{'' if same else 'ANSWERS DIFFER '}{mark} |"
         )
     return rows, good
 
