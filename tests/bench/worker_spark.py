@@ -1,7 +1,8 @@
 """A Spark session as a worker: this package and Spark's own, or the Java connector (`java JAR`).
 
 The same protocol as worker_pypaimon. Requests: {"op": noop|sum|smallest|window,
-"format": paimon|parquet|range, "path", "columns"}. Every query ends in the noop sink or in one number, so that no result is shipped.
+"format": paimon|parquet|range, "path", "columns"}. Every query ends in the noop sink or in one number, so
+that no result is shipped.
 """
 
 from __future__ import annotations
