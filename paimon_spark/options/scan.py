@@ -1,0 +1,292 @@
+"""ScanOptions: what one read asks for, parsed once from option text.
+
+Keys are taken in any case, because Spark lower-cases them. Which version a text means is decided by
+`refs`; here it stays the pair of key and text that the user gave.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, string, unknown_option
+from paimon_spark.options.known import IMMUTABLE, TABLE_OPTIONS, is_storage_option, is_table_option
+
+
+class IncrementalMode(str, Enum):
+    """Which files of the snapshots between two versions are read (`incremental-between-scan-mode`)."""
+
+    AUTO = "auto"
+    DELTA = "delta"
+    CHANGELOG = "changelog"
+    DIFF = "diff"
+
+
+VERSION_KEYS: Final = (
+    "versionAsOf", "timestampAsOf", "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.tag-id",
+    "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "scan.watermark",
+)  # fmt: skip
+INCREMENTAL_KEYS: Final = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+
+BRANCH: Option[str | None] = Option("branch", string, None, "The branch to read.", ("scan.branch",))
+WHERE: Option[str | None] = Option("where", string, None, "SQL predicate; only rows for which it is true.")
+COLUMNS: Option[str | None] = Option(
+    "columns", string, None, "Columns to read, comma-separated, in that order; backquotes around odd names."
+)
+TIME_ZONE: Option[str | None] = Option(
+    "time-zone", string, None, "Zone of timestamps written without one; default is the machine's."
+)
+ROW_KIND = Option("read.changelog", boolean, False, "Add a first column rowkind: +I, -U, +U or -D.")
+BATCH_ROWS = Option("read.batch-size", integer, 65536, "Most rows in an Arrow batch.")
+INCREMENTAL_MODE = Option(
+    "incremental-between-scan-mode", enum_of(IncrementalMode), IncrementalMode.AUTO,
+    "What is read between two versions: auto, delta, changelog or diff.",
+)  # fmt: skip
+TAG_TO_SNAPSHOT = Option(
+    "incremental-between-tag-to-snapshot",
+    boolean,
+    False,
+    "Two tags stand for their snapshots, not for a diff.",
+)
+OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCREMENTAL_MODE, TAG_TO_SNAPSHOT)
+
+LOCATION_KEYS: Final = ("path", "paths", "warehouse")
+_SPECIAL_KEYS: Final = (
+    *LOCATION_KEYS, *VERSION_KEYS, *INCREMENTAL_KEYS, *(k for o in OPTIONS for k in (o.key, *o.fallbacks)), "scan.mode"
+)  # fmt: skip
+_BY_LOWER: Final = {k.lower(): k for k in (*TABLE_OPTIONS, *_SPECIAL_KEYS)}
+_DEFAULT_MODES: Final = ("default", "full", "latest", "latest-full")
+"""Values of `scan.mode` that all mean the newest snapshot to a batch read."""
+_MODES_BY_KEY: Final = {
+    "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.version", "versionAsOf", "scan.watermark"),
+    "from-snapshot-full": ("scan.snapshot-id",),
+    "from-timestamp": ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf"),
+    "incremental": INCREMENTAL_KEYS,
+}
+_NOT_YET: Final = (
+    "scan.file-creation-time-millis",
+    "scan.creation-time-millis",
+    "scan.bucket",
+    "scan.partitions",
+)
+"""Options that would leave rows out; passing over them would return more than was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incremental:
+    """A read of what changed between two versions.
+
+    Attributes:
+        key: which of `INCREMENTAL_KEYS` the user gave.
+        text: its value, such as `3,7` or the name of a tag.
+        tags_are_snapshots: two tags mean the snapshots between them, not the difference of their rows.
+    """
+
+    key: str
+    text: str
+    mode: IncrementalMode = IncrementalMode.AUTO
+    tags_are_snapshots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """What one read asks for.
+
+    Attributes:
+        branch: None when the read names none.
+        version: the option that names a version, and its text; None reads the newest snapshot.
+        where: SQL text of a predicate.
+        columns: names in output order; None means all columns.
+        time_zone: zone of timestamps written without one; None means the machine's.
+        row_kind: add a first column `rowkind`.
+        table_options: table options in force for this read only, as text.
+        storage_options: how to reach the file system, as text.
+    """
+
+    branch: str | None = None
+    version: tuple[str, str] | None = None
+    incremental: Incremental | None = None
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+    time_zone: str | None = None
+    row_kind: bool = False
+    batch_rows: int = BATCH_ROWS.default
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    def at(self, version: tuple[str, str] | None) -> ScanOptions:
+        """The same read of another version; an incremental range is forgotten."""
+        return replace(self, version=version, incremental=None)
+
+
+def canonical(options: Mapping[str, str]) -> dict[str, str]:
+    """`options` with every known key spelt as documented; unknown keys stay.
+
+    Raises:
+        InvalidOptionError: one option is given twice with two values, in different spellings.
+    """
+    out: dict[str, str] = {}
+    for key, value in options.items():
+        name = _BY_LOWER.get(key.lower(), key)
+        if name in out and out[name] != value:
+            raise InvalidOptionError(
+                f"option {name} is given twice: {out[name]!r} and {value!r}", option=name
+            )
+        out[name] = value
+    return out
+
+
+def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
+    """The read that `options` ask for; keys that say where the table lies are passed over.
+
+    Raises:
+        InvalidOptionError: an unknown option (the nearest name is offered), a value of the wrong type,
+            two options that name a version, or two branches.
+        UnsupportedFeatureError: an option or a `scan.mode` that this package does not have.
+    """
+    given = canonical(options)
+    _refuse_unknown(given)
+    version, incremental = _version(given)
+    _check_mode(given, version, incremental)
+    batch_rows = BATCH_ROWS.get(given)
+    if batch_rows < 1:
+        raise InvalidOptionError(f"option {BATCH_ROWS.key} = {batch_rows}: at least 1", option=BATCH_ROWS.key)
+    columns = COLUMNS.get(given)
+    return ScanOptions(
+        branch=_branch(given),
+        version=version,
+        incremental=incremental,
+        where=WHERE.get(given),
+        columns=None if columns is None else split_names(columns),
+        time_zone=_time_zone(given),
+        row_kind=ROW_KIND.get(given),
+        batch_rows=batch_rows,
+        table_options={k: v for k, v in given.items() if k not in _SPECIAL_KEYS and not is_storage_option(k)},
+        storage_options={k: v for k, v in given.items() if is_storage_option(k)},
+    )
+
+
+def check_table_options(asked: Mapping[str, str], stored: Mapping[str, str], table: str) -> None:
+    """Refuse table options of a read that would make the table's files mean something else.
+
+    Raises:
+        InvalidOptionError: an option that is part of the table's definition, with another value.
+    """
+    for key, value in asked.items():
+        if key in IMMUTABLE and stored.get(key) != value:
+            found = f"{stored[key]!r}" if key in stored else "its default"
+            raise InvalidOptionError(
+                f"option {key} = {value!r} cannot be given to a read: table {table} was written with {found}; "
+                "leave the option out",
+                option=key,
+                value=value,
+            )
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Comma-separated column names; a name in backquotes may hold commas, and `` for a backquote.
+
+    Raises:
+        InvalidOptionError: the list is empty, or a name is.
+    """
+    found = tuple(
+        quoted.replace("``", "`") if quoted else plain.strip()
+        for quoted, plain in re.findall(r"\s*(?:`((?:[^`]|``)+)`\s*|([^,]*))(?:,|$)", text)
+    )
+    parts = found[:-1] if found and not found[-1] else found  # the pattern also matches at the very end
+    if not parts or not all(parts):
+        raise InvalidOptionError(
+            f"option columns = {text!r}: expected column names separated by commas",
+            option="columns",
+            value=text,
+        )
+    return parts
+
+
+def _refuse_unknown(given: Mapping[str, str]) -> None:
+    for key in given:
+        if key not in _SPECIAL_KEYS and not is_table_option(key) and not is_storage_option(key):
+            raise unknown_option(key, _BY_LOWER.values(), "read")
+        if key in _NOT_YET:
+            raise UnsupportedFeatureError(
+                f"read option {key} is not available; use option where to choose rows", feature=key
+            )
+
+
+def _branch(given: Mapping[str, str]) -> str | None:
+    names = {k: given[k].strip() for k in (BRANCH.key, *BRANCH.fallbacks) if k in given}
+    if len(set(names.values())) > 1:
+        raise InvalidOptionError(
+            "two branches are given: " + " and ".join(f"{k} = {v!r}" for k, v in names.items()),
+            option="branch",
+        )
+    name = next(iter(names.values()), None)
+    if name == "":
+        raise InvalidOptionError("option branch is blank; leave it out to read main", option="branch")
+    return name
+
+
+def _version(given: Mapping[str, str]) -> tuple[tuple[str, str] | None, Incremental | None]:
+    keys = [k for k in (*VERSION_KEYS, *INCREMENTAL_KEYS) if k in given]
+    if len(keys) > 1:
+        raise InvalidOptionError(
+            "only one option may name a version; given are "
+            + " and ".join(f"{k} = {given[k]!r}" for k in keys),
+            options=keys,
+        )
+    if not keys:
+        return None, None
+    key, text = keys[0], given[keys[0]].strip()
+    if not text:
+        raise InvalidOptionError(f"option {key} is blank", option=key, value=given[key])
+    if key in VERSION_KEYS:
+        return (key, text), None
+    return None, Incremental(key, text, INCREMENTAL_MODE.get(given), TAG_TO_SNAPSHOT.get(given))
+
+
+def _check_mode(
+    given: Mapping[str, str], version: tuple[str, str] | None, incremental: Incremental | None
+) -> None:
+    """`scan.mode` adds nothing to a batch read; it must only not contradict the version asked for."""
+    mode = given.get("scan.mode", "default").strip().lower()
+    if mode in _DEFAULT_MODES:
+        if mode != "default" and (version or incremental):
+            asked = version[0] if version else incremental.key if incremental else ""
+            raise InvalidOptionError(
+                f"scan.mode = {mode!r} contradicts option {asked}; give one of them", option=asked
+            )
+        return
+    if mode not in _MODES_BY_KEY:
+        raise UnsupportedFeatureError(
+            f"scan.mode = {mode!r} is not available in batch reads; name a version instead ("
+            + ", ".join(VERSION_KEYS) + ")",
+            feature="scan.mode",
+        )  # fmt: skip
+    needed = _MODES_BY_KEY[mode]
+    asked = version[0] if version else incremental.key if incremental else None
+    if asked not in needed:
+        raise InvalidOptionError(
+            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}",
+            option="scan.mode",
+        )
+
+
+def _time_zone(given: Mapping[str, str]) -> str | None:
+    name = TIME_ZONE.get(given)
+    if name is None:
+        return None
+    from zoneinfo import ZoneInfo  # only a read that names a zone pays for it
+
+    try:
+        ZoneInfo(name.strip())
+    except (ValueError, OSError, LookupError) as e:
+        raise InvalidOptionError(
+            f"option time-zone = {name!r}: not a time zone; expected a name such as Europe/Berlin or UTC",
+            option="time-zone",
+            value=name,
+        ) from e
+    return name.strip()
