@@ -1,0 +1,228 @@
+"""TableHandle: an opened branch of a table; what every lower layer receives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from paimon_spark.errors import (
+    BranchNotFoundError,
+    CorruptFileError,
+    FileMissingError,
+    InvalidOptionError,
+    TableNotFoundError,
+)
+from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
+from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
+from paimon_spark.options.descriptor import did_you_mean, nearest
+from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.storage.store import Store
+
+IMMUTABLE_OPTIONS: Final = frozenset(
+    (
+        "type",
+        "bucket-key",
+        "bucket-function.type",
+        "merge-engine",
+        "sequence.snapshot-ordering",
+        "aggregation.remove-record-on-delete",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "rowkind.field",
+        "primary-key",
+        "primary-key.nullable",
+        "partition",
+        "force-lookup",
+        "data-file.path-directory",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "index-file-in-data-file-dir",
+        "blob-field",
+        "pk-clustering-override",
+        "deletion-vectors.enabled",
+    )
+)
+"""Options that say how existing files are to be understood; no reader may override them.
+
+Source: Java `CoreOptions.IMMUTABLE_OPTIONS`, `SchemaManager.checkAlterTableOption`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableHandle:
+    """A branch of a table, with the schema and options in force. Picklable.
+
+    Attributes:
+        name: how messages call the table.
+        schema: the schema to read with: the branch's latest, or that of the snapshot travelled to.
+        options: stored options of the branch's latest schema, overridden by `overrides`.
+        overrides: options given for this use of the table alone.
+    """
+
+    store: Store
+    layout: Layout
+    name: str
+    schema: TableSchema
+    options: TableOptions
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def branch(self) -> str:
+        return self.layout.branch
+
+    @property
+    def location(self) -> str:
+        """Full URL of the table's directory."""
+        return self.store.url(self.layout.root)
+
+    def with_schema(self, schema: TableSchema) -> TableHandle:
+        """The same branch read with another schema; the options stay (Java `AbstractFileStoreTable.tryTimeTravel`)."""
+        return replace(self, schema=schema)
+
+    def describe(self) -> str:
+        """Table and branch, for messages."""
+        return f"table {self.name}" if self.branch == MAIN else f"branch {self.branch!r} of table {self.name}"
+
+
+def open_table(
+    store: Store,
+    root: str,
+    branch: str = MAIN,
+    name: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> TableHandle:
+    """The latest state of a branch's definition. Reads `MAIN-BRANCH`, lists `schema/` and reads one schema.
+
+    Args:
+        name: how messages call the table; default is `db.table` or the URL, from `root`.
+        options: table options that override the stored ones.
+
+    Raises:
+        TableNotFoundError: nothing at `root` is a table.
+        BranchNotFoundError: the table has no such branch.
+        InvalidOptionError: an option has a bad value, or may not be overridden.
+        CorruptFileError: the schema cannot be decoded.
+    """
+    layout = Layout(root, MAIN, read_main_branch(store, root)).with_branch(branch)
+    shown = name or table_name(store, root)
+    schema = latest_schema(store, layout)
+    if schema is None:
+        raise _not_found(store, layout, shown)
+    return _handle(store, layout, shown, schema, dict(options or {}))
+
+
+def open_branch(handle: TableHandle, branch: str) -> TableHandle:
+    """Another branch of the same table, with its own latest schema. Raises as `open_table`."""
+    if branch == handle.branch:
+        return handle
+    layout = handle.layout.with_branch(branch)
+    schema = latest_schema(handle.store, layout)
+    if schema is None:
+        raise _not_found(handle.store, layout, handle.name)
+    return _handle(handle.store, layout, handle.name, schema, handle.overrides)
+
+
+def _handle(
+    store: Store, layout: Layout, name: str, schema: TableSchema, overrides: Mapping[str, str]
+) -> TableHandle:
+    _check_overrides(schema, overrides, name)
+    options = parse_table_options({**schema.options, **overrides})
+    layout = replace(layout, data_directory=options.data_file_directory)
+    return TableHandle(store, layout, name, schema, options, dict(overrides))
+
+
+def _check_overrides(schema: TableSchema, overrides: Mapping[str, str], name: str) -> None:
+    stored = {
+        **schema.options,
+        "primary-key": ",".join(schema.primary_keys),
+        "partition": ",".join(schema.partition_keys),
+    }
+    for key in sorted(IMMUTABLE_OPTIONS & overrides.keys()):
+        given = overrides[key].replace(" ", "")
+        if given.lower() != stored.get(key, "").replace(" ", "").lower():
+            have = repr(stored[key]) if stored.get(key) else "not set"
+            raise InvalidOptionError(
+                f"option {key} = {overrides[key]!r}: table {name} has it {have}, and it says how the table's files "
+                "are to be understood, so a read cannot change it; leave it out",
+                option=key,
+            )
+
+
+def read_main_branch(store: Store, root: str) -> str | None:
+    """The branch that `main` means; None for the table's own directory.
+
+    Raises:
+        CorruptFileError: the file `MAIN-BRANCH` does not hold a branch name.
+    Source: PIP-14.
+    """
+    path = Layout(root).main_branch_file
+    try:
+        text = store.read(path).decode("utf-8", "replace").strip()
+    except FileMissingError:
+        return None
+    if text and not is_file_name(text):
+        raise CorruptFileError(f"{store.url(path)} holds {text[:100]!r}, which is no branch name", path=path)
+    return text if text and text != MAIN else None
+
+
+def branch_names(store: Store, layout: Layout) -> list[str]:
+    """Names of the directories below `branch/`, sorted; main is not among them."""
+    return [
+        info.name.removeprefix(BRANCH_PREFIX)
+        for info in store.list(layout.branches_dir)
+        if info.is_directory and info.name.startswith(BRANCH_PREFIX) and info.name != BRANCH_PREFIX
+    ]
+
+
+def table_name(store: Store, root: str) -> str:
+    """`db.table` where the path looks so (`…/db.db/table`), else the URL."""
+    parent, _, last = root.rpartition("/")
+    database = parent.rpartition("/")[2]
+    return f"{database.removesuffix('.db')}.{last}" if database.endswith(".db") else store.url(root)
+
+
+def _not_found(store: Store, layout: Layout, name: str) -> TableNotFoundError | BranchNotFoundError:
+    url = store.url(layout.root)
+    if layout.branch != MAIN:
+        branches = branch_names(store, layout)
+        if branches or list_schema_ids(store, layout.with_branch(MAIN)):
+            return BranchNotFoundError(
+                f"table {name} has no branch {layout.branch!r}{did_you_mean(layout.branch, branches)}; "
+                f"its branches are {', '.join([MAIN, *branches])}",
+                table=name,
+                branch=layout.branch,
+            )
+    if layout.directory_branch != layout.branch:
+        return TableNotFoundError(
+            f"{store.url(layout.main_branch_file)} says that main is the branch {layout.main_branch!r}, "
+            "which has no schema; the table is damaged",
+            path=layout.root,
+        )
+    return TableNotFoundError(
+        f"{url} is no Paimon table: there is no {store.url(layout.schema_path(0))} nor any later schema; "
+        + _what_is_there(store, layout.root),
+        path=layout.root,
+    )
+
+
+def _what_is_there(store: Store, root: str) -> str:
+    """What a user who named a wrong path probably meant."""
+    inside = [i.name for i in store.list(root) if i.is_directory]
+    tables = [n for n in inside[:200] if list_schema_ids(store, Layout(f"{root}/{n}"))]
+    if tables:
+        return f"it is a folder of tables ({_some(tables)}); name one of them"
+    if any(n.endswith(".db") for n in inside):
+        return f"it looks like a warehouse ({_some(inside)}); name one of its tables"
+    parent, _, last = root.rpartition("/")
+    around = [i.name for i in store.list(parent) if i.is_directory] if parent else []
+    close = [n for n in nearest(last, [n for n in around if n != last], count=5)]
+    tables = [n for n in close if list_schema_ids(store, Layout(f"{parent}/{n}"))]
+    if tables:
+        return f"did you mean {' or '.join(store.url(f'{parent}/{n}') for n in tables)}?"
+    return "check the path" + ("" if inside or store.exists(root) else "; nothing exists there")
+
+
+def _some(names: list[str], count: int = 10) -> str:
+    return ", ".join(names[:count]) + (", …" if len(names) > count else "")

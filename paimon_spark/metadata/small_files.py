@@ -1,0 +1,51 @@
+"""Reading a small JSON file that another process may be writing at this moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.storage.store import Store
+
+T = TypeVar("T")
+
+WAITS_S: Final = (0.02, 0.1, 0.2)
+"""Waits before reading again a file that does not decode: some stores show a file before it is complete."""
+
+
+def read_decoded(
+    store: Store, path: str, decode: Callable[[bytes, str], T], sleep: Callable[[float], None] = time.sleep
+) -> T:
+    """The decoded file. A file that does not decode is read again after each of `WAITS_S`.
+
+    Raises:
+        FileMissingError: no such file, at once.
+        CorruptFileError: it still does not decode.
+    Source: Java `SnapshotManager.fromPath`, which retries for the same reason.
+    """
+    for wait in WAITS_S:
+        try:
+            return decode(store.read(path), path)
+        except CorruptFileError:
+            sleep(wait)
+    return decode(store.read(path), path)
+
+
+def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> T | None:
+    """As `read_decoded`; None when there is no such file."""
+    try:
+        return read_decoded(store, path, decode)
+    except FileMissingError:
+        return None
+
+
+def numbered(store: Store, directory: str, prefix: str) -> list[int]:
+    """Ids of the files `<prefix><id>` in a directory, ascending; other names (temporary files) are passed over."""
+    ids = []
+    for info in store.list(directory):
+        text = info.name.removeprefix(prefix)
+        if info.name.startswith(prefix) and text.isascii() and text.isdigit() and len(text) < 20:
+            ids.append(int(text))
+    return sorted(ids)

@@ -1,0 +1,231 @@
+"""Snapshot files of a branch: the ends by their hints, one by id, and by time and watermark.
+
+Hints are only hints: stale, missing and garbage ones cost a listing and change no answer. Expiry may
+remove old snapshots at any moment, so an id that was seen may be gone when it is read.
+
+Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.small_files import find_decoded, numbered, read_decoded
+from paimon_spark.spec.snapshot import Snapshot, decode
+from paimon_spark.storage.store import Store
+
+_RACES: Final = 5
+"""Times the ends are looked for again when expiry removes what was just found."""
+
+
+def list_snapshot_ids(handle: TableHandle) -> list[int]:
+    """Ids of the snapshots alive, ascending."""
+    return numbered(handle.store, handle.layout.snapshot_dir, SNAPSHOT_PREFIX)
+
+
+def find_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
+    """The snapshot; None when it is not alive. Raises CorruptFileError."""
+    return find_decoded(handle.store, handle.layout.snapshot_path(snapshot_id), decode)
+
+
+def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot.
+
+    Raises:
+        SnapshotExpiredError: it is older than the earliest one alive.
+        SnapshotNotFoundError: it never was, or no snapshot is alive.
+        CorruptFileError: it cannot be decoded.
+    """
+    snapshot = find_snapshot(handle, snapshot_id)
+    if snapshot is None:
+        raise snapshot_missing(handle, snapshot_id)
+    return snapshot
+
+
+def latest_snapshot(handle: TableHandle) -> Snapshot | None:
+    """The head of the branch; None when nothing was ever committed. Two or three small reads when the hint is good."""
+    hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
+    if hint is not None and hint > 0 and not handle.store.exists(handle.layout.snapshot_path(hint + 1)):
+        snapshot = find_snapshot(handle, hint)
+        if snapshot is not None:
+            return snapshot
+    return _end_by_listing(handle, -1)
+
+
+def earliest_snapshot(handle: TableHandle) -> Snapshot | None:
+    """The oldest snapshot alive; None when there is none."""
+    hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{EARLIEST}")
+    snapshot = find_snapshot(handle, hint) if hint is not None and hint > 0 else None
+    return snapshot or _end_by_listing(handle, 0)
+
+
+def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
+    for _ in range(_RACES):
+        ids = list_snapshot_ids(handle)
+        if not ids:
+            return None
+        snapshot = find_snapshot(handle, ids[end])
+        if snapshot is not None:
+            return snapshot
+    raise SnapshotNotFoundError(
+        f"the snapshots of {handle.describe()} vanish faster than they can be read; "
+        "does its expiry keep too few?",
+        table=handle.name,
+        branch=handle.branch,
+    )
+
+
+def latest_snapshot_id(handle: TableHandle) -> int | None:
+    snapshot = latest_snapshot(handle)
+    return None if snapshot is None else snapshot.id
+
+
+def earliest_snapshot_id(handle: TableHandle) -> int | None:
+    snapshot = earliest_snapshot(handle)
+    return None if snapshot is None else snapshot.id
+
+
+def list_snapshots(handle: TableHandle) -> list[Snapshot]:
+    """All snapshots alive, ascending by id; ones that expire meanwhile are left out."""
+    ids = list_snapshot_ids(handle)
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    try:
+        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+    except FileMissingError:
+        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+
+
+def snapshot_at_or_before_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:
+    """The newest snapshot committed at or before `time_ms`; None when all alive are later, or none is alive."""
+    latest = latest_snapshot(handle)
+    if latest is None or latest.time_ms <= time_ms:
+        return latest
+    return _search(handle, latest, lambda s: s.time_ms <= time_ms)
+
+
+def snapshot_at_or_after_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:
+    """The oldest snapshot committed at or after `time_ms`; None when all alive are earlier."""
+    latest = latest_snapshot(handle)
+    if latest is None or latest.time_ms < time_ms:
+        return None
+    before = _search(handle, latest, lambda s: s.time_ms < time_ms)
+    if before is None:
+        return earliest_snapshot(handle)
+    return _next_alive(handle, before.id, latest)
+
+
+def _next_alive(handle: TableHandle, snapshot_id: int, latest: Snapshot) -> Snapshot:
+    following = find_snapshot(handle, snapshot_id + 1)
+    if following is not None:
+        return following
+    for i in list_snapshot_ids(handle):
+        snapshot = find_snapshot(handle, i) if snapshot_id < i < latest.id else None
+        if snapshot is not None:
+            return snapshot
+    return latest
+
+
+def _search(handle: TableHandle, latest: Snapshot, holds: Callable[[Snapshot], bool]) -> Snapshot | None:
+    """The last snapshot that `holds`, which is true up to some snapshot and false from there on.
+
+    Ids are taken to be without holes; when one is met, the ids that do exist are listed and searched.
+    """
+    earliest = earliest_snapshot(handle)
+    if earliest is None or not holds(earliest):
+        return None
+    return _bisect(handle, range(earliest.id, latest.id + 1), earliest, holds, strict=True) or _bisect(
+        handle, list_snapshot_ids(handle), earliest, holds, strict=False
+    )
+
+
+def _bisect(
+    handle: TableHandle,
+    ids: Sequence[int],
+    floor: Snapshot,
+    holds: Callable[[Snapshot], bool],
+    *,
+    strict: bool,
+) -> Snapshot | None:
+    """The search over `ids`; None when `strict` and an id is missing. One that is missing counts as old."""
+    found, low, high = floor, 0, len(ids) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        snapshot = floor if ids[middle] == floor.id else find_snapshot(handle, ids[middle])
+        if snapshot is None:
+            if strict:
+                return None
+            low = middle + 1
+        elif holds(snapshot):
+            found, low = snapshot, middle + 1
+        else:
+            high = middle - 1
+    return found
+
+
+def snapshot_at_or_after_watermark(handle: TableHandle, watermark: int) -> Snapshot | None:
+    """The first snapshot whose watermark is at or after `watermark`; None when there is none.
+
+    Watermarks never go back. A snapshot without one stands where the nearest earlier one with it stands.
+    """
+    ids = list_snapshot_ids(handle)
+    found, low, high = None, 0, len(ids) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        position, snapshot = _with_watermark(handle, ids, low, middle)
+        if snapshot is None or snapshot.watermark is None or snapshot.watermark < watermark:
+            low = middle + 1
+        else:
+            found, high = snapshot, position - 1
+    return found
+
+
+def _with_watermark(
+    handle: TableHandle, ids: Sequence[int], low: int, middle: int
+) -> tuple[int, Snapshot | None]:
+    """The nearest snapshot at or before `middle` that has a watermark, not before `low`."""
+    for position in range(middle, low - 1, -1):
+        snapshot = find_snapshot(handle, ids[position])
+        if snapshot is not None and snapshot.watermark is not None:
+            return position, snapshot
+    return low, None
+
+
+def read_hint(store: Store, path: str) -> int | None:
+    """The number in a hint file; None when it is missing or holds anything else."""
+    try:
+        text = store.read(path)[:32].decode("ascii", "replace").strip()
+    except FileMissingError:
+        return None
+    return int(text) if text.isdigit() and len(text) < 20 else None
+
+
+def alive_range(handle: TableHandle) -> str:
+    """The snapshots alive in words, for messages."""
+    ids = list_snapshot_ids(handle)
+    if not ids:
+        return "it has no snapshot"
+    return f"its snapshots alive are {ids[0]} to {ids[-1]}" if len(ids) > 1 else f"its only snapshot is {ids[0]}"
+
+
+def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundError:
+    """The error for a snapshot that is not alive: expired, or never there."""
+    ids = list_snapshot_ids(handle)
+    context = {"table": handle.name, "branch": handle.branch, "snapshot_id": snapshot_id}
+    if ids and 0 < snapshot_id < ids[0]:
+        return SnapshotExpiredError(
+            f"snapshot {snapshot_id} of {handle.describe()} has expired: {alive_range(handle)}; "
+            "read one of these, or a tag",
+            **context,
+        )
+    return SnapshotNotFoundError(
+        f"{handle.describe()} has no snapshot {snapshot_id}: {alive_range(handle)}", **context
+    )
+
+
+def read_snapshot_file(store: Store, path: str) -> Snapshot:
+    """Any snapshot file by path. Raises FileMissingError, CorruptFileError."""
+    return read_decoded(store, path, decode)
