@@ -54,11 +54,11 @@ def run(request: dict) -> int:
             frame.write.format("noop").mode("overwrite").save()
             return 0
         case "window":
-            latest = Window.partitionBy("_KEY_id").orderBy(f.col("_SEQUENCE_NUMBER").desc())
+            latest = Window.partitionBy("id").orderBy(f.col("_SEQUENCE_NUMBER").desc())
             merged = frame.withColumn("_rank", f.row_number().over(latest)).where(
                 "_rank = 1 and _VALUE_KIND in (0, 2)"
             )
-            merged.drop("_rank", "_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND").write.format("noop").mode(
+            merged.drop("_rank", "_SEQUENCE_NUMBER", "_VALUE_KIND").write.format("noop").mode(
                 "overwrite"
             ).save()
             return 0
