@@ -46,7 +46,7 @@ class AvroType:
     Attributes:
         kind: `null boolean int long float double bytes string fixed enum record array map union`.
         names: field names of a record, symbols of an enum.
-        inner: types of a record's fields or a union's branches; the one type of an array's items or map's values.
+        inner: types of a record's fields or a union's branches; the one of an array's items, a map's values.
         size: bytes of a fixed.
         logical: the logical type as written; values are always given raw.
         least_bytes: fewest bytes a value takes.
@@ -102,7 +102,7 @@ class Container:
         """Record count and decompressed bytes of every block.
 
         Raises:
-            CorruptFileError: a block does not decompress, is larger than `MAX_BLOCK_BYTES`, or cannot hold its records.
+            CorruptFileError: a block does not decompress, is too large (`MAX_BLOCK_BYTES`), or too small.
             UnsupportedFeatureError: the codec is not known.
         """
         inflate = zstandard.ZstdDecompressor() if self.codec == "zstandard" else None
