@@ -47,7 +47,7 @@ def hadoop_jars() -> str:
     import pyspark
 
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
-    wanted = ("hadoop-client", "slf4j-api", "log4j", "commons-logging", "jcl-over-slf4j", "commons-compress")
+    wanted = ("hadoop-client", "slf4j-api", "log4j", "commons-logging", "jcl-over-slf4j", "commons-compress", "lz4-java", "snappy-java")
     chosen = [str(jar) for jar in jars if jar.name.startswith(wanted)]
     if not chosen:
         raise PeerMissingError("PySpark of this environment brings no Hadoop client jars; install pyspark, not pyspark-client")

@@ -27,6 +27,7 @@ import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.table.source.TableRead;
 import org.apache.paimon.table.source.TableScan;
+import org.apache.paimon.table.source.snapshot.SnapshotReader;
 import org.apache.paimon.table.system.SystemTableLoader;
 import org.apache.paimon.tag.Tag;
 import org.apache.paimon.types.DataField;
@@ -44,6 +45,9 @@ final class Reads {
      * and _SEQUENCE_NUMBER; `kinds` adds _KIND to every row; `system` names a system table to read instead.
      */
     static ObjectNode read(JsonNode call) throws Exception {
+        if (call.hasNonNull("branchTag")) {
+            return readTagOfBranch(call);
+        }
         Table table = Tables.open(call);
         if (call.hasNonNull("system")) {
             table = SystemTableLoader.load(call.get("system").asText(), (FileStoreTable) table);
@@ -73,6 +77,22 @@ final class Reads {
         }
         List<Split> splits = builder.newScan().plan().splits();
         drain(read, splits, type, call.path("kinds").asBoolean(false), reply.putArray("rows"));
+        return reply;
+    }
+
+    private static ObjectNode readTagOfBranch(JsonNode call) throws Exception {
+        FileStoreTable latest = Tables.open(call);
+        Snapshot tagged = latest.tagManager().getOrThrow(call.get("branchTag").asText()).trimToSnapshot();
+        FileStoreTable table = latest.copy(Tables.schemas(call).schema(tagged.schemaId()).copy(latest.options()));
+        SnapshotReader reader = table.newSnapshotReader().withSnapshot(tagged);
+        if (!table.primaryKeys().isEmpty() && table.coreOptions().batchScanSkipLevel0()) {
+            reader.withLevelFilter(level -> level > 0);
+        }
+        List<Split> splits = new ArrayList<>(reader.read().splits());
+        ObjectNode reply = Values.JSON.createObjectNode().put("schemaId", table.schema().id());
+        reply.set("schema", describe(table.rowType()));
+        TableRead read = table.newReadBuilder().newRead().withIOManager(Tables.spillArea());
+        drain(read, splits, table.rowType(), false, reply.putArray("rows"));
         return reply;
     }
 
@@ -139,7 +159,8 @@ final class Reads {
     }
 
     /** Label -> rows (or the reader's error) of every head, snapshot and tag of main and of each branch. */
-    static ObjectNode versions(JsonNode call) {
+    static ObjectNode versions(JsonNode given) {
+        ObjectNode call = given.deepCopy();
         ObjectNode reply = Values.JSON.createObjectNode();
         ObjectNode versions = reply.putObject("versions");
         FileStoreTable main = Tables.openPlain(call);
@@ -152,7 +173,7 @@ final class Reads {
         return reply;
     }
 
-    private static void versionsOf(JsonNode call, String branch, FileStoreTable table, ObjectNode versions) {
+    private static void versionsOf(ObjectNode call, String branch, FileStoreTable table, ObjectNode versions) {
         String prefix = branch == null ? "" : "branch=" + branch + ",";
         versions.set(branch == null ? "latest" : "branch=" + branch, readOrError(call, null, null));
         for (Snapshot snapshot : snapshots(table)) {
@@ -160,7 +181,10 @@ final class Reads {
             versions.set(prefix + "snapshot=" + id, readOrError(call, "scan.snapshot-id", id));
         }
         for (String tag : table.tagManager().allTagNames()) {
-            versions.set(prefix + "tag=" + tag, readOrError(call, "scan.tag-name", tag));
+            // Java resolves scan.tag-name among the tags of main, whatever the branch.
+            versions.set(prefix + "tag=" + tag, branch == null
+                    ? readOrError(call, "scan.tag-name", tag)
+                    : readOrError(call.deepCopy().put("branchTag", tag), null, null));
         }
     }
 

@@ -36,6 +36,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.Obje
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.PostponeUtils;
+import org.apache.paimon.table.SpecialFields;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.sink.TableCommitImpl;
@@ -93,6 +94,10 @@ final class Rewrites {
         BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite(user);
         try (IOManager spill = Tables.spillArea()) {
             write.withIOManager(spill);
+            if (table.coreOptions().rowTrackingEnabled()) {
+                // The rows keep their ids only when the rewriting writer stores them.
+                write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
+            }
             for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
                 messages.add(task.doCompact(table, write));
             }
