@@ -4,50 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from paimon_spark.errors import (
     BranchNotFoundError,
     CorruptFileError,
     FileMissingError,
-    InvalidOptionError,
     TableNotFoundError,
 )
+from paimon_spark.metadata.features import check_definition
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.options.descriptor import did_you_mean, nearest
+from paimon_spark.options.scan import check_table_options
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.store import Store
-
-IMMUTABLE_OPTIONS: Final = frozenset(
-    (
-        "type",
-        "bucket-key",
-        "bucket-function.type",
-        "merge-engine",
-        "sequence.snapshot-ordering",
-        "aggregation.remove-record-on-delete",
-        "partial-update.remove-record-on-delete",
-        "partial-update.remove-record-on-sequence-group",
-        "rowkind.field",
-        "primary-key",
-        "primary-key.nullable",
-        "partition",
-        "force-lookup",
-        "data-file.path-directory",
-        "row-tracking.enabled",
-        "data-evolution.enabled",
-        "index-file-in-data-file-dir",
-        "blob-field",
-        "pk-clustering-override",
-        "deletion-vectors.enabled",
-    )
-)
-"""Options that say how existing files are to be understood; no reader may override them.
-
-Source: Java `CoreOptions.IMMUTABLE_OPTIONS`, `SchemaManager.checkAlterTableOption`.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +49,10 @@ class TableHandle:
         return self.store.url(self.layout.root)
 
     def with_schema(self, schema: TableSchema) -> TableHandle:
-        """The same branch read with another schema; the options stay (Java `AbstractFileStoreTable.tryTimeTravel`)."""
+        """The same branch read with another schema; the options stay.
+
+        Source: Java `AbstractFileStoreTable.tryTimeTravel`.
+        """
         return replace(self, schema=schema)
 
     def describe(self) -> str:
@@ -96,6 +70,9 @@ def open_table(
     """The latest state of a branch's definition. Reads `MAIN-BRANCH`, lists `schema/` and reads one schema.
 
     Args:
+        store: where the table is.
+        root: its directory in `store`.
+        branch: which of its branches.
         name: how messages call the table; default is `db.table` or the URL, from `root`.
         options: table options that override the stored ones.
 
@@ -103,6 +80,7 @@ def open_table(
         TableNotFoundError: nothing at `root` is a table.
         BranchNotFoundError: the table has no such branch.
         InvalidOptionError: an option has a bad value, or may not be overridden.
+        UnsupportedFeatureError: the table's definition has a value of a later Paimon.
         CorruptFileError: the schema cannot be decoded.
     """
     layout = Layout(root, MAIN, read_main_branch(store, root)).with_branch(branch)
@@ -127,27 +105,12 @@ def open_branch(handle: TableHandle, branch: str) -> TableHandle:
 def _handle(
     store: Store, layout: Layout, name: str, schema: TableSchema, overrides: Mapping[str, str]
 ) -> TableHandle:
-    _check_overrides(schema, overrides, name)
+    keys = {"primary-key": ",".join(schema.primary_keys), "partition": ",".join(schema.partition_keys)}
+    check_table_options(overrides, {**schema.options, **keys}, name)
+    check_definition(schema, name)
     options = parse_table_options({**schema.options, **overrides})
     layout = replace(layout, data_directory=options.data_file_directory)
     return TableHandle(store, layout, name, schema, options, dict(overrides))
-
-
-def _check_overrides(schema: TableSchema, overrides: Mapping[str, str], name: str) -> None:
-    stored = {
-        **schema.options,
-        "primary-key": ",".join(schema.primary_keys),
-        "partition": ",".join(schema.partition_keys),
-    }
-    for key in sorted(IMMUTABLE_OPTIONS & overrides.keys()):
-        given = overrides[key].replace(" ", "")
-        if given.lower() != stored.get(key, "").replace(" ", "").lower():
-            have = repr(stored[key]) if stored.get(key) else "not set"
-            raise InvalidOptionError(
-                f"option {key} = {overrides[key]!r}: table {name} has it {have}, and it says how the table's files "
-                "are to be understood, so a read cannot change it; leave it out",
-                option=key,
-            )
 
 
 def read_main_branch(store: Store, root: str) -> str | None:
@@ -217,7 +180,7 @@ def _what_is_there(store: Store, root: str) -> str:
         return f"it looks like a warehouse ({_some(inside)}); name one of its tables"
     parent, _, last = root.rpartition("/")
     around = [i.name for i in store.list(parent) if i.is_directory] if parent else []
-    close = [n for n in nearest(last, [n for n in around if n != last], count=5)]
+    close = nearest(last, [n for n in around if n != last], count=5)
     tables = [n for n in close if list_schema_ids(store, Layout(f"{parent}/{n}"))]
     if tables:
         return f"did you mean {' or '.join(store.url(f'{parent}/{n}') for n in tables)}?"

@@ -103,7 +103,7 @@ class Layout:
         return f"{self.branch_root}/consumer"
 
     def manifest_path(self, name: str) -> str:
-        """A manifest, manifest list or index manifest. Raises CorruptFileError: `name` would lead elsewhere."""
+        """A manifest, manifest list or index manifest. Raises CorruptFileError: `name` leads elsewhere."""
         return f"{self.root}/manifest/{file_name(name, self.root)}"
 
     def statistics_path(self, name: str) -> str:
@@ -111,14 +111,14 @@ class Layout:
         return f"{self.root}/statistics/{file_name(name, self.root)}"
 
     def index_path(self, name: str, bucket_path: str | None = None, external_path: str | None = None) -> str:
-        """An index file: in `index/`, or in the bucket when `bucket_path` is given (`index-file-in-data-file-dir`).
+        """An index file: in `index/`, or with `index-file-in-data-file-dir` in the bucket, `bucket_path`.
 
         Raises CorruptFileError: `name` would lead elsewhere.
         """
         return external_path or f"{bucket_path or self.root + '/index'}/{file_name(name, self.root)}"
 
     def bucket_path(self, partition_path: str, bucket: int) -> str:
-        """The directory of a bucket's data files; `partition_path` is from `partition_path.partition_path`, or empty."""
+        """The directory of a bucket's data files; `partition_path` is from the module so named."""
         parts = [self.root]
         if self.data_directory:
             parts.append(self.data_directory.strip("/"))
@@ -128,7 +128,7 @@ class Layout:
         return "/".join(parts)
 
     def data_path(self, bucket_path: str, name: str, external_path: str | None = None) -> str:
-        """A data file, or a file beside one; `external_path` is a full URL, opened by `storage.urls.external_path`.
+        """A data file, or a file beside one; `external_path` is a full URL, for `storage.urls.external_path`.
 
         Raises CorruptFileError: `name` would lead elsewhere.
         """

@@ -25,12 +25,14 @@ def read_decoded(
         CorruptFileError: it still does not decode.
     Source: Java `SnapshotManager.fromPath`, which retries for the same reason.
     """
-    for wait in WAITS_S:
+    for wait in (*WAITS_S, None):
         try:
             return decode(store.read(path), path)
-        except CorruptFileError:
+        except CorruptFileError:  # noqa: PERF203 - the wait is the cost here
+            if wait is None:
+                raise
             sleep(wait)
-    return decode(store.read(path), path)
+    raise AssertionError
 
 
 def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> T | None:
@@ -42,7 +44,7 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
 
 
 def numbered(store: Store, directory: str, prefix: str) -> list[int]:
-    """Ids of the files `<prefix><id>` in a directory, ascending; other names (temporary files) are passed over."""
+    """Ids of the files `<prefix><id>` in a directory, ascending; temporary and other files do not count."""
     ids = []
     for info in store.list(directory):
         text = info.name.removeprefix(prefix)

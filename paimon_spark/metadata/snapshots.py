@@ -47,7 +47,7 @@ def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
 
 
 def latest_snapshot(handle: TableHandle) -> Snapshot | None:
-    """The head of the branch; None when nothing was ever committed. Two or three small reads when the hint is good."""
+    """The head of the branch; None when nothing was ever committed. Three small reads if the hint is good."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
     if hint is not None and hint > 0 and not handle.store.exists(handle.layout.snapshot_path(hint + 1)):
         snapshot = find_snapshot(handle, hint)
@@ -80,11 +80,13 @@ def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
 
 
 def latest_snapshot_id(handle: TableHandle) -> int | None:
+    """Id of `latest_snapshot`."""
     snapshot = latest_snapshot(handle)
     return None if snapshot is None else snapshot.id
 
 
 def earliest_snapshot_id(handle: TableHandle) -> int | None:
+    """Id of `earliest_snapshot`."""
     snapshot = earliest_snapshot(handle)
     return None if snapshot is None else snapshot.id
 
@@ -100,7 +102,7 @@ def list_snapshots(handle: TableHandle) -> list[Snapshot]:
 
 
 def snapshot_at_or_before_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:
-    """The newest snapshot committed at or before `time_ms`; None when all alive are later, or none is alive."""
+    """The newest snapshot committed at or before `time_ms`; None when none alive is."""
     latest = latest_snapshot(handle)
     if latest is None or latest.time_ms <= time_ms:
         return latest
@@ -208,7 +210,9 @@ def alive_range(handle: TableHandle) -> str:
     ids = list_snapshot_ids(handle)
     if not ids:
         return "it has no snapshot"
-    return f"its snapshots alive are {ids[0]} to {ids[-1]}" if len(ids) > 1 else f"its only snapshot is {ids[0]}"
+    if len(ids) == 1:
+        return f"its only snapshot is {ids[0]}"
+    return f"its snapshots alive are {ids[0]} to {ids[-1]}"
 
 
 def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundError:

@@ -27,8 +27,9 @@ _RETRYABLE_ERRNOS: Final = frozenset(
      errno.ETIMEDOUT, errno.EINTR, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ESTALE)
 )  # fmt: skip
 _RETRYABLE_NAMES: Final = (
-    "Timeout", "TimeoutError", "ConnectionError", "ConnectionClosedError", "ClientOSError", "ServerDisconnectedError",
-    "ClientPayloadError", "IncompleteReadError", "ResponseStreamingError", "ServiceUnavailable", "FSTimeoutError",
+    "Timeout", "TimeoutError", "ConnectionError", "ConnectionClosedError", "ClientOSError",
+    "ServerDisconnectedError", "ClientPayloadError", "IncompleteReadError", "ResponseStreamingError",
+    "ServiceUnavailable",
 )  # fmt: skip
 _LEAST_FETCH: Final = 64 << 10
 
@@ -163,7 +164,7 @@ class FsspecStore:
 
 
 def filesystem_class(protocol: str) -> Any:
-    """fsspec's class for a protocol. Raises StorageError naming the extra to install when its package is missing."""
+    """The class of a protocol. Raises StorageError, naming the extra to install if its package is missing."""
     try:
         return fsspec.get_filesystem_class(protocol)
     except ImportError as e:
@@ -172,7 +173,8 @@ def filesystem_class(protocol: str) -> Any:
         raise StorageError(f"no file system for {protocol}:// is installed: {what}", protocol=protocol) from e
     except ValueError as e:
         raise StorageError(
-            f"no file system is known for {protocol}://; fsspec knows {', '.join(sorted(fsspec.available_protocols()))}",
+            f"no file system is known for {protocol}://; fsspec knows "
+            + ", ".join(sorted(fsspec.available_protocols())),
             protocol=protocol,
         ) from e
 
@@ -239,7 +241,7 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
 
 
 def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
-    """An Arrow file whose reads become `read_range` calls; Arrow already asks for what it needs and no more."""
+    """An Arrow file whose reads become `read_range` calls; Arrow asks for what it needs and no more."""
     return pa.PythonFile(_RangeFile(path, size, read_range), mode="r")
 
 
@@ -267,14 +269,14 @@ class _RangeFile(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._size - self._position)
-        length = left if size is None or size < 0 else min(size, left)
+        length = left if size < 0 else min(size, left)
         data = self._fetch(self._position, length) if length else b""
         self._position += len(data)
         return data
 
     def _fetch(self, offset: int, length: int) -> bytes:
         start = offset - self._kept_from
-        if 0 <= start and start + length <= len(self._kept):
+        if start >= 0 and start + length <= len(self._kept):
             return self._kept[start : start + length]
         if length >= _LEAST_FETCH:
             return self._read_range(self._path, offset, length)

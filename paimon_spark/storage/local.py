@@ -65,7 +65,8 @@ def _info(entry: os.DirEntry[str]) -> FileInfo | None:
         is_directory = entry.is_dir()
     except FileNotFoundError:
         return None
-    return FileInfo(entry.name, 0 if is_directory else stat.st_size, is_directory, stat.st_mtime_ns // 1_000_000)
+    size = 0 if is_directory else stat.st_size
+    return FileInfo(entry.name, size, is_directory, stat.st_mtime_ns // 1_000_000)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""RetryingStore: a store that repeats calls that may succeed the next time. Every call of Store is idempotent."""
+"""RetryingStore: a store that repeats calls that may succeed the next time. All of Store's are idempotent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RetryingStore:
 
     Attributes:
         attempts: calls at most, the first included.
-        first_delay_s: least wait before the second call; each further wait doubles, with up to as much again added.
+        first_delay_s: least wait before the second call; waits double, and up to as much again is added.
     """
 
     inner: RangedStore

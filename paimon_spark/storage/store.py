@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 class FileInfo(NamedTuple):
-    """One entry of a directory: its last path segment, bytes, and epoch milliseconds of change (None if unknown)."""
+    """An entry of a directory: last path segment, bytes, epoch milliseconds of change (None if unknown)."""
 
     name: str
     size: int
@@ -37,7 +37,7 @@ class Store(Protocol):
         ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`, fewer at the end of the file. Raises FileMissingError, StorageError."""
+        """`length` bytes from `offset`, fewer at the end. Raises FileMissingError, StorageError."""
         ...
 
     def read_many(self, paths: list[str]) -> list[bytes]:

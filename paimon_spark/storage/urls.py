@@ -70,9 +70,9 @@ def _host(scheme: str, authority: str) -> dict[str, Any]:
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Scheme, authority and path; a text without scheme is a local path. Raises InvalidInputError when empty."""
+    """Scheme, authority and path; text without scheme is a local path. Raises InvalidInputError if empty."""
     if not url or not url.strip():
-        raise InvalidInputError("the location of a table is empty; give a path or a URL such as s3://bucket/table")
+        raise InvalidInputError("the location is empty; give a path or a URL such as s3://bucket/wh/db.db/t")
     head, separator, rest = url.partition("://")
     if separator and head and all(c.isalnum() or c in "+-." for c in head):
         authority, slash, path = rest.partition("/")
@@ -83,7 +83,7 @@ def split_url(url: str) -> tuple[str, str, str]:
 
 
 def external_path(store: Store, url: str) -> tuple[Store, str]:
-    """Where a file lies that metadata names by its full URL: `store` itself when it reaches it, else another store.
+    """Where a file lies that metadata names by its URL: in `store` when that reaches it, else in another.
 
     Raises:
         StorageError: no file system for its scheme.

@@ -1,0 +1,184 @@
+"""The gate: may this table be read? One row a feature that this package would misread.
+
+What can only be seen in a data file (its format, shredded columns, the encoding of deletion vectors) is
+refused where the file is opened.
+
+Source: Java `CoreOptions`, `TableType`, `schema/SchemaValidation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.options.descriptor import Option
+from paimon_spark.options.table import BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
+from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    MultisetType,
+    OpaqueType,
+    RowType,
+    VectorType,
+)
+
+_READABLE_TYPES: Final = ("", "table", "materialized-table")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A feature that makes a table unreadable here.
+
+    Attributes:
+        option: the option that switches it on.
+        applies: whether a table with this schema and these options has it.
+        why: what would go wrong, and what to do instead.
+    """
+
+    option: str
+    applies: Callable[[TableSchema, Mapping[str, str]], bool]
+    why: str
+
+
+def _on(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
+    return lambda schema, options: _true(options, key)
+
+
+def _true(options: Mapping[str, str], key: str) -> bool:
+    return options.get(key, "").strip().lower() == "true"
+
+
+def _given(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
+    return lambda schema, options: bool(options.get(key, "").strip())
+
+
+def _foreign_type(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    return options.get("type", "").strip().lower() not in _READABLE_TYPES
+
+
+def _merges_by_snapshot_order(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    merged_already = _true(options, "deletion-vectors.enabled") and not _true(
+        options, "deletion-vectors.merge-on-read"
+    )
+    return bool(schema.primary_keys) and _true(options, "sequence.snapshot-ordering") and not merged_already
+
+
+_CHAIN: Final = "its rows come from several branches at once; read each branch by itself with option branch"
+REFUSALS: Final[tuple[Refusal, ...]] = (
+    Refusal(
+        "type",
+        _foreign_type,
+        "only Paimon's own tables are read here; read its files with the format they have",
+    ),
+    Refusal("chain-table.enabled", _on("chain-table.enabled"), _CHAIN),
+    Refusal("scan.fallback-snapshot-branch", _given("scan.fallback-snapshot-branch"), _CHAIN),
+    Refusal("scan.fallback-delta-branch", _given("scan.fallback-delta-branch"), _CHAIN),
+    Refusal(
+        "pk-clustering-override",
+        _on("pk-clustering-override"),
+        "its files are not sorted by the primary key, so they cannot be merged; copy it with Java Paimon "
+        "to a table without the option",
+    ),
+    Refusal(
+        "sequence.snapshot-ordering",
+        _merges_by_snapshot_order,
+        "rows of one key would be merged in the wrong order; read it with Java Paimon",
+    ),
+    Refusal(
+        "postpone.merge-on-read",
+        _on("postpone.merge-on-read"),
+        "rows that wait in bucket-postpone would be left out; set the option to false to read the rows "
+        "that have been compacted",
+    ),
+    Refusal(
+        "query-auth.enabled",
+        _on("query-auth.enabled"),
+        "a catalog server decides which rows and columns may be seen, and it is not asked here",
+    ),
+)
+_ENUMERATIONS: Final[tuple[Option[Any], ...]] = (
+    MERGE_ENGINE,
+    BUCKET_FUNCTION,
+    CHANGELOG_PRODUCER,
+    SEQUENCE_ORDER,
+)
+
+
+def check_definition(schema: TableSchema, table: str) -> None:
+    """Refuse a stored option whose value this package does not know, before options are parsed.
+
+    Raises:
+        UnsupportedFeatureError: such as a merge engine of a later Paimon.
+    """
+    for option in _ENUMERATIONS:
+        text = schema.options.get(option.key)
+        known = [str(m.value) for m in type(option.default)]
+        if text is not None and text.strip().lower().replace("_", "-") not in known:
+            raise UnsupportedFeatureError(
+                f"table {table} has {option.key} = {text!r}, which is not known here; known are "
+                f"{', '.join(known)}. Use a newer paimon-spark, or read the table with Java Paimon",
+                feature=f"{option.key}={text}",
+                table=table,
+            )
+
+
+def check_readable(
+    schema: TableSchema, options: Mapping[str, str], table: str, columns: Iterable[str] | None = None
+) -> None:
+    """Refuse a table, or columns of it, that this package would misread.
+
+    Args:
+        schema: the schema read with.
+        options: all table options in force, as text (`TableOptions.raw`).
+        table: how messages call the table.
+        columns: names that are read, for output or in a predicate; None means all columns.
+
+    Raises:
+        UnsupportedFeatureError: names the feature, the table and what to do instead.
+    """
+    for refusal in REFUSALS:
+        if refusal.applies(schema, options):
+            raise UnsupportedFeatureError(
+                f"table {table} cannot be read: it has {refusal.option} = {options.get(refusal.option)!r}; "
+                + refusal.why,
+                feature=refusal.option,
+                table=table,
+            )
+    wanted = None if columns is None else set(columns)
+    for field in schema.fields:
+        if wanted is None or field.name in wanted:
+            _check_type(field.name, field.type, schema, table)
+
+
+def _check_type(column: str, data_type: DataType, schema: TableSchema, table: str) -> None:
+    opaque = unreadable_part(data_type)
+    if opaque is None:
+        return
+    others = [f.name for f in schema.fields if unreadable_part(f.type) is None]
+    advice = f"choose other columns with option columns, such as {', '.join(others[:5])}" if others else ""
+    raise UnsupportedFeatureError(
+        f"column {column!r} of table {table} is of type {opaque}, which cannot be read here; "
+        + (advice or "the table has no column that can be read"),
+        feature=f"type {opaque}",
+        table=table,
+        column=column,
+    )
+
+
+def unreadable_part(data_type: DataType) -> DataType | None:
+    """The first type inside `data_type`, or itself, whose values cannot be read; None when all can."""
+    match data_type:
+        case OpaqueType() | VectorType():
+            return data_type
+        case ArrayType() | MultisetType():
+            return unreadable_part(data_type.element)
+        case MapType():
+            return unreadable_part(data_type.key) or unreadable_part(data_type.value)
+        case RowType():
+            found = (unreadable_part(f.type) for f in data_type.fields)
+            return next((t for t in found if t is not None), None)
+    return None
