@@ -66,6 +66,14 @@ test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
 test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)
 
+test-interop: setup  ## tables of Java Paimon and pypaimon, written afresh (gets both by itself)
+	@tests/interop/setup.sh
+	@$(PYTEST) tests/interop -m interop $(ARGS)
+
+test-interop-quick: setup  ## the same without the random tables
+	@tests/interop/setup.sh
+	@$(PYTEST) tests/interop -m interop -k 'not random' $(ARGS)
+
 bench: setup  ## measure (slow; needs a quiet machine)
 	@$(PYTEST) tests/bench -m bench -p no:randomly $(ARGS)
 
