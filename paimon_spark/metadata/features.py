@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.table import BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
 from paimon_spark.spec.table_schema import TableSchema
@@ -66,6 +66,21 @@ def _merges_by_snapshot_order(schema: TableSchema, options: Mapping[str, str]) -
     )
     return bool(schema.primary_keys) and _true(options, "sequence.snapshot-ordering") and not merged_already
 
+
+IMMUTABLE_OPTIONS: Final = frozenset(
+    (
+        "type", "bucket", "bucket-key", "bucket-function.type", "data-file.path-directory", "merge-engine",
+        "ignore-delete", "sequence.snapshot-ordering", "aggregation.remove-record-on-delete",
+        "partial-update.remove-record-on-delete", "partial-update.remove-record-on-sequence-group",
+        "rowkind.field", "primary-key", "primary-key.nullable", "partition", "force-lookup",
+        "row-tracking.enabled", "data-evolution.enabled", "index-file-in-data-file-dir", "blob-field",
+        "blob-descriptor-field", "blob-view-field", "pk-clustering-override", "deletion-vectors.enabled",
+    )
+)  # fmt: skip
+"""Options that say how a table's files were written: a read cannot give them other values.
+
+Source: Java `CoreOptions.IMMUTABLE_OPTIONS`, `SchemaManager.checkAlterTableOption`.
+"""
 
 _CHAIN: Final = "its rows come from several branches at once; read each branch by itself with option branch"
 REFUSALS: Final[tuple[Refusal, ...]] = (
@@ -124,6 +139,32 @@ def check_definition(schema: TableSchema, table: str) -> None:
                 feature=f"{option.key}={text}",
                 table=table,
             )
+
+
+def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: str) -> None:
+    """Refuse options of a read that would make the table's files mean something else.
+
+    Raises:
+        InvalidOptionError: an option of the table's definition, with another value than it has.
+    """
+    stored = {
+        **schema.options,
+        "primary-key": ",".join(schema.primary_keys),
+        "partition": ",".join(schema.partition_keys),
+    }
+    for key in sorted(IMMUTABLE_OPTIONS & overrides.keys()):
+        found = stored.get(key, "")
+        if _bare(overrides[key]) != _bare(found):
+            raise InvalidOptionError(
+                f"option {key} = {overrides[key]!r} cannot be given to a read: table {table} was written with "
+                f"{repr(found) if found else 'its default'}; leave the option out",
+                option=key,
+                value=overrides[key],
+            )
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split()).lower()
 
 
 def check_readable(

@@ -11,11 +11,10 @@ from paimon_spark.errors import (
     FileMissingError,
     TableNotFoundError,
 )
-from paimon_spark.metadata.features import check_definition
+from paimon_spark.metadata.features import check_definition, check_overrides
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.options.descriptor import did_you_mean, nearest
-from paimon_spark.options.scan import check_table_options
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.store import Store
@@ -105,8 +104,7 @@ def open_branch(handle: TableHandle, branch: str) -> TableHandle:
 def _handle(
     store: Store, layout: Layout, name: str, schema: TableSchema, overrides: Mapping[str, str]
 ) -> TableHandle:
-    keys = {"primary-key": ",".join(schema.primary_keys), "partition": ",".join(schema.partition_keys)}
-    check_table_options(overrides, {**schema.options, **keys}, name)
+    check_overrides(schema, overrides, name)
     check_definition(schema, name)
     options = parse_table_options({**schema.options, **overrides})
     layout = replace(layout, data_directory=options.data_file_directory)
