@@ -94,6 +94,7 @@ main() {
   local venv=$1 extra=$2
   shift 2
   if ! java_ok; then
+    [ -z "${JAVA_HOME:-}" ] || die "JAVA_HOME is $JAVA_HOME, which holds no Java 17 or newer. Unset it, or point it to one"
     say "setup: Spark needs Java 17 or newer; installing it"
     install_java && java_ok || die "no Java 17 or newer. Run: $(java_command)"
   fi
