@@ -89,6 +89,6 @@ wheel: setup  ## build dist/*.whl
 	@ls dist
 
 clean:  ## remove everything that make made
-	@rm -rf $(VENV) $(OLDEST_VENV) .interop build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache \
+	@rm -rf $(VENV) $(OLDEST_VENV) .interop .bench build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache \
 	  .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log artifacts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
