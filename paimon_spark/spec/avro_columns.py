@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.spec import avro_lanes
+from paimon_spark.spec import arrow_numpy, avro_lanes
 from paimon_spark.spec.avro import AvroType, Container, records
-from paimon_spark.spec.avro_lanes import I64
+from paimon_spark.spec.avro_lanes import I64, Bool
 
 LOCK_STEP: Final = os.environ.get("PAIMON_SPARK_AVRO", "columns") != "records"
 _LANES: Final = 1024
@@ -107,11 +107,85 @@ def decode_records(container: Container) -> pa.Array:
         CorruptFileError: names the file.
     """
     try:
-        return pa.array(list(records(container)), arrow_type(container.type))
-    except (pa.ArrowException, OverflowError, FormatError, ValueError, TypeError) as e:
+        return array_of(list(records(container)), container.type)
+    except (pa.ArrowException, OverflowError, FormatError, ValueError, TypeError, KeyError) as e:
         if isinstance(e, CorruptFileError):
             raise
         raise CorruptFileError(f"{container.path} is corrupt: {e}", path=container.path) from e
+
+
+def array_of(values: list[Any], t: AvroType) -> pa.Array:
+    """Values as fastavro gives them, as an array of `arrow_type(t)`.
+
+    It stands in for `pa.array`, which imports pandas when it is installed.
+
+    Raises:
+        FormatError: a union of more than null and one type.
+    """
+    if t.null_branch is not None:
+        return _array_of(
+            values, t.inner[1 - t.null_branch], np.array([v is not None for v in values], np.bool_)
+        )
+    return _array_of(values, t, None)
+
+
+def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
+    type_ = arrow_type(t)
+    if t.kind == "null" or (valid is not None and not valid.any()):
+        return pa.nulls(len(values), type_)
+    if t.kind in _NUMPY:
+        numbers = np.array([v or 0 for v in values], _NUMPY[t.kind])
+        if t.kind == "boolean":
+            return arrow_numpy.boolean_array(numbers, valid)
+        return arrow_numpy.fixed_array(numbers, type_, valid)
+    validity = None if valid is None or valid.all() else arrow_numpy.pack_bits(valid)
+    if t.kind == "record":
+        children = [
+            array_of([None if v is None else v[n] for v in values], _nullable(i, validity is not None))
+            for n, i in zip(t.names, t.inner, strict=True)
+        ]
+        return pa.Array.from_buffers(type_, len(values), [validity], children=children)
+    if t.kind == "fixed":
+        joined = b"".join(bytes(t.size) if v is None else v for v in values)
+        return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(joined)])
+    items = [() if v is None else v for v in values]
+    if t.kind == "array":
+        return _lists(items, type_, validity, [array_of([i for v in items for i in v], t.inner[0])])
+    if t.kind == "map":
+        keys = array_of([k for v in items for k in v], AvroType("string"))
+        inner = array_of([v[k] for v in items for k in v], t.inner[0])
+        entries = pa.StructArray.from_arrays([keys, inner], fields=[type_.key_field, type_.item_field])
+        return _lists(items, type_, validity, [entries])
+    encoded = [b"" if v is None else v if isinstance(v, bytes) else v.encode() for v in values]
+    return pa.Array.from_buffers(
+        type_, len(values), [validity, _offsets(encoded), pa.py_buffer(b"".join(encoded))]
+    )
+
+
+def _lists(
+    items: list[Any], t: pa.DataType, validity: pa.Buffer | None, children: list[pa.Array]
+) -> pa.Array:
+    return pa.Array.from_buffers(t, len(items), [validity, _offsets(items)], children=children)
+
+
+def _offsets(values: list[Any]) -> pa.Buffer:
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(v) for v in values], out=offsets[1:])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise FormatError("it holds more than two gigabytes in one column")
+    return pa.py_buffer(offsets.astype(np.int32))
+
+
+def _nullable(t: AvroType, nullable: bool) -> AvroType:
+    return (
+        t
+        if not nullable or t.null_branch is not None or t.kind == "null"
+        else AvroType("union", inner=(_NULL, t))
+    )
+
+
+_NULL: Final = AvroType("null")
+_NUMPY: Final = {"boolean": "?", "int": "i4", "long": "i8", "float": "f4", "double": "f8"}
 
 
 def _chunked(chunks: list[pa.Array], container: Container) -> pa.ChunkedArray:
@@ -149,7 +223,7 @@ def _decode_lanes(group: Sequence[Container]) -> pa.Array:
             counts.append(count)
             payloads.append(payload)
     if not counts:
-        return pa.array([], arrow_type(group[0].type))
+        return pa.nulls(0, arrow_type(group[0].type))
     ends = np.cumsum(np.array([len(p) for p in payloads], np.int64))
     if ends[-1] + avro_lanes.PADDING > np.iinfo(np.int32).max:
         raise FormatError("more bytes than Arrow offsets can hold")

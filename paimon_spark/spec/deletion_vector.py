@@ -1,0 +1,171 @@
+"""Deletion vectors: bytes → positions of deleted rows.
+
+A vector is a Roaring bitmap in its portable form, between a size, a magic number and a checksum. There are two
+magics: 32-bit positions (size and magic big endian, the recorded length counts magic and bitmap) and 64-bit
+positions (Iceberg's, magic little endian, the recorded length counts the whole record).
+
+Source: Paimon spec, chapter Table Index (Deletion Vectors Index); Java `deletionvectors/DeletionVector`,
+`utils/OptimizedRoaringBitmap64`; RoaringFormatSpec.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.errors import CorruptFileError, FormatError
+
+MAGIC_32: Final = 1581511376
+MAGIC_64: Final = 1681511377
+FRAME_BYTES: Final = 8
+"""Bytes of a record around its recorded length when the magic is `MAGIC_32`: size in front, checksum behind."""
+
+Positions = npt.NDArray[np.int64]
+
+_NO_RUNS: Final = 12346
+_WITH_RUNS: Final = 12347
+_NO_OFFSETS_BELOW: Final = 4
+_MAX_CONTAINERS: Final = 1 << 16
+_ARRAY_LIMIT: Final = 4096
+_BITMAP_BYTES: Final = 8192
+
+
+def decode(data: bytes, path: str, *, length: int | None = None, row_count: int | None = None) -> Positions:
+    """The positions in a vector record, ascending, each once.
+
+    Args:
+        data: the record from its size on; bytes after it are ignored, so a reader that does not know the magic
+            reads the recorded length plus `FRAME_BYTES`.
+        path: names the vector in messages.
+        length: the length recorded in the index manifest, checked when given.
+        row_count: rows of the data file; positions beyond it are refused, and so are more positions than rows.
+
+    Raises:
+        CorruptFileError: not a vector, cut short, a wrong checksum, or positions out of order or range.
+    """
+    try:
+        return _decode(data, length, row_count)
+    except (FormatError, struct.error, ValueError, IndexError) as e:
+        raise CorruptFileError(f"{path} is not a readable deletion vector: {e}", path=path) from e
+
+
+def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions:
+    size, magic = struct.unpack_from(">ii", data)
+    wide = magic != MAGIC_32
+    if wide and struct.unpack_from("<i", data, 4)[0] != MAGIC_64:
+        raise FormatError(f"its magic number is {magic}, neither {MAGIC_32} nor {MAGIC_64} backwards")
+    if size < 4 or size + FRAME_BYTES > len(data):
+        raise FormatError(f"it is {size} bytes long, and {len(data) - FRAME_BYTES} are there")
+    if length is not None and length != size + (FRAME_BYTES if wide else 0):
+        raise FormatError(f"it is {size} bytes long, and the index manifest says {length}")
+    body = data[4 : 4 + size]
+    if zlib.crc32(body) != struct.unpack_from(">I", data, 4 + size)[0]:
+        raise FormatError("its checksum does not match")
+    reader = _Roaring(body, 4, row_count)
+    out = reader.bitmaps() if wide else reader.bitmap(0)
+    if reader.at != size:
+        raise FormatError(f"its bitmap ends at byte {reader.at} of {size}")
+    if row_count is not None and len(out) and out[-1] >= row_count:
+        raise FormatError(f"it deletes row {out[-1]} of a file with {row_count} rows")
+    return out
+
+
+class _Roaring:
+    """Reads portable Roaring bitmaps from `data`, `at` moving on."""
+
+    def __init__(self, data: bytes, at: int, most: int | None) -> None:
+        self.data = data
+        self.at = at
+        self.most = most
+
+    def bitmaps(self) -> Positions:
+        """A count, then bitmaps of 2**32 positions each with its number, ascending."""
+        (count,) = self._take("<q")
+        if not 0 <= count <= len(self.data) // 8:
+            raise FormatError(f"it announces {count} bitmaps")
+        parts: list[Positions] = []
+        last = -1
+        for _ in range(count):
+            (key,) = self._take("<i")
+            if key <= last:
+                raise FormatError("its bitmaps are out of order")
+            last = key
+            parts.append(self.bitmap(key << 32))
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def bitmap(self, base: int) -> Positions:
+        count, runs = self._header()
+        described = np.frombuffer(self._slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
+        keys, sizes = described[:, 0], described[:, 1] + 1
+        if (np.diff(keys) <= 0).any():
+            raise FormatError("its containers are out of order")
+        total = int(sizes.sum())
+        if self.most is not None and total > self.most:
+            raise FormatError(f"it deletes {total} rows of a file with {self.most}")
+        if runs is None or count >= _NO_OFFSETS_BELOW:
+            self._slice(4 * count)  # offsets of the containers, which lie back to back
+        out = np.empty(total, np.int64)
+        end = 0
+        for i, (key, size) in enumerate(zip(keys.tolist(), sizes.tolist(), strict=True)):
+            start, end = end, end + size
+            if runs is not None and runs[i]:
+                low = self._runs(size)
+            elif size <= _ARRAY_LIMIT:
+                low = self._array(size)
+            else:
+                low = self._bits(size)
+            out[start:end] = low
+            out[start:end] += base + (key << 16)
+        return out
+
+    def _header(self) -> tuple[int, npt.NDArray[np.bool_] | None]:
+        """How many containers follow, and which of them are runs (None: none can be)."""
+        (cookie,) = self._take("<I")
+        if cookie & 0xFFFF == _WITH_RUNS:
+            count = (cookie >> 16) + 1
+            flags = np.frombuffer(self._slice((count + 7) // 8), np.uint8)
+            return count, np.unpackbits(flags, bitorder="little")[:count].view(np.bool_)
+        if cookie != _NO_RUNS:
+            raise FormatError(f"its bitmap starts with {cookie}")
+        (count,) = self._take("<I")
+        if count > _MAX_CONTAINERS:
+            raise FormatError(f"its bitmap has {count} containers")
+        return count, None
+
+    def _array(self, size: int) -> Positions:
+        low = np.frombuffer(self._slice(2 * size), "<u2").astype(np.int64)
+        if (np.diff(low) <= 0).any():
+            raise FormatError("positions are out of order")
+        return low
+
+    def _bits(self, size: int) -> Positions:
+        bits = np.unpackbits(np.frombuffer(self._slice(_BITMAP_BYTES), np.uint8), bitorder="little")
+        low = np.flatnonzero(bits)
+        if len(low) != size:
+            raise FormatError(f"a container has {len(low)} positions and announces {size}")
+        return low.astype(np.int64, copy=False)
+
+    def _runs(self, size: int) -> Positions:
+        (count,) = self._take("<H")
+        pairs = np.frombuffer(self._slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
+        first, lengths = pairs[:, 0], pairs[:, 1] + 1
+        ends = first + lengths
+        if int(lengths.sum()) != size or (first[1:] < ends[:-1]).any() or (count and ends[-1] > 1 << 16):
+            raise FormatError("its runs overlap or do not add up")
+        return np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(size, dtype=np.int64)
+
+    def _take(self, form: str) -> tuple[int, ...]:
+        out: tuple[int, ...] = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return out
+
+    def _slice(self, size: int) -> bytes:
+        out = self.data[self.at : self.at + size]
+        if len(out) != size:
+            raise FormatError("it is cut short")
+        self.at += size
+        return out
