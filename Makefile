@@ -75,7 +75,7 @@ test-interop-quick: setup  ## the same without the random tables
 	@$(PYTEST) tests/interop -m interop -k 'not random' $(ARGS)
 
 bench: setup  ## measure (slow; needs a quiet machine)
-	@$(PYTEST) tests/bench -m bench -p no:randomly $(ARGS)
+	@$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES)
 
 examples: setup  ## run every example
 	@set -e; for script in examples/*.py; do echo "== $$script"; $(PYTHON_IN) "$$script"; done
