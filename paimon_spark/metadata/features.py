@@ -61,9 +61,7 @@ def _foreign_type(schema: TableSchema, options: Mapping[str, str]) -> bool:
 
 
 def _merges_by_snapshot_order(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    merged_already = _true(options, "deletion-vectors.enabled") and not _true(
-        options, "deletion-vectors.merge-on-read"
-    )
+    merged_already = _true(options, "deletion-vectors.enabled") and not _true(options, "deletion-vectors.merge-on-read")
     return bool(schema.primary_keys) and _true(options, "sequence.snapshot-ordering") and not merged_already
 
 
@@ -156,8 +154,8 @@ def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: st
         found = stored.get(key, "")
         if _bare(overrides[key]) != _bare(found):
             raise InvalidOptionError(
-                f"option {key} = {overrides[key]!r} cannot be given to a read: table {table} was written with "
-                f"{repr(found) if found else 'its default'}; leave the option out",
+                f"option {key} = {overrides[key]!r} cannot be given to a read: table {table} was written "
+                f"with {repr(found) if found else 'its default'}; leave the option out",
                 option=key,
                 value=overrides[key],
             )

@@ -54,6 +54,10 @@ class TableHandle:
         """
         return replace(self, schema=schema)
 
+    def on_branch_directory(self, branch: str) -> TableHandle:
+        """The files of another branch; schema and options stay this one's, so only metadata may be read with it."""
+        return replace(self, layout=self.layout.with_branch(branch))
+
     def describe(self) -> str:
         """Table and branch, for messages."""
         return f"table {self.name}" if self.branch == MAIN else f"branch {self.branch!r} of table {self.name}"
@@ -101,9 +105,7 @@ def open_branch(handle: TableHandle, branch: str) -> TableHandle:
     return _handle(handle.store, layout, handle.name, schema, handle.overrides)
 
 
-def _handle(
-    store: Store, layout: Layout, name: str, schema: TableSchema, overrides: Mapping[str, str]
-) -> TableHandle:
+def _handle(store: Store, layout: Layout, name: str, schema: TableSchema, overrides: Mapping[str, str]) -> TableHandle:
     check_overrides(schema, overrides, name)
     check_definition(schema, name)
     options = parse_table_options({**schema.options, **overrides})
