@@ -1,0 +1,62 @@
+"""ORC data files, a stripe at a time.
+
+ORC keeps no nanosecond count but seconds and a fraction; Arrow makes 64-bit nanoseconds of them. Values that
+do not fit (Java writes years 1 to 9999) are decoded apart from Arrow, see `orc_timestamps`.
+
+Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.orc as po
+
+from paimon_spark.errors import FormatError
+from paimon_spark.fileformat.conform import conformer
+from paimon_spark.fileformat.rows import FileRead, Rows
+from paimon_spark.spec.arrow import arrow_type
+from paimon_spark.spec.arrow_nested import Convert
+from paimon_spark.types import DataField
+
+
+def read_orc(read: FileRead) -> Iterator[Rows]:
+    """The rows of an ORC file, in file order.
+
+    Raises:
+        FormatError, pa.ArrowException, OSError: the file is not what its schema and manifest say.
+        DataError: a timestamp does not fit the column's type in Arrow.
+    """
+    with read.store.open(read.path) as source:
+        file = po.ORCFile(source)
+        if file.nrows != read.row_count:
+            raise FormatError(f"it holds {file.nrows} rows, its manifest says {read.row_count}")
+        names = set(file.schema.names)
+        wanted = [f.name for f in read.fields if f.name in names]
+        converters: list[Convert | None] | None = None
+        first = 0
+        for number in range(file.nstripes):
+            stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
+            if converters is None:
+                converters = [_converter(stripe.schema, f) for f in read.fields]
+            arrays = [_array(stripe, f, c) for f, c in zip(read.fields, converters, strict=True)]
+            for start in range(0, stripe.num_rows, read.batch_rows):
+                n = min(read.batch_rows, stripe.num_rows - start)
+                yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
+            first += stripe.num_rows
+        if first != read.row_count:
+            raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
+
+
+def _converter(schema: pa.Schema, f: DataField) -> Convert | None:
+    index = schema.get_field_index(f.name)
+    return None if index < 0 else conformer(schema.field(index).type, f.type, f.name)
+
+
+def _array(stripe: pa.RecordBatch, f: DataField, convert: Convert | None) -> pa.Array:
+    index = stripe.schema.get_field_index(f.name)
+    if index < 0:
+        return pa.nulls(stripe.num_rows, arrow_type(f.type))
+    array = stripe.column(index)
+    return array if convert is None else convert(array)

@@ -1,0 +1,89 @@
+"""The reader of a data file, chosen by the file's name. Table options do not matter: one table may mix formats.
+
+Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdentifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.errors import (
+    CorruptFileError,
+    DataError,
+    FileMissingError,
+    FormatError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.fileformat.rows import FileRead, Rows
+
+_COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
+_SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
+READABLE: Final = ("parquet", "orc", "avro")
+
+
+def format_of(file_name: str) -> str:
+    """The format a data file's name tells: its last extension, leaving out that of a compression.
+
+    `vector` for the column files of vector stores, whatever they are stored as.
+    """
+    parts = file_name.lower().split(".")
+    if len(parts) > 2 and parts[-2] in _SEVERAL_PARTS:
+        return parts[-2]
+    if len(parts) > 2 and parts[-1] in _COMPRESSIONS:
+        return parts[-2]
+    return parts[-1] if len(parts) > 1 else ""
+
+
+def read_rows(read: FileRead) -> Iterator[Rows]:
+    """The rows of a data file, in file order.
+
+    Raises:
+        UnsupportedFeatureError: no reader for the file's format, or the file uses a layout that is not understood.
+        CorruptFileError: the file is missing, cut short, garbage, or not what its schema and manifest say.
+        DataError: a value does not fit the column's type.
+    """
+    url = read.store.url(read.path)
+    reader = _reader(format_of(read.path.rpartition("/")[2]), url)
+    try:
+        yield from reader(read)
+    except FileMissingError as e:
+        raise CorruptFileError(
+            f"data file {url} is missing, though the snapshot being read refers to it; it may have been removed "
+            "by expiry or clean-up while or before it was read",
+            path=url,
+        ) from e
+    except CorruptFileError:
+        raise
+    except (UnsupportedFeatureError, DataError) as e:
+        raise type(e)(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
+    except FormatError as e:
+        raise CorruptFileError(f"data file {url} is corrupt: {e.message}", path=url) from e
+    except PaimonError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError) as e:
+        raise CorruptFileError(f"data file {url} cannot be read: {type(e).__name__}: {e}", path=url) from e
+
+
+def _reader(name: str, url: str) -> Callable[[FileRead], Iterator[Rows]]:
+    match name:
+        case "parquet":
+            from paimon_spark.fileformat.parquet import read_parquet
+
+            return read_parquet
+        case "orc":
+            from paimon_spark.fileformat.orc import read_orc
+
+            return read_orc
+        case "avro":
+            from paimon_spark.fileformat.avro import read_avro
+
+            return read_avro
+    raise UnsupportedFeatureError(
+        f"data file {url} has the format {name or 'none'!r}; data files in {', '.join(READABLE)} can be read",
+        feature=f"file.format={name}",
+        path=url,
+    )

@@ -1,0 +1,63 @@
+"""Nested Arrow arrays taken apart and put together again, nulls and empties kept exactly.
+
+A null row is not a row of nulls, a null list not an empty one: validity and offsets are carried over as
+they are and only the children change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from paimon_spark.spec import arrow_numpy
+
+Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+"""A function over arrays that keeps their length and nulls."""
+
+
+def validity_buffer(array: pa.Array) -> pa.Buffer | None:
+    """The validity bitmap of the array, starting at bit 0; None when nothing is null."""
+    if array.null_count == 0:
+        return None
+    if array.offset == 0 and array.buffers()[0] is not None:
+        return array.buffers()[0]
+    return arrow_numpy.pack_bits(arrow_numpy.validity(array))
+
+
+def with_children(array: pa.StructArray, kind: pa.StructType, children: Sequence[pa.Array]) -> pa.StructArray:
+    """A struct array of type `kind` that is null where `array` is and has `children`, each as long as `array`."""
+    return pa.Array.from_buffers(
+        kind, len(array), [validity_buffer(array)], null_count=array.null_count, children=list(children)
+    )
+
+
+def with_elements(array: pa.ListArray, kind: pa.ListType, convert: Convert | None) -> pa.ListArray:
+    """A list array of type `kind` with every element converted."""
+    values = array.values if convert is None else convert(array.values)
+    return _with_values(array, kind, values)
+
+
+def with_entries(
+    array: pa.MapArray, kind: pa.MapType, keys: Convert | None, values: Convert | None
+) -> pa.MapArray:
+    """A map array of type `kind` with every key and value converted."""
+    new_keys = array.keys if keys is None else keys(array.keys)
+    new_values = array.items if values is None else values(array.items)
+    entry_type = pa.struct([kind.key_field, kind.item_field])
+    entries = pa.Array.from_buffers(
+        entry_type, len(new_keys), [None], null_count=0, children=[new_keys, new_values]
+    )
+    return _with_values(array, kind, entries)
+
+
+def _with_values(array: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(
+        kind,
+        len(array),
+        array.buffers()[:2],
+        null_count=array.null_count,
+        offset=array.offset,
+        children=[values],
+    )

@@ -1,0 +1,193 @@
+"""Parquet footers, rewritten so that INT96 columns read as their 12 raw bytes.
+
+Java writes TIMESTAMP(7-9) as INT96, with a negative time of day before 1970. Arrow turns INT96 into
+64-bit nanoseconds and silently goes around where they end; in coarser units it takes the time of day as
+unsigned. As FIXED_LEN_BYTE_ARRAY(12), whose bytes lie in the file in just the same way, nothing is lost.
+
+Source: Thrift compact protocol; parquet.thrift (FileMetaData, SchemaElement, ColumnMetaData).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from paimon_spark.errors import FormatError
+
+MAGIC: Final = b"PAR1"
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+_INT96_ZIGZAG: Final = 6
+_FIXED_ZIGZAG: Final = 14
+_LENGTH_FIELD: Final = bytes((0x10 | _I32, 24))
+_MAX_DEPTH: Final = 32
+
+
+class _Edit(NamedTuple):
+    at: int
+    removed: int
+    inserted: bytes
+
+
+def int96_as_bytes(footer: bytes) -> bytes:
+    """The Thrift bytes of a FileMetaData in which every INT96 column is FIXED_LEN_BYTE_ARRAY(12).
+
+    Raises:
+        FormatError: not a FileMetaData.
+    """
+    walk = _Walk(footer)
+    try:
+        walk.file_metadata()
+    except (IndexError, RecursionError) as e:
+        raise FormatError("its footer is cut short") from e
+    out, last = bytearray(), 0
+    for edit in walk.edits:
+        out += footer[last : edit.at] + edit.inserted
+        last = edit.at + edit.removed
+    return bytes(out + footer[last:])
+
+
+def as_file(footer: bytes) -> bytes:
+    """A Parquet file of nothing but a footer."""
+    return MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+class _Walk:
+    """Goes through a FileMetaData and notes what to change."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.edits: list[_Edit] = []
+
+    def file_metadata(self) -> None:
+        for number, kind in self.fields():
+            if number == 2 and kind == _LIST:
+                for _ in range(self.list_of(_STRUCT)):
+                    self.schema_element()
+            elif number == 4 and kind == _LIST:
+                for _ in range(self.list_of(_STRUCT)):
+                    self.row_group()
+            else:
+                self.skip(kind)
+
+    def schema_element(self) -> None:
+        is_int96 = False
+        for number, kind in self.fields():
+            start = self.at
+            if number == 1 and kind == _I32:
+                is_int96 = self.varint() == _INT96_ZIGZAG
+                if is_int96:
+                    self.edits.append(_Edit(start, self.at - start, bytes((_FIXED_ZIGZAG,)) + _LENGTH_FIELD))
+                    self.lengthen()
+                continue
+            if number == 2 and is_int96:
+                raise FormatError("its footer gives INT96 a length")
+            self.skip(kind)
+
+    def lengthen(self) -> None:
+        """Make the next field's header count from the length field put before it."""
+        header = self.data[self.at]
+        if header >> 4:
+            self.edits.append(_Edit(self.at, 1, bytes((header - 0x10,))))
+
+    def row_group(self) -> None:
+        for number, kind in self.fields():
+            if number == 1 and kind == _LIST:
+                for _ in range(self.list_of(_STRUCT)):
+                    self.column_chunk()
+            else:
+                self.skip(kind)
+
+    def column_chunk(self) -> None:
+        for number, kind in self.fields():
+            if number == 3 and kind == _STRUCT:
+                self.column_metadata()
+            else:
+                self.skip(kind)
+
+    def column_metadata(self) -> None:
+        for number, kind in self.fields():
+            start = self.at
+            if number == 1 and kind == _I32:
+                if self.varint() == _INT96_ZIGZAG:
+                    self.edits.append(_Edit(start, self.at - start, bytes((_FIXED_ZIGZAG,))))
+            else:
+                self.skip(kind)
+
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """Number and type of each field of a struct; the caller goes past its value."""
+        number = 0
+        while True:
+            header = self.data[self.at]
+            self.at += 1
+            if header == _STOP:
+                return
+            delta = header >> 4
+            if delta:
+                number += delta
+            else:
+                raw = self.varint()
+                number = (raw >> 1) ^ -(raw & 1)
+            yield number, header & 15
+
+    def list_of(self, kind: int) -> int:
+        size, found = self.list_header()
+        if found != kind:
+            raise FormatError("its footer has a list of an unexpected type")
+        return size
+
+    def list_header(self) -> tuple[int, int]:
+        header = self.data[self.at]
+        self.at += 1
+        size = header >> 4
+        if size == 15:
+            size = self.varint()
+        if size > len(self.data):
+            raise FormatError("its footer has a list longer than itself")
+        return size, header & 15
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise FormatError("its footer has a number of more than ten bytes")
+
+    def skip(self, kind: int, depth: int = 0) -> None:
+        if depth > _MAX_DEPTH:
+            raise FormatError("its footer nests too deep")
+        match kind:
+            case 1 | 2:
+                pass
+            case 3:
+                self.at += 1
+            case 4 | 5 | 6:
+                self.varint()
+            case 7:
+                self.at += 8
+            case 8:
+                size = self.varint()
+                self.at += size
+            case 9 | 10:
+                size, inner = self.list_header()
+                for _ in range(size):
+                    self.skip(3 if inner in (_TRUE, _FALSE) else inner, depth + 1)
+            case 11:
+                size = self.varint()
+                kinds = self.data[self.at] if size else 0
+                self.at += 1 if size else 0
+                if size > len(self.data):
+                    raise FormatError("its footer has a map longer than itself")
+                for _ in range(size):
+                    self.skip(kinds >> 4, depth + 1)
+                    self.skip(kinds & 15, depth + 1)
+            case 12:
+                for _, inner in self.fields():
+                    self.skip(inner, depth + 1)
+            case _:
+                raise FormatError("its footer is not Thrift")
+        if self.at > len(self.data):
+            raise FormatError("its footer is cut short")
