@@ -1,9 +1,8 @@
-"""One JVM for the whole run, and one folder of tables per peer."""
+"""One JVM, and one folder of tables, for the whole run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +21,3 @@ def java() -> Iterator[JavaPaimon]:
 def java_tables(java: JavaPaimon, tmp_path_factory: pytest.TempPathFactory) -> JavaTables:
     """The tables that Java writes, each when it is first asked for."""
     return JavaTables(java, tmp_path_factory.mktemp("java"))
-
-
-@pytest.fixture(scope="session")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pypaimon writes its tables."""
-    return tmp_path_factory.mktemp("pypaimon")

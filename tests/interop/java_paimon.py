@@ -1,10 +1,10 @@
 """Client of the Java driver in `java/`: calls go as JSON lines to one JVM, which answers each with a line.
 
-`JavaPaimon().run(calls)` sends a batch. The process is started at the first call and lives until `close()`, so that
-one start (about two seconds) serves a whole test session. Rows come in the canonical row form of `tests/harness/rows.py`.
+`JavaPaimon().run(calls)` sends a batch. The process is started at the first call and lives until `close()`, so
+that one start (about two seconds) serves a whole test session. Rows come in the form of `tests/harness/rows.py`.
 
 The calls, by `op` (every one takes `path`; `branch` and dynamic `options` where they make sense):
-    createTable(fields=[[name, type, comment?, default?]], pk, partition, tableOptions, comment); alter(changes)
+    createTable(fields=[[name, type, comment?, default?]], pk, partition, tableOptions, comment) alter(changes)
     write(rows, overwrite?, identifier?, user?, watermark?, columns?, firstRowId?); compact(full?, buckets?)
     deleteRows(column, values): by deletion vectors, on append tables
     createTag(name, snapshot?, retained?) deleteTag renameTag createBranch(name, tag?) deleteBranch renameBranch
@@ -161,7 +161,16 @@ def _compiled(classpath: str) -> Path:
     if not classes.exists():
         classes.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=classes.parent))
-        command = [_tool("javac"), "-proc:none", "-nowarn", "-cp", classpath, "-d", str(fresh), *map(str, sources)]
+        command = [
+            _tool("javac"),
+            "-proc:none",
+            "-nowarn",
+            "-cp",
+            classpath,
+            "-d",
+            str(fresh),
+            *map(str, sources),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise JavaPaimonError(f"javac failed:\n{done.stderr}")

@@ -47,14 +47,27 @@ def hadoop_jars() -> str:
     import pyspark
 
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
-    wanted = ("hadoop-client", "slf4j-api", "log4j", "commons-logging", "jcl-over-slf4j", "commons-compress", "lz4-java", "snappy-java")
+    wanted = (
+        "hadoop-client",
+        "slf4j-api",
+        "log4j",
+        "commons-logging",
+        "jcl-over-slf4j",
+        "commons-compress",
+        "lz4-java",
+        "snappy-java",
+    )
     chosen = [str(jar) for jar in jars if jar.name.startswith(wanted)]
     if not chosen:
-        raise PeerMissingError("PySpark of this environment brings no Hadoop client jars; install pyspark, not pyspark-client")
+        raise PeerMissingError(
+            "PySpark of this environment brings no Hadoop client jars; install pyspark, not pyspark-client"
+        )
     return ":".join(chosen)
 
 
 def _present(path: Path) -> Path:
     if not path.exists():
-        raise PeerMissingError(f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh (make test-interop does)")
+        raise PeerMissingError(
+            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh (make test-interop does)"
+        )
     return path

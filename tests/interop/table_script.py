@@ -76,7 +76,7 @@ class TableScript:
         self,
         name: str,
         about: str,
-        fields: Sequence[Sequence[Any]],
+        fields: Sequence[Any],
         *,
         pk: Sequence[str] = (),
         partition: Sequence[str] = (),

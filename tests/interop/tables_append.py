@@ -40,7 +40,21 @@ def _buckets_and_partitions() -> list[TableScript]:
         [["p", "STRING"], ["q", "INT"], ["d", "DATE"], ["v", "INT"]],
         partition=["p", "q", "d"],
     )
-    names = ["a", "", "  ", None, "a/b", "c=d", "e%2Ff", "x y", "q?#*", "日本", "__DEFAULT_PARTITION__", ".", "a:b"]
+    names = [
+        "a",
+        "",
+        "  ",
+        None,
+        "a/b",
+        "c=d",
+        "e%2Ff",
+        "x y",
+        "q?#*",
+        "日本",
+        "__DEFAULT_PARTITION__",
+        ".",
+        "a:b",
+    ]
     partitioned.write([[name, i, "2024-02-29", i] for i, name in enumerate(names)])
     partitioned.write([["a", None, None, 100], [None, -5, "1969-12-31", 101], ["a", 0, "2024-02-29", 102]])
     partitioned.where("p = 'a'", ["=", "p", "a"]).where("p IS NULL", ["is null", "p"])
@@ -51,12 +65,20 @@ def _buckets_and_partitions() -> list[TableScript]:
         "append_partition_types",
         "one partition column of every type that may be one",
         [
-            ["v", "INT"], ["b", "BOOLEAN"], ["t", "TINYINT"], ["l", "BIGINT"], ["f", "FLOAT"], ["n", "DECIMAL(9, 2)"],
-            ["c", "CHAR(3)"], ["ts", "TIMESTAMP(3)"], ["tm", "TIME(3)"], ["x", "VARBINARY(8)"],
+            ["v", "INT"],
+            ["b", "BOOLEAN"],
+            ["t", "TINYINT"],
+            ["l", "BIGINT"],
+            ["f", "FLOAT"],
+            ["n", "DECIMAL(9, 2)"],
+            ["c", "CHAR(3)"],
+            ["ts", "TIMESTAMP(3)"],
+            ["tm", "TIME(3)"],
+            ["x", "VARBINARY(8)"],
         ],
         partition=["b", "t", "l", "f", "n", "c", "ts", "x"],
         java_may_fail="a partition of BINARY type has no text form in Java",
-    )  # fmt: skip
+    )
     typed.write([[1, True, -1, 2**40, 1.5, "12.50", "abc", "2024-01-01T01:02:03.004", "01:02:03", None]])
     typed.write([[2, False, 7, -(2**40), -0.25, "-0.01", "d", "1969-12-31T23:59:59.999", None, None]])
     typed.write([[3, None, None, None, None, None, None, None, None, None]])
@@ -145,9 +167,7 @@ def _row_identity() -> list[TableScript]:
     tracking.compact().write([[9, "c"]])
     ids = ["id", "_ROW_ID", "_SEQUENCE_NUMBER"]
     tracking.read("row ids", columns=ids, java={"rowTracking": True})
-    tracking.read(
-        "row ids before compaction", {"scan.snapshot-id": "2"}, columns=ids, java={"rowTracking": True}
-    )
+    tracking.read("row ids before compaction", {"scan.snapshot-id": "2"}, columns=ids, java={"rowTracking": True})
 
     evolution = T(
         "append_data_evolution",
@@ -169,10 +189,12 @@ def _row_identity() -> list[TableScript]:
         "data evolution files compacted together",
         [["id", "INT"], ["a", "STRING"], ["b", "STRING"]],
         options={
-            "row-tracking.enabled": "true", "data-evolution.enabled": "true", "compaction.min.file-num": "2",
+            "row-tracking.enabled": "true",
+            "data-evolution.enabled": "true",
+            "compaction.min.file-num": "2",
         },
         may_refuse="data-evolution",
-    )  # fmt: skip
+    )
     merged.write([[i, f"a{i}", f"b{i}"] for i in range(3)]).write([[i, f"a{i}", f"b{i}"] for i in range(3, 6)])
     merged.write([[f"x{i}"] for i in range(3)], columns=["b"], firstRowId=0).compact()
     merged.write([[7, "seven", None]])
@@ -187,10 +209,13 @@ def _statistics() -> list[TableScript]:
         "bloom filter, bitmap, bsi and range bitmap, embedded and in files beside the data",
         [*fields, ["m", map_of("STRING", "STRING")]],
         options={
-            "file-index.bloom-filter.columns": "s", "file-index.bitmap.columns": "id", "file-index.bsi.columns": "id",
-            "file-index.range-bitmap.columns": "d", "file-index.in-manifest-threshold": "100 b",
+            "file-index.bloom-filter.columns": "s",
+            "file-index.bitmap.columns": "id",
+            "file-index.bsi.columns": "id",
+            "file-index.range-bitmap.columns": "d",
+            "file-index.in-manifest-threshold": "100 b",
         },
-    )  # fmt: skip
+    )
     index.write([[*r, [["k", "v"]]] for r in rows]).write([[None, None, None, None, None, None]])
     index.where("s = 'prefixprefixprefixprefix7'", ["=", "s", "prefix" * 4 + "7"])
     index.where("id = 3 OR id = 29", ["or", ["=", "id", 3], ["=", "id", 29]])

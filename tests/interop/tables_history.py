@@ -50,15 +50,27 @@ def _schema_changes() -> list[TableScript]:
         script.write([[3, 30, "three", 3.5, "g3", "3.33"]])
         script.alter(_retype("a", "BIGINT"), _retype("f", "DOUBLE"), _drop("gone")).tag("retyped")
         script.write([[4, 40000000000, "four", 4.25, "4.44"]])
-        script.alter(_add("gone", "INT", after="id"), _add("b", "STRING", first=True), {"do": "comment", "name": "a", "value": "was INT"})
+        script.alter(
+            _add("gone", "INT", after="id"),
+            _add("b", "STRING", first=True),
+            {"do": "comment", "name": "a", "value": "was INT"},
+        )
         script.write([["new b", 5, 555, 50, "five", 5.0, "5.55"]])
         script.alter({"do": "move", "name": "c", "first": True}, _rename("b2", "x"), _rename("b", "b2"))
         script.write([["6.66", "b", 6, 666, 60, "six", 6.0]])
-        script.where("a >= 30", [">=", "a", 30]).where("gone = 555", ["=", "gone", 555]).where("f = 1.5", ["=", "f", 1.5])
+        script.where("a >= 30", [">=", "a", 30]).where("gone = 555", ["=", "gone", 555]).where(
+            "f = 1.5", ["=", "f", 1.5]
+        )
         script.where("c IS NULL", ["is null", "c"]).where("x = 'three'", ["=", "x", "three"], columns=["id"])
         result.append(script)
 
-    keyed = T("evolved_pk", "merges across schemas, the key renamed", [["k", "INT NOT NULL"], ["a", "INT"], ["b", "STRING"]], pk=["k"], options=BUCKET)
+    keyed = T(
+        "evolved_pk",
+        "merges across schemas, the key renamed",
+        [["k", "INT NOT NULL"], ["a", "INT"], ["b", "STRING"]],
+        pk=["k"],
+        options=BUCKET,
+    )
     keyed.pile([[1, 1, "x"], [2, 2, "y"], [3, 3, "z"]])
     keyed.alter(_add("c", "STRING"), _retype("a", "BIGINT"))
     keyed.pile([[2, 20, "y2", "c2"], delete(3, None, None, None), [4, 4, "w", None]])
@@ -100,29 +112,58 @@ def _schema_changes() -> list[TableScript]:
 def _retyped() -> list[TableScript]:
     """Every change of type that Java allows, each with old values that are easy and ones that are not."""
     changes: list[tuple[str, str, list[Any]]] = [
-        ("TINYINT", "INT", [1, -128]), ("SMALLINT", "BIGINT", [1, -32768]), ("INT", "BIGINT", [1, -(2**31)]),
-        ("INT", "DOUBLE", [1, 2**31 - 1]), ("INT", "DECIMAL(12, 2)", [1, -7]), ("INT", "STRING", [1, -7]),
-        ("BIGINT", "STRING", [2**62, -1]), ("BIGINT", "DECIMAL(20, 0)", [2**62, -1]), ("FLOAT", "DOUBLE", [0.5, -1.25]),
-        ("DOUBLE", "STRING", [0.5, 1e300]), ("FLOAT", "STRING", [0.5, -1.25]), ("DECIMAL(5, 2)", "DECIMAL(10, 2)", ["1.50", "-999.99"]),
-        ("DECIMAL(5, 2)", "DECIMAL(10, 4)", ["1.50", "-999.99"]), ("DECIMAL(5, 2)", "STRING", ["1.50", "-0.01"]),
-        ("DECIMAL(5, 2)", "DOUBLE", ["1.50", "-0.25"]), ("DATE", "STRING", ["2024-02-29", "1969-12-31"]),
-        ("DATE", "TIMESTAMP(3)", ["2024-02-29", "1969-12-31"]), ("TIMESTAMP(3)", "STRING", ["2024-02-29T01:02:03.004", "1969-12-31T23:59:59.999"]),
+        ("TINYINT", "INT", [1, -128]),
+        ("SMALLINT", "BIGINT", [1, -32768]),
+        ("INT", "BIGINT", [1, -(2**31)]),
+        ("INT", "DOUBLE", [1, 2**31 - 1]),
+        ("INT", "DECIMAL(12, 2)", [1, -7]),
+        ("INT", "STRING", [1, -7]),
+        ("BIGINT", "STRING", [2**62, -1]),
+        ("BIGINT", "DECIMAL(20, 0)", [2**62, -1]),
+        ("FLOAT", "DOUBLE", [0.5, -1.25]),
+        ("DOUBLE", "STRING", [0.5, 1e300]),
+        ("FLOAT", "STRING", [0.5, -1.25]),
+        ("DECIMAL(5, 2)", "DECIMAL(10, 2)", ["1.50", "-999.99"]),
+        ("DECIMAL(5, 2)", "DECIMAL(10, 4)", ["1.50", "-999.99"]),
+        ("DECIMAL(5, 2)", "STRING", ["1.50", "-0.01"]),
+        ("DECIMAL(5, 2)", "DOUBLE", ["1.50", "-0.25"]),
+        ("DATE", "STRING", ["2024-02-29", "1969-12-31"]),
+        ("DATE", "TIMESTAMP(3)", ["2024-02-29", "1969-12-31"]),
+        ("TIMESTAMP(3)", "STRING", ["2024-02-29T01:02:03.004", "1969-12-31T23:59:59.999"]),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", ["2024-02-29T01:02:03.004005", "1969-12-31T23:59:59.999999"]),
         ("TIMESTAMP(3)", "TIMESTAMP(6)", ["2024-02-29T01:02:03.004", "1969-12-31T23:59:59.999"]),
         ("TIMESTAMP(3)", "DATE", ["2024-02-29T01:02:03.004", "1969-12-31T23:59:59.999"]),
-        ("TIME(3)", "STRING", ["12:34:56.789", "00:00:00"]), ("BOOLEAN", "STRING", [True, False]), ("BOOLEAN", "INT", [True, False]),
-        ("STRING", "INT", ["12", "-3"]), ("STRING", "BIGINT", ["12", "-7"]), ("STRING", "DOUBLE", ["0.5", "1e3"]),
-        ("STRING", "DECIMAL(6, 2)", ["1.5", "-0.01"]), ("STRING", "BOOLEAN", ["true", "false"]), ("STRING", "DATE", ["2024-02-29", "1969-12-31"]),
-        ("STRING", "TIMESTAMP(3)", ["2024-02-29 01:02:03.004", "1969-12-31 23:59:59"]), ("STRING", "BYTES", ["abc", "日"]),
-        ("STRING", "VARCHAR(3)", ["abcdef", "日本語です"]), ("CHAR(4)", "STRING", ["abcd", "x"]), ("VARCHAR(4)", "VARCHAR(10)", ["abcd", "x"]),
-        ("BYTES", "VARBINARY(2)", ["00010203", ""]), ("BINARY(2)", "BYTES", ["0001", "ffff"]),
-        ("BIGINT", "INT", [1, -5]), ("DOUBLE", "FLOAT", [0.5, 1e300]), ("DOUBLE", "INT", [1.9, -1.9]),
-        ("DECIMAL(10, 4)", "DECIMAL(5, 2)", ["1.5555", "-0.0050"]), ("DECIMAL(10, 2)", "INT", ["1.99", "-1.99"]),
-    ]  # fmt: skip
+        ("TIME(3)", "STRING", ["12:34:56.789", "00:00:00"]),
+        ("BOOLEAN", "STRING", [True, False]),
+        ("BOOLEAN", "INT", [True, False]),
+        ("STRING", "INT", ["12", "-3"]),
+        ("STRING", "BIGINT", ["12", "-7"]),
+        ("STRING", "DOUBLE", ["0.5", "1e3"]),
+        ("STRING", "DECIMAL(6, 2)", ["1.5", "-0.01"]),
+        ("STRING", "BOOLEAN", ["true", "false"]),
+        ("STRING", "DATE", ["2024-02-29", "1969-12-31"]),
+        ("STRING", "TIMESTAMP(3)", ["2024-02-29 01:02:03.004", "1969-12-31 23:59:59"]),
+        ("STRING", "BYTES", ["abc", "日"]),
+        ("STRING", "VARCHAR(3)", ["abcdef", "日本語です"]),
+        ("CHAR(4)", "STRING", ["abcd", "x"]),
+        ("VARCHAR(4)", "VARCHAR(10)", ["abcd", "x"]),
+        ("BYTES", "VARBINARY(2)", ["00010203", ""]),
+        ("BINARY(2)", "BYTES", ["0001", "ffff"]),
+        ("BIGINT", "INT", [1, -5]),
+        ("DOUBLE", "FLOAT", [0.5, 1e300]),
+        ("DOUBLE", "INT", [1.9, -1.9]),
+        ("DECIMAL(10, 4)", "DECIMAL(5, 2)", ["1.5555", "-0.0050"]),
+        ("DECIMAL(10, 2)", "INT", ["1.99", "-1.99"]),
+    ]
     result = []
     for data_format in ("parquet", "orc", "avro"):
         fields = [["id", "INT"], *[[f"c{i}", before] for i, (before, _, _) in enumerate(changes)]]
-        script = T(f"evolved_types_{data_format}", "every change of type that Java allows", fields, options={"file.format": data_format})
+        script = T(
+            f"evolved_types_{data_format}",
+            "every change of type that Java allows",
+            fields,
+            options={"file.format": data_format},
+        )
         script.write([[0, *[values[0] for _, _, values in changes]], [1, *[values[1] for _, _, values in changes]]])
         script.write([[2, *[None] * len(changes)]])
         for i, (_, after, _) in enumerate(changes):
@@ -139,8 +180,14 @@ def _tags() -> list[TableScript]:
     expired.pile([[9, "z"]]).step("expireSnapshots", retain=1).step("deleteTag", name="doomed")
     expired.step("renameTag", name="v2", to="second")
 
-    live = T("tags_live", "tag names with dots, dashes and other alphabets, of old snapshots and new", [["id", "INT"]])
-    live.write([[1]]).tag("release-1.0").write([[2]]).tag("日本").write([[3]]).tag("2024-01-01").tag("first", snapshot=1)
+    live = T(
+        "tags_live",
+        "tag names with dots, dashes and other alphabets, of old snapshots and new",
+        [["id", "INT"]],
+    )
+    live.write([[1]]).tag("release-1.0").write([[2]]).tag("日本").write([[3]]).tag("2024-01-01").tag(
+        "first", snapshot=1
+    )
     live.read("between tags", {"incremental-between": "release-1.0,2024-01-01"})
     live.read("version of a tag", {"scan.version": "first"}).read("version of a snapshot", {"scan.version": "2"})
 
@@ -150,15 +197,23 @@ def _tags() -> list[TableScript]:
         KV,
         pk=["k"],
         options={
-            **BUCKET, "tag.automatic-creation": "watermark", "tag.creation-period": "daily", "tag.num-retained-max": "2",
-            "tag.default-time-retained": "36500 d", "sink.watermark-time-zone": "UTC",
+            **BUCKET,
+            "tag.automatic-creation": "watermark",
+            "tag.creation-period": "daily",
+            "tag.num-retained-max": "2",
+            "tag.default-time-retained": "36500 d",
+            "sink.watermark-time-zone": "UTC",
         },
-    )  # fmt: skip
+    )
     for day in range(1, 6):
         automatic.write([[day, f"day {day}"], [0, f"update {day}"]], watermark=1704067200000 + day * 86400000 + 1000)
     automatic.read("watermark", {"scan.watermark": str(1704067200000 + 2 * 86400000)})
 
-    evolved = T("tags_of_old_schemas", "tags whose schema is no longer the newest, snapshots expired", [["id", "INT"], ["a", "INT"]])
+    evolved = T(
+        "tags_of_old_schemas",
+        "tags whose schema is no longer the newest, snapshots expired",
+        [["id", "INT"], ["a", "INT"]],
+    )
     evolved.write([[1, 1]]).tag("one").alter(_add("b", "INT"), _rename("a", "c")).write([[2, 2, 2]]).tag("two")
     evolved.alter(_drop("c")).write([[3, 3]]).step("expireSnapshots", retain=1)
     return [expired, live, automatic, evolved]
@@ -180,7 +235,9 @@ def _branches() -> list[TableScript]:
     forwarded.write([[4, "dev", 4]], branch="dev").step("fastForward", name="dev").write([[5, "after", 5]])
 
     renamed = T("branch_renamed_deleted", "one branch renamed, one deleted", [["id", "INT"]])
-    renamed.write([[1]]).tag("t").branch("old", "t").branch("gone", "t").write([[2]], branch="old").write([[3]], branch="gone")
+    renamed.write([[1]]).tag("t").branch("old", "t").branch("gone", "t").write([[2]], branch="old").write(
+        [[3]], branch="gone"
+    )
     renamed.step("renameBranch", name="old", to="fresh").step("deleteBranch", name="gone").write([[4]], branch="fresh")
 
     fallback = T(
@@ -199,10 +256,23 @@ def _branches() -> list[TableScript]:
 
 
 def _snapshots() -> list[TableScript]:
-    empty = T("empty_table", "only created", [["id", "INT NOT NULL"], ["s", "VARCHAR(7)"]], pk=["id"], options={"bucket": "2", "some.unknown-option": "kept"}, comment="nothing here")
+    empty = T(
+        "empty_table",
+        "only created",
+        [["id", "INT NOT NULL"], ["s", "VARCHAR(7)"]],
+        pk=["id"],
+        options={"bucket": "2", "some.unknown-option": "kept"},
+        comment="nothing here",
+    )
 
-    expired = T("snapshots_expired", "old snapshots and their files gone, manifests merged", [*KV, ["p", "INT NOT NULL"]], pk=["k", "p"], partition=["p"],
-                options={**BUCKET, "manifest.merge-min-count": "2"})  # fmt: skip
+    expired = T(
+        "snapshots_expired",
+        "old snapshots and their files gone, manifests merged",
+        [*KV, ["p", "INT NOT NULL"]],
+        pk=["k", "p"],
+        partition=["p"],
+        options={**BUCKET, "manifest.merge-min-count": "2"},
+    )
     for i in range(8):
         expired.write([[j, f"c{i}", j % 2] for j in range(i, i + 6)])
     expired.compact().step("expireSnapshots", retain=3).write([[100, "after", 0]])
@@ -211,11 +281,22 @@ def _snapshots() -> list[TableScript]:
     back.write([[1, "a"]]).tag("one").write([[2, "b"]]).write([[3, "lost"]]).step("rollback", snapshot=2)
     back.write([[4, "lost too"]]).step("rollback", tag="one").write([[5, "kept"]])
 
-    watermarks = T("watermarks_and_statistics", "watermarks, table statistics, properties of commits", KV, pk=["k"], options=BUCKET)
+    watermarks = T(
+        "watermarks_and_statistics",
+        "watermarks, table statistics, properties of commits",
+        KV,
+        pk=["k"],
+        options=BUCKET,
+    )
     watermarks.pile([[1, "a"]], watermark=1000).pile([[2, "c"]], watermark=5000).step("analyze", records=2)
     watermarks.read("watermark", {"scan.watermark": "1500"})
 
-    deltas = T("incremental_append", "new rows between two snapshots, a compaction in between", [["id", "INT"], ["s", "STRING"]], options={"compaction.min.file-num": "2"})
+    deltas = T(
+        "incremental_append",
+        "new rows between two snapshots, a compaction in between",
+        [["id", "INT"], ["s", "STRING"]],
+        options={"compaction.min.file-num": "2"},
+    )
     deltas.write([[1, "a"]]).tag("one").write([[2, "b"]]).compact().write([[3, "c"]]).tag("four")
     deltas.read("all", {"incremental-between": "1,4"}).read("over compaction", {"incremental-between": "2,3"})
     deltas.read("tags", {"incremental-between": "one,four"})

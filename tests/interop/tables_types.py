@@ -23,10 +23,14 @@ SCALARS: list[Column] = [
     ("n5", "DECIMAL(5, 0)", ["1", "99999", "-99999", None]),
     ("n9", "DECIMAL(9, 2)", ["1.50", "9999999.99", "-9999999.99", "0.00"]),
     ("n18", "DECIMAL(18, 18)", ["0.5", "0.999999999999999999", "-0.999999999999999999", None]),
-    ("n38", "DECIMAL(38, 18)", ["1.5", "99999999999999999999.999999999999999999", "-0.000000000000000001", "0"]),
+    (
+        "n38",
+        "DECIMAL(38, 18)",
+        ["1.5", "99999999999999999999.999999999999999999", "-0.000000000000000001", "0"],
+    ),
     ("c", "CHAR(5)", ["abcde", "日本語です", "x", None]),
     ("vc", "VARCHAR(20)", ["héllo", "z" * 20, "", " "]),
-    ("s", "STRING", ["text", "q" * 300, "line\nbreak\t\"quoted\" \\ \u0000end", "🐟"]),
+    ("s", "STRING", ["text", "q" * 300, 'line\nbreak\t"quoted" \\ \u0000end', "🐟"]),
     ("bin", "BINARY(4)", ["00ff10a0", "ffffffff", "00000000", None]),
     ("vb", "VARBINARY(10)", ["01", "ff" * 10, "", None]),
     ("by", "BYTES", ["deadbeef", "ab" * 200, "", None]),
@@ -40,19 +44,36 @@ NESTED: list[Column] = [
     ("an", array("DECIMAL(20, 3)"), [["1.5", None], [], ["-12345678901234567.891"], None]),
     ("at", array("TIMESTAMP(6)"), [["2024-01-01T00:00:00.000001", None], [], ["1969-12-31T23:59:59.999999"], None]),
     ("aa", array(array("BIGINT")), [[[1], [], None, [None, 2]], [], [[]], None]),
-    ("ar", array(row(("x", "BIGINT"), ("y", array("DOUBLE")))), [[[1, [0.5, None]], None, [None, []]], [], [[2, None]], None]),
+    (
+        "ar",
+        array(row(("x", "BIGINT"), ("y", array("DOUBLE")))),
+        [[[1, [0.5, None]], None, [None, []]], [], [[2, None]], None],
+    ),
     ("m", map_of("STRING", "INT"), [[["k1", 1], ["k2", None]], [], [["", 0]], None]),
     ("mi", map_of("INT", array("STRING")), [[[1, ["x", None]], [2, []], [3, None]], [], [[-1, [""]]], None]),
     ("md", map_of("DATE", "DECIMAL(10, 2)"), [[["2024-01-01", "1.50"]], [], [["1969-12-31", None]], None]),
-    ("r", row(("a", "INT"), ("b", "STRING"), ("c", "DECIMAL(10, 3)")), [[7, "bee", "3.142"], [0, "", "0.000"], [None, None, "1"], None]),
+    (
+        "r",
+        row(("a", "INT"), ("b", "STRING"), ("c", "DECIMAL(10, 3)")),
+        [[7, "bee", "3.142"], [0, "", "0.000"], [None, None, "1"], None],
+    ),
     (
         "deep",
         row(("p", row(("q", array(map_of("STRING", "BIGINT"))), ("r", "DATE"))), ("s", "TIMESTAMP(3)")),
-        [[[[[["m", 1]], None, []], "2020-01-01"], "2020-01-01T00:00:00.001"], [[[], None], None], [None, "1969-12-31T23:59:58"], None],
+        [
+            [[[[["m", 1]], None, []], "2020-01-01"], "2020-01-01T00:00:00.001"],
+            [[[], None], None],
+            [None, "1969-12-31T23:59:58"],
+            None,
+        ],
     ),
-    ("mr", map_of("STRING", row(("x", "INT"), ("y", array("INT")))), [[["k", [1, [1]]], ["l", None]], [], [["e", [None, None]]], None]),
+    (
+        "mr",
+        map_of("STRING", row(("x", "INT"), ("y", array("INT")))),
+        [[["k", [1, [1]]], ["l", None]], [], [["e", [None, None]]], None],
+    ),
     ("nn", array("INT NOT NULL"), [[1, 2], [], [0], None]),
-]  # fmt: skip
+]
 
 FRACTIONS = ["", ".1", ".12", ".123", ".1234", ".12345", ".123456", ".1234567", ".12345678", ".123456789"]
 
@@ -70,7 +91,12 @@ def scripts() -> list[TableScript]:
 
 def _append(name: str, data_format: str, columns: list[Column]) -> TableScript:
     fields = [["id", "INT NOT NULL"], *[[column, type_, f"a {column}"] for column, type_, _ in columns]]
-    script = T(name, f"every type in {data_format}: usual values, extremes, nulls", fields, options={"file.format": data_format})
+    script = T(
+        name,
+        f"every type in {data_format}: usual values, extremes, nulls",
+        fields,
+        options={"file.format": data_format},
+    )
     rows = [[i, *[values[i] for _, _, values in columns]] for i in range(4)]
     script.write(rows[:2]).write(rows[2:]).write([[4, *[None] * len(columns)]])
     script.where("i32 = -2147483648", ["=", "i32", -(2**31)]).where("n9 > 1.50", [">", "n9", "1.50"])
@@ -81,7 +107,13 @@ def _append(name: str, data_format: str, columns: list[Column]) -> TableScript:
 
 def _primary_key(name: str, data_format: str, columns: list[Column]) -> TableScript:
     fields = [["id", "INT NOT NULL"], *[[column, type_] for column, type_, _ in columns]]
-    script = T(name, f"every type merged, {data_format}", fields, pk=["id"], options={"bucket": "1", "file.format": data_format})
+    script = T(
+        name,
+        f"every type merged, {data_format}",
+        fields,
+        pk=["id"],
+        options={"bucket": "1", "file.format": data_format},
+    )
     rows = [[i, *[values[i] for _, _, values in columns]] for i in range(4)]
     script.pile(rows).pile([[1, *rows[2][1:]], [3, *rows[0][1:]], [5, *[None] * len(columns)]])
     return script
@@ -93,9 +125,20 @@ def _timestamps(data_format: str) -> TableScript:
     fields: list[list[Any]] = [["id", "INT"]]
     fields += [[f"t{p}", f"TIMESTAMP({p})"] for p in precisions]
     fields += [[f"z{p}", f"TIMESTAMP({p}) {LTZ}"] for p in precisions]
-    script = T(f"types_timestamps_{data_format}", f"timestamps of every precision, {data_format}", fields, options={"file.format": data_format})
+    script = T(
+        f"types_timestamps_{data_format}",
+        f"timestamps of every precision, {data_format}",
+        fields,
+        options={"file.format": data_format},
+    )
     rows: list[list[Any]] = []
-    bases = ["2024-02-29T12:34:56", "1969-12-31T23:59:58", "1970-01-01T00:00:00", "1900-01-01T00:00:00", "2261-12-31T23:59:59"]
+    bases = [
+        "2024-02-29T12:34:56",
+        "1969-12-31T23:59:58",
+        "1970-01-01T00:00:00",
+        "1900-01-01T00:00:00",
+        "2261-12-31T23:59:59",
+    ]
     for i, base in enumerate(bases):
         plain = [base + FRACTIONS[p] for p in precisions]
         rows.append([i, *plain, *[text + "Z" for text in plain]])
@@ -117,7 +160,14 @@ def _multiset(data_format: str) -> TableScript:
 
 
 def _variants() -> list[TableScript]:
-    texts = ['{"a": 1, "b": [true, null, 1.5], "c": {"d": "text"}}', '"just text"', "12345678901", "[1, 2, 3]", "null", "{}"]
+    texts = [
+        '{"a": 1, "b": [true, null, 1.5], "c": {"d": "text"}}',
+        '"just text"',
+        "12345678901",
+        "[1, 2, 3]",
+        "null",
+        "{}",
+    ]
     plain = T("types_variant", "VARIANT", [["id", "INT"], ["v", "VARIANT"]])
     plain.write([[i, text] for i, text in enumerate(texts)]).write([[9, None]])
     inferred = T(

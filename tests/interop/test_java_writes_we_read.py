@@ -1,10 +1,10 @@
-"""Java Paimon writes tables of every kind, and we read what Java reads: every version, projections, filters."""
+"""Java Paimon writes tables of every kind, and we read what Java reads: versions, projections, filters."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.interop import tables_append, tables_history, tables_primary_key, tables_types
+from tests.interop import tables_append, tables_history, tables_merge_engines, tables_primary_key, tables_types
 from tests.interop.comparing import disagreement, version_options
 from tests.interop.java_tables import JavaTables
 from tests.interop.table_script import Read, TableScript
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.interop
 SCRIPTS = [
     *tables_append.scripts(),
     *tables_primary_key.scripts(),
+    *tables_merge_engines.scripts(),
     *tables_types.scripts(),
     *tables_history.scripts(),
 ]
