@@ -1,0 +1,237 @@
+"""Predicate over Arrow data: which rows are kept, exactly as Spark would say.
+
+Vectorised, three-valued inside. Works on canonical arrays (the Arrow types of `spec/arrow.py`); TIMESTAMP(7-9)
+compares by its microseconds, rounded down, because that is what Spark sees of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
+from paimon_spark.predicate.ast import (
+    And,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    NullSafeEqual,
+    Op,
+    Or,
+    Predicate,
+    Text,
+    TextOp,
+)
+from paimon_spark.predicate.like import like_shape
+from paimon_spark.spec.arrow_numpy import boolean_array, fixed_array, validity, values
+
+_KERNELS: Final = {
+    Op.EQ: "equal",
+    Op.NE: "not_equal",
+    Op.LT: "less",
+    Op.LE: "less_equal",
+    Op.GT: "greater",
+    Op.GE: "greater_equal",
+}
+_EPOCH: Final = datetime(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    """True for the rows that are kept: those for which the predicate is true, not null. Holds no nulls.
+
+    Raises:
+        ColumnNotFoundError: the batch lacks a column of the predicate.
+        InvalidInputError: a literal is not of its column's type.
+    """
+    result = _evaluate(predicate, batch)
+    return result.fill_null(False) if result.null_count else result
+
+
+def compare(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
+    """`value op literal` for each value, null for null, in Spark's order (NaN equal to itself and largest)."""
+    t = array.type
+    if pa.types.is_timestamp(t):
+        return _compare_timestamps(op, array, literal)
+    if pa.types.is_floating(t):
+        return _compare_floats(op, array, float(literal))  # type: ignore[arg-type]
+    if pa.types.is_time(t):
+        array = array.view(pa.int32() if pa.types.is_time32(t) else pa.int64())
+    return pc.call_function(_KERNELS[op], [array, _scalar(literal, array.type)])
+
+
+def one_of(array: pa.Array, literals: Sequence[Literal]) -> pa.BooleanArray:
+    """Whether each value equals one of `literals`, null for null."""
+    t = array.type
+    if not literals or pa.types.is_timestamp(t) or pa.types.is_time(t):
+        found = boolean_array(np.zeros(len(array), np.bool_), validity(array))
+        for literal in literals:
+            found = pc.or_kleene(found, compare(Op.EQ, array, literal))
+        return found
+    wanted = list(literals)
+    if pa.types.is_floating(t):
+        if any(math.isnan(v) for v in wanted):  # type: ignore[arg-type]
+            rest = one_of(array, [v for v in wanted if not math.isnan(v)])  # type: ignore[arg-type]
+            return pc.or_kleene(rest, pc.is_nan(array))
+        if 0.0 in wanted:
+            wanted += [0.0, -0.0]
+    try:
+        found = pc.is_in(array, value_set=pa.array(wanted, t))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
+        raise InvalidInputError(f"literals {wanted[:5]!r} do not fit a column of type {t}: {e}") from e
+    return _null_where_null(found, array)
+
+
+def text_matches(op: TextOp, array: pa.Array, pattern: str) -> pa.BooleanArray:
+    """Text matching for each value, null for null."""
+    match op:
+        case TextOp.STARTS_WITH:
+            return pc.starts_with(array, pattern=pattern)
+        case TextOp.ENDS_WITH:
+            return pc.ends_with(array, pattern=pattern)
+        case TextOp.CONTAINS:
+            return pc.match_substring(array, pattern=pattern)
+        case TextOp.LIKE:
+            shape = like_shape(pattern)
+            if shape.exact:
+                return pc.equal(array, _scalar(shape.prefix, array.type))
+            return pc.match_substring_regex(array, pattern=shape.regex)
+
+
+def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    match predicate:
+        case And(children):
+            return _fold(pc.and_kleene, True, children, batch)
+        case Or(children):
+            return _fold(pc.or_kleene, False, children, batch)
+        case Not(child):
+            return pc.invert(_evaluate(child, batch))
+        case Constant(value):
+            return _constant(value, batch.num_rows)
+        case Compare(op, column, literal):
+            return compare(op, column_of(batch, column), literal)
+        case NullSafeEqual(column, None):
+            return pc.is_null(column_of(batch, column))
+        case NullSafeEqual(column, literal):
+            return compare(Op.EQ, column_of(batch, column), literal).fill_null(False)
+        case In(column, literals, has_null):
+            found = one_of(column_of(batch, column), literals)
+            return pc.or_kleene(found, pa.nulls(len(found), pa.bool_())) if has_null else found
+        case IsNull(column):
+            return pc.is_null(column_of(batch, column))
+        case IsNotNull(column):
+            return pc.is_valid(column_of(batch, column))
+        case Text(op, column, pattern):
+            return text_matches(op, column_of(batch, column), pattern)
+
+
+def _fold(
+    kernel: Any, neutral: bool, children: tuple[Predicate, ...], batch: pa.RecordBatch | pa.Table
+) -> pa.BooleanArray:
+    result: pa.BooleanArray | None = None
+    for child in children:
+        value = _evaluate(child, batch)
+        result = value if result is None else kernel(result, value)
+    return _constant(neutral, batch.num_rows) if result is None else result
+
+
+def _constant(value: bool | None, length: int) -> pa.BooleanArray:
+    if value is None:
+        return pa.nulls(length, pa.bool_())
+    return boolean_array(np.full(length, value, np.bool_))
+
+
+def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
+    """The values of a column or nested field; null where a row around the field is null.
+
+    Raises:
+        ColumnNotFoundError: the batch has no such column.
+    """
+    index = batch.schema.get_field_index(column.path[0])
+    if index < 0:
+        raise ColumnNotFoundError(
+            f"column {column} of the condition is not among {batch.schema.names}", column=str(column)
+        )
+    array = batch.column(index)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # older Arrow keeps zero chunks apart
+            array = pa.nulls(0, array.type) if array.num_chunks == 0 else array.chunk(0)
+    for name in column.path[1:]:
+        array = pc.struct_field(array, name)
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+
+
+def _scalar(literal: Literal, t: pa.DataType) -> pa.Scalar:
+    try:
+        return pa.scalar(literal, t)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as e:
+        raise InvalidInputError(f"literal {literal!r} does not fit a column of type {t}: {e}") from e
+
+
+def _null_where_null(mask: pa.BooleanArray, array: pa.Array) -> pa.BooleanArray:
+    return pc.if_else(pc.is_valid(array), mask, pa.scalar(None, pa.bool_())) if array.null_count else mask
+
+
+def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.BooleanArray:
+    if math.isnan(literal):
+        return _compare_with_nan(op, array)
+    if pa.types.is_float32(array.type) and float(np.float32(literal)) != literal:
+        array = array.cast(pa.float64())
+    mask = pc.call_function(_KERNELS[op], [array, pa.scalar(literal, array.type)])
+    return pc.or_(mask, pc.is_nan(array)) if op in (Op.GT, Op.GE) else mask
+
+
+def _compare_with_nan(op: Op, array: pa.Array) -> pa.BooleanArray:
+    match op:
+        case Op.EQ | Op.GE:
+            return pc.is_nan(array)
+        case Op.NE | Op.LT:
+            return pc.invert(pc.is_nan(array))
+        case _:
+            outcome = op is Op.LE
+            return boolean_array(np.full(len(array), outcome, np.bool_), validity(array))
+
+
+def microseconds(literal: Literal) -> int:
+    """Epoch microseconds of a timestamp literal; the wall clock's, as if UTC, when it has no zone."""
+    if not isinstance(literal, datetime):
+        raise InvalidInputError(f"literal {literal!r} is not a timestamp")
+    wall = literal if literal.tzinfo is None else literal.astimezone(timezone.utc).replace(tzinfo=None)
+    return (wall - _EPOCH) // _MICROSECOND
+
+
+def _compare_timestamps(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
+    wanted = microseconds(literal)
+    ticks = array.view(pa.int64())
+    match array.type.unit:
+        case "ns":
+            # Integer division rounds down, and keeps every literal inside 64 bits.
+            valid = validity(array)
+            ticks = fixed_array(np.floor_divide(values(ticks), 1000), pa.int64(), valid)
+        case "ms" | "s" as unit:
+            scale = 1000 if unit == "ms" else 1_000_000
+            floor, rest = divmod(wanted, scale)
+            if rest:
+                return _compare_between_ticks(op, ticks, floor)
+            wanted = floor
+    return pc.call_function(_KERNELS[op], [ticks, pa.scalar(wanted, pa.int64())])
+
+
+def _compare_between_ticks(op: Op, ticks: pa.Array, floor: int) -> pa.BooleanArray:
+    """Compare with a moment between tick `floor` and the next."""
+    if op in (Op.EQ, Op.NE):
+        return boolean_array(np.full(len(ticks), op is Op.NE, np.bool_), validity(ticks))
+    below = op in (Op.LT, Op.LE)
+    return pc.call_function("less_equal" if below else "greater", [ticks, pa.scalar(floor, pa.int64())])

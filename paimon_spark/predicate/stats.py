@@ -1,0 +1,223 @@
+"""Predicate over statistics of many files at once: may any row of each file match?
+
+Conservative: a file is ruled out only when no row in it can make the predicate true. Unknown statistics, floats
+whose NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.predicate.arrow import compare
+from paimon_spark.predicate.ast import (
+    And,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    NullSafeEqual,
+    Op,
+    Or,
+    Predicate,
+    Text,
+    TextOp,
+)
+from paimon_spark.predicate.like import like_shape
+from paimon_spark.spec.arrow_numpy import Bool, validity, values
+
+_MOST_LITERALS: Final = 100
+"""A longer IN list is judged by its least and greatest value only."""
+
+_NEGATED: Final = {
+    Op.EQ: Op.NE,
+    Op.NE: Op.EQ,
+    Op.LT: Op.GE,
+    Op.LE: Op.GT,
+    Op.GT: Op.LE,
+    Op.GE: Op.LT,
+}
+
+
+class ColumnStats(NamedTuple):
+    """Statistics of one column in many files.
+
+    Attributes:
+        minimum, maximum: bounds of the non-null values in the column's canonical type, null where unknown; None
+            when unknown everywhere.
+        null_counts: nulls per file, negative where unknown; None when unknown everywhere.
+    """
+
+    minimum: pa.Array | None
+    maximum: pa.Array | None
+    null_counts: npt.NDArray[np.int64] | None
+
+
+StatsOf: TypeAlias = Callable[[str], "ColumnStats | None"]
+"""Statistics of a top-level column by name; None when nothing is known."""
+
+
+def may_match(predicate: Predicate, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> Bool:
+    """For each file, False when certainly no row makes `predicate` true.
+
+    Args:
+        predicate: literals are of their columns' types.
+        row_counts: rows in each file, an upper bound.
+        stats_of: called once for each mention of a column.
+    """
+    return _Judge(row_counts, stats_of).may(predicate, True)
+
+
+class _Judge:
+    """Walks the tree with NOT pushed to the leaves: `wanted` False asks whether a leaf may be false."""
+
+    def __init__(self, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> None:
+        self.rows = row_counts
+        self.stats_of = stats_of
+
+    def may(self, predicate: Predicate, wanted: bool) -> Bool:
+        match predicate:
+            case Not(child):
+                return self.may(child, not wanted)
+            case And(children) | Or(children):
+                return self._fold(children, wanted, isinstance(predicate, And) == wanted)
+            case Constant(value):
+                return self._all(value is wanted)
+            case Compare(op, column, literal):
+                return self._compare(op if wanted else _NEGATED[op], column, literal)
+            case NullSafeEqual(column, None):
+                return self._is_null(column, wanted)
+            case NullSafeEqual(column, literal):
+                assert literal is not None
+                if wanted:
+                    return self._compare(Op.EQ, column, literal)
+                return self._compare(Op.NE, column, literal) | self._is_null(column, True)
+            case In(column, literals, has_null):
+                return self._in(column, literals) if wanted else self._not_in(column, literals, has_null)
+            case IsNull(column):
+                return self._is_null(column, wanted)
+            case IsNotNull(column):
+                return self._is_null(column, not wanted)
+            case Text(op, column, pattern):
+                return self._text(op, column, pattern) if wanted else self._has_values(column)
+
+    def _all(self, value: bool) -> Bool:
+        return np.full(len(self.rows), value, np.bool_)
+
+    def _fold(self, children: tuple[Predicate, ...], wanted: bool, conjunction: bool) -> Bool:
+        result = self._all(conjunction)
+        for child in children:
+            part = self.may(child, wanted)
+            result = result & part if conjunction else result | part
+        return result
+
+    def _stats(self, column: Column) -> ColumnStats | None:
+        return self.stats_of(column.name) if len(column.path) == 1 else None
+
+    def _has_values(self, column: Column) -> Bool:
+        """False where every value is null, so that no comparison is true."""
+        stats = self._stats(column)
+        if stats is None or stats.null_counts is None:
+            return self._all(True)
+        return stats.null_counts < self.rows
+
+    def _is_null(self, column: Column, wanted: bool) -> Bool:
+        if not wanted:
+            return self._has_values(column)
+        stats = self._stats(column)
+        if stats is None or stats.null_counts is None:
+            return self._all(True)
+        return stats.null_counts != 0
+
+    def _compare(self, op: Op, column: Column, literal: Literal) -> Bool:
+        stats = self._stats(column)
+        if stats is None:
+            return self._all(True)
+        kept = self._has_values(column)
+        minimum, maximum = stats.minimum, stats.maximum
+        if minimum is None or maximum is None:
+            return kept
+        if pa.types.is_floating(minimum.type):
+            return kept & _compare_float_bounds(op, minimum, maximum, literal)
+        match op:
+            case Op.EQ:
+                return kept & _known(Op.LE, minimum, literal) & _known(Op.GE, maximum, literal)
+            case Op.NE:
+                return kept & (_known(Op.NE, minimum, literal) | _known(Op.NE, maximum, literal))
+            case Op.LT | Op.LE:
+                return kept & _known(op, minimum, literal)
+            case Op.GT | Op.GE:
+                return kept & _known(op, maximum, literal)
+
+    def _in(self, column: Column, literals: tuple[Literal, ...]) -> Bool:
+        if len(literals) > _MOST_LITERALS:
+            low, high = _ends(literals)
+            if low is None or high is None:
+                return self._has_values(column)
+            return self._compare(Op.GE, column, low) & self._compare(Op.LE, column, high)
+        result = self._all(False)
+        for literal in literals:
+            result |= self._compare(Op.EQ, column, literal)
+        return result
+
+    def _not_in(self, column: Column, literals: tuple[Literal, ...], has_null: bool) -> Bool:
+        if has_null:
+            return self._all(False)
+        result = self._has_values(column)
+        if len(literals) <= _MOST_LITERALS:
+            for literal in literals:
+                result &= self._compare(Op.NE, column, literal)
+        return result
+
+    def _text(self, op: TextOp, column: Column, pattern: str) -> Bool:
+        if op is TextOp.LIKE:
+            shape = like_shape(pattern)
+            if shape.exact:
+                return self._compare(Op.EQ, column, shape.prefix)
+            op, pattern = TextOp.STARTS_WITH, shape.prefix
+        stats = self._stats(column)
+        kept = self._has_values(column)
+        if op is not TextOp.STARTS_WITH or stats is None or stats.minimum is None or stats.maximum is None:
+            return kept
+        prefix = pattern.encode()
+        kept &= _known(Op.GE, stats.maximum.cast(pa.binary()), prefix)
+        after = _after_prefix(prefix)
+        return kept if after is None else kept & _known(Op.LT, stats.minimum.cast(pa.binary()), after)
+
+
+def _known(op: Op, bound: pa.Array, literal: Literal) -> Bool:
+    """`bound op literal`, True where the bound is unknown."""
+    mask = compare(op, bound, literal)
+    return np.where(validity(mask), values(mask), True) if mask.null_count else values(mask)
+
+
+def _compare_float_bounds(op: Op, minimum: pa.Array, maximum: pa.Array, literal: Literal) -> Bool:
+    """Comparison with bounds that say nothing of NaNs, which are above every number and not in the bounds."""
+    if op in (Op.GT, Op.GE, Op.NE) or literal != literal:
+        return np.ones(len(minimum), np.bool_)
+    low = _known(Op.LE if op is Op.EQ else op, minimum, literal) | values(pc.is_nan(minimum).fill_null(True))
+    if op is not Op.EQ:
+        return low
+    return low & (_known(Op.GE, maximum, literal) | values(pc.is_nan(maximum).fill_null(True)))
+
+
+def _ends(literals: tuple[Literal, ...]) -> tuple[Literal | None, Literal | None]:
+    """Least and greatest literal; None, None where they have no common order (NaN among them)."""
+    if any(v != v for v in literals):
+        return None, None
+    return min(literals), max(literals)  # type: ignore[type-var]
+
+
+def _after_prefix(prefix: bytes) -> bytes | None:
+    """The least byte string above all that start with `prefix`; None when there is none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
