@@ -1,7 +1,7 @@
 """Defaults that are not in the call: `PAIMON_WAREHOUSE` and a configuration file.
 
 The file is TOML, `~/.config/paimon-spark/config.toml` or the one that `PAIMON_CONFIG` names:
-`warehouse = "s3://lake/wh"` and file system options such as `"fs.endpoint_url" = "…"`, or `[s3]` with `endpoint = "…"`.
+`warehouse = "s3://lake/wh"` and file system options: `"fs.key" = "…"`, or `[s3]` with `endpoint = "…"`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONFIG_VARIABLE: Final = "PAIMON_CONFIG"
 
 
 def configured(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`warehouse` and file system options of the environment and the configuration file; the environment wins.
+    """`warehouse` and file system options of the environment and the configuration file, in that order.
 
     Raises:
         InvalidOptionError: the file cannot be read, or holds something else.
@@ -63,9 +63,7 @@ def _from_file(path: str, changed_ns: int) -> Mapping[str, str]:
     for key in options:
         if key != "warehouse" and not is_storage_option(key):
             error = unknown_option(key, ["warehouse", "fs", "s3"], "configuration")
-            raise InvalidOptionError(
-                f"{error} in {path}; known are warehouse, fs.* and s3.*", option=key, path=path
-            )
+            raise InvalidOptionError(f"{error} in {path}; known are warehouse, fs.* and s3.*", option=key, path=path)
     return options
 
 
@@ -73,9 +71,7 @@ def _parse_toml(data: bytes) -> dict[str, Any]:
     try:
         import tomllib  # imported here: most sessions have no configuration file
     except ImportError as e:  # Python 3.10
-        raise ValueError(
-            "reading TOML needs Python 3.11; set PAIMON_WAREHOUSE or give options instead"
-        ) from e
+        raise ValueError("reading TOML needs Python 3.11; set PAIMON_WAREHOUSE or give options instead") from e
     return tomllib.loads(data.decode())
 
 
@@ -91,7 +87,5 @@ def _flat(tree: Mapping[str, Any], path: str, prefix: str = "") -> dict[str, str
         elif isinstance(value, (str, int, float)):
             out[name] = str(value)
         else:
-            raise InvalidOptionError(
-                f"{name} in {path}: expected text, a number or true/false", option=name, path=path
-            )
+            raise InvalidOptionError(f"{name} in {path}: expected text, a number or true/false", option=name, path=path)
     return out

@@ -1,7 +1,7 @@
 """The names of all table options of Paimon, so that a misspelt option is an error and not silence.
 
 Source: Java `CoreOptions`, `FlinkConnectorOptions`, `SparkConnectorOptions` and the options of its global
-indexes, with fallback keys, of every release; `CoreOptions.IMMUTABLE_OPTIONS`.
+indexes, with fallback keys, of every release.
 """
 
 from __future__ import annotations
@@ -9,25 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 TABLE_OPTION_PREFIXES: Final = (
-    "fields.", "file-index.", "metadata.iceberg.", "blob-descriptor.", "file.compression.", "commit.callback.",
-    "tag.callback.", "format-table.", "parquet.", "orc.", "avro.", "csv.", "json.", "text.",
+    "fields.", "file-index.", "metadata.iceberg.", "blob-descriptor.", "file.compression.",
+    "commit.callback.", "tag.callback.", "format-table.", "parquet.", "orc.", "avro.", "csv.", "json.",
+    "text.",
 )  # fmt: skip
 """Groups of options whose names hold a column, or that go to a library as they are."""
 
 STORAGE_PREFIXES: Final = ("fs.", "s3.", "s3a.")
 """Groups of options that say how to reach a file system."""
-
-IMMUTABLE: Final = frozenset(
-    (
-        "type", "bucket", "bucket-key", "bucket-function.type", "data-file.path-directory", "merge-engine",
-        "ignore-delete", "sequence.snapshot-ordering", "aggregation.remove-record-on-delete",
-        "partial-update.remove-record-on-delete", "partial-update.remove-record-on-sequence-group",
-        "rowkind.field", "primary-key", "primary-key.nullable", "partition", "force-lookup",
-        "row-tracking.enabled", "data-evolution.enabled", "index-file-in-data-file-dir", "blob-field",
-        "blob-descriptor-field", "blob-view-field", "pk-clustering-override", "deletion-vectors.enabled",
-    )
-)  # fmt: skip
-"""Options that say how the files of a table were written: a read cannot give them other values."""
 
 TABLE_OPTIONS: Final = frozenset(
     """

@@ -45,9 +45,7 @@ def locate(text: str, options: Mapping[str, str]) -> TableLocation:
     warehouse = options.get("warehouse")
     if warehouse and is_name(bare):
         database, table = split_name(bare)
-        return TableLocation(
-            table_url(warehouse, database, table), f"{database}.{table}", branch, system_table
-        )
+        return TableLocation(table_url(warehouse, database, table), f"{database}.{table}", branch, system_table)
     return TableLocation(bare, bare, branch, system_table)
 
 
@@ -57,7 +55,7 @@ def is_name(text: str) -> bool:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Database and table of `db.t`; backquotes are taken off, and a catalog in front (`paimon.db.t`) is passed over.
+    """Database and table of `db.t`; backquotes go, and so does a catalog in front (`paimon.db.t`).
 
     Raises:
         InvalidOptionError: not such a name.

@@ -14,7 +14,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, string, unknown_option
-from paimon_spark.options.known import IMMUTABLE, TABLE_OPTIONS, is_storage_option, is_table_option
+from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 
 
 class IncrementalMode(str, Enum):
@@ -56,7 +56,8 @@ OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCRE
 
 LOCATION_KEYS: Final = ("path", "paths", "warehouse")
 _SPECIAL_KEYS: Final = (
-    *LOCATION_KEYS, *VERSION_KEYS, *INCREMENTAL_KEYS, *(k for o in OPTIONS for k in (o.key, *o.fallbacks)), "scan.mode"
+    *LOCATION_KEYS, *VERSION_KEYS, *INCREMENTAL_KEYS, *(k for o in OPTIONS for k in (o.key, *o.fallbacks)),
+    "scan.mode",
 )  # fmt: skip
 _BY_LOWER: Final = {k.lower(): k for k in (*TABLE_OPTIONS, *_SPECIAL_KEYS)}
 _DEFAULT_MODES: Final = ("default", "full", "latest", "latest-full")
@@ -133,9 +134,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
     for key, value in options.items():
         name = _BY_LOWER.get(key.lower(), key)
         if name in out and out[name] != value:
-            raise InvalidOptionError(
-                f"option {name} is given twice: {out[name]!r} and {value!r}", option=name
-            )
+            raise InvalidOptionError(f"option {name} is given twice: {out[name]!r} and {value!r}", option=name)
         out[name] = value
     return out
 
@@ -162,29 +161,12 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
         incremental=incremental,
         where=WHERE.get(given),
         columns=None if columns is None else split_names(columns),
-        time_zone=_time_zone(given),
+        time_zone=TIME_ZONE.get(given),
         row_kind=ROW_KIND.get(given),
         batch_rows=batch_rows,
         table_options={k: v for k, v in given.items() if k not in _SPECIAL_KEYS and not is_storage_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},
     )
-
-
-def check_table_options(asked: Mapping[str, str], stored: Mapping[str, str], table: str) -> None:
-    """Refuse table options of a read that would make the table's files mean something else.
-
-    Raises:
-        InvalidOptionError: an option that is part of the table's definition, with another value.
-    """
-    for key, value in asked.items():
-        if key in IMMUTABLE and stored.get(key) != value:
-            found = f"{stored[key]!r}" if key in stored else "its default"
-            raise InvalidOptionError(
-                f"option {key} = {value!r} cannot be given to a read: table {table} was written with {found}; "
-                "leave the option out",
-                option=key,
-                value=value,
-            )
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -234,8 +216,7 @@ def _version(given: Mapping[str, str]) -> tuple[tuple[str, str] | None, Incremen
     keys = [k for k in (*VERSION_KEYS, *INCREMENTAL_KEYS) if k in given]
     if len(keys) > 1:
         raise InvalidOptionError(
-            "only one option may name a version; given are "
-            + " and ".join(f"{k} = {given[k]!r}" for k in keys),
+            "only one option may name a version; given are " + " and ".join(f"{k} = {given[k]!r}" for k in keys),
             options=keys,
         )
     if not keys:
@@ -248,17 +229,13 @@ def _version(given: Mapping[str, str]) -> tuple[tuple[str, str] | None, Incremen
     return None, Incremental(key, text, INCREMENTAL_MODE.get(given), TAG_TO_SNAPSHOT.get(given))
 
 
-def _check_mode(
-    given: Mapping[str, str], version: tuple[str, str] | None, incremental: Incremental | None
-) -> None:
+def _check_mode(given: Mapping[str, str], version: tuple[str, str] | None, incremental: Incremental | None) -> None:
     """`scan.mode` adds nothing to a batch read; it must only not contradict the version asked for."""
     mode = given.get("scan.mode", "default").strip().lower()
+    asked = version[0] if version else incremental.key if incremental else None
     if mode in _DEFAULT_MODES:
-        if mode != "default" and (version or incremental):
-            asked = version[0] if version else incremental.key if incremental else ""
-            raise InvalidOptionError(
-                f"scan.mode = {mode!r} contradicts option {asked}; give one of them", option=asked
-            )
+        if mode != "default" and asked is not None:
+            raise InvalidOptionError(f"scan.mode = {mode!r} contradicts option {asked}; give one of them", option=asked)
         return
     if mode not in _MODES_BY_KEY:
         raise UnsupportedFeatureError(
@@ -267,26 +244,8 @@ def _check_mode(
             feature="scan.mode",
         )  # fmt: skip
     needed = _MODES_BY_KEY[mode]
-    asked = version[0] if version else incremental.key if incremental else None
     if asked not in needed:
         raise InvalidOptionError(
             f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}",
             option="scan.mode",
         )
-
-
-def _time_zone(given: Mapping[str, str]) -> str | None:
-    name = TIME_ZONE.get(given)
-    if name is None:
-        return None
-    from zoneinfo import ZoneInfo  # only a read that names a zone pays for it
-
-    try:
-        ZoneInfo(name.strip())
-    except (ValueError, OSError, LookupError) as e:
-        raise InvalidOptionError(
-            f"option time-zone = {name!r}: not a time zone; expected a name such as Europe/Berlin or UTC",
-            option="time-zone",
-            value=name,
-        ) from e
-    return name.strip()

@@ -1,1 +1,14 @@
-"""spark."""
+"""Spark words to ours and back. With sql and cli the only packages that import pyspark.
+
+Flow: options and path → Scan → plan → SplitsPartition → executors → Arrow batches in Spark's schema.
+
+source.py       the data sources `paimon` and `paimon_py`; imports nothing heavy
+register.py     adds them to a session that cannot find them
+options.py      what Spark hands over → Scan
+schema.py       Paimon types → Spark types; what `.schema(…)` may ask
+filters.py      pushed filters → predicates, exact ones only
+batch_read.py   DataSourceReader: plans on the driver, reads on executors
+packing.py      splits → partitions
+batches.py      Arrow batches → exactly the schema Spark checks
+dataframe.py    Scan → DataFrame
+"""

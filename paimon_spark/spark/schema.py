@@ -1,0 +1,172 @@
+"""Paimon types as Spark types, and what a user's own `.schema(…)` may ask of them.
+
+Source: Paimon's Spark connector, `SparkTypeUtils`. CHAR and VARCHAR are STRING here, because Spark knows
+their lengths only for tables of a catalog; nothing is padded or cut on reading.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from paimon_spark.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataType,
+    DecimalType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    TimeType,
+)
+
+_ATOMS: Final[dict[str, type[spark.DataType]]] = {
+    "BOOLEAN": spark.BooleanType,
+    "TINYINT": spark.ByteType,
+    "SMALLINT": spark.ShortType,
+    "INT": spark.IntegerType,
+    "BIGINT": spark.LongType,
+    "FLOAT": spark.FloatType,
+    "DOUBLE": spark.DoubleType,
+    "DATE": spark.DateType,
+    "VARIANT": spark.VariantType,
+}
+_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+_WIDER: Final[dict[str, tuple[type[spark.DataType], ...]]] = {
+    "TINYINT": (spark.ShortType, spark.IntegerType, spark.LongType, spark.FloatType, spark.DoubleType),
+    "SMALLINT": (spark.IntegerType, spark.LongType, spark.FloatType, spark.DoubleType),
+    "INT": (spark.LongType, spark.DoubleType),
+    "FLOAT": (spark.DoubleType,),
+}
+"""Types that hold every value of a type exactly."""
+
+
+def spark_schema(row_type: RowType) -> spark.StructType:
+    """The Spark schema of a row; comments come along.
+
+    Raises:
+        UnsupportedFeatureError: a column's type cannot be read; the message says how to leave the column out.
+    """
+    return spark.StructType([_field(f.name, f.type, f.description, f.name) for f in row_type])
+
+
+def spark_type(t: DataType, where: str = "") -> spark.DataType:
+    """The Spark type of `t`; `where` is the column's path, for messages. Raises as `spark_schema`."""
+    match t:
+        case AtomicType(name=name) if name in _ATOMS:
+            return _ATOMS[name]()
+        case CharType():
+            return spark.StringType()
+        case BinaryType():
+            return spark.BinaryType()
+        case DecimalType():
+            return spark.DecimalType(t.precision, t.scale)
+        case TimeType():
+            return spark.IntegerType()
+        case TimestampType():
+            return spark.TimestampType() if t.local_zone else spark.TimestampNTZType()
+        case ArrayType():
+            return spark.ArrayType(spark_type(t.element, f"{where}.element"), t.element.nullable)
+        case MapType():
+            key, value = spark_type(t.key, f"{where}.key"), spark_type(t.value, f"{where}.value")
+            return spark.MapType(key, value, t.value.nullable)
+        case MultisetType():
+            return spark.MapType(spark_type(t.element, f"{where}.element"), spark.IntegerType(), False)
+        case RowType():
+            fields = [_field(f.name, f.type, f.description, f"{where}.{f.name}") for f in t]
+            return spark.StructType(fields)
+    raise UnsupportedFeatureError(
+        f"column {where.split('.')[0]}: type {t} of {where} cannot be read in Spark; "
+        "name the other columns in option columns or in .schema(...)",
+        feature=str(t.with_nullable(True)),
+        column=where,
+    )
+
+
+def _field(name: str, t: DataType, comment: str | None, where: str) -> spark.StructField:
+    metadata = {"comment": comment} if comment else None
+    return spark.StructField(name, spark_type(t, where), t.nullable, metadata)
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """The Arrow schema that Spark demands of batches for `schema`, exactly."""
+    # Private to Spark, but it is what Spark's own worker compares our batches with.
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    build: Any = to_arrow_schema
+    try:
+        built: pa.Schema = build(schema, timezone="UTC")
+    except TypeError:  # in older PySpark UTC is the default and has no parameter
+        built = build(schema)
+    return built
+
+
+def check_readable_as(column: str, t: DataType, nullable: bool, asked: spark.DataType, asked_nullable: bool) -> None:
+    """Check that every value of `t` can be given as Spark's `asked`, unchanged.
+
+    Raises:
+        SchemaMismatchError: it cannot; the message names the column and both types.
+    """
+    if nullable and not asked_nullable:
+        raise SchemaMismatchError(
+            f".schema(...) declares column {column} NOT NULL, but in the table it may be null", column=column
+        )
+    if not _same_or_wider(column, t, asked):
+        raise SchemaMismatchError(
+            f".schema(...) declares column {column} as {asked.simpleString()}, but in the table it is {t} "
+            f"({spark_type(t, column).simpleString()}), which does not fit without loss; "
+            "read it as it is and cast afterwards",
+            column=column,
+        )
+
+
+def _same_or_wider(column: str, t: DataType, asked: spark.DataType) -> bool:
+    match t:
+        case RowType():
+            return isinstance(asked, spark.StructType) and _fields_fit(column, t, asked)
+        case ArrayType():
+            if not isinstance(asked, spark.ArrayType):
+                return False
+            check_readable_as(f"{column}.element", t.element, t.element.nullable, asked.elementType, asked.containsNull)
+            return True
+        case MapType():
+            if not isinstance(asked, spark.MapType):
+                return False
+            check_readable_as(f"{column}.key", t.key, False, asked.keyType, False)
+            check_readable_as(f"{column}.value", t.value, t.value.nullable, asked.valueType, asked.valueContainsNull)
+            return True
+        case MultisetType():
+            if not (isinstance(asked, spark.MapType) and isinstance(asked.valueType, spark.IntegerType)):
+                return False
+            check_readable_as(f"{column}.element", t.element, False, asked.keyType, False)
+            return True
+        case AtomicType(name=name) if isinstance(asked, spark.DecimalType) and name in _DIGITS:
+            return asked.precision - asked.scale >= _DIGITS[name]
+        case DecimalType() if isinstance(asked, spark.DecimalType):
+            whole = t.precision - t.scale
+            return asked.scale >= t.scale and asked.precision - asked.scale >= whole
+        case AtomicType(name=name) if type(asked) in _WIDER.get(name, ()):
+            return True
+        case CharType():
+            return type(asked) in (spark.StringType, spark.CharType, spark.VarcharType)
+    return spark_type(t, column) == asked
+
+
+def _fields_fit(column: str, t: RowType, asked: spark.StructType) -> bool:
+    for f in asked.fields:
+        try:
+            inner = t.field(f.name)
+        except KeyError:
+            raise SchemaMismatchError(
+                f".schema(...) declares field {column}.{f.name}, but the table's column has the fields "
+                + ", ".join(t.names),
+                column=f"{column}.{f.name}",
+            ) from None
+        check_readable_as(f"{column}.{f.name}", inner.type, inner.type.nullable, f.dataType, f.nullable)
+    return True

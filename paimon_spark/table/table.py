@@ -1,0 +1,174 @@
+"""Table: a branch of a table, at a version. Only forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.metadata.snapshots import list_snapshots
+from paimon_spark.options.scan import (
+    BRANCH,
+    COLUMNS,
+    INCREMENTAL_KEYS,
+    LOCATION_KEYS,
+    VERSION_KEYS,
+    ScanOptions,
+    canonical,
+    parse_scan_options,
+)
+from paimon_spark.options.table import TableOptions
+from paimon_spark.refs.branches import Branch, list_branches
+from paimon_spark.refs.savepoints import Savepoint, list_savepoints
+from paimon_spark.refs.tags import list_tags
+from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.table.scan import Scan
+from paimon_spark.types import RowType
+
+_VERSION = "versionAsOf"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A branch of a table, at a version when one was named. Picklable; every call sees the newest commits.
+
+    Attributes:
+        handle: the opened branch.
+        read_options: what every scan starts from.
+        option_text: the same as the user gave it.
+    """
+
+    handle: TableHandle
+    read_options: ScanOptions = field(default_factory=ScanOptions)
+    option_text: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How messages call the table: `db.t`, or its location."""
+        return self.handle.name
+
+    @property
+    def branch_name(self) -> str:
+        """The branch in force."""
+        return self.handle.branch
+
+    @property
+    def location(self) -> str:
+        """URL of the table's directory."""
+        return self.handle.location
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that a scan reads with: of the version when one was named, else the branch's latest."""
+        return self.scan().schema
+
+    @property
+    def row_type(self) -> RowType:
+        """Columns with their field ids and types."""
+        return self.schema.row_type
+
+    @property
+    def options(self) -> TableOptions:
+        """Table options in force."""
+        return self.handle.options
+
+    def branch(self, name: str) -> Table:
+        """The same table on another branch, at its head.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+        """
+        text = _without(self.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
+        options = replace(self.read_options.at(None), branch=name)
+        return Table(open_branch(self.handle, name), options, {**text, BRANCH.key: name})
+
+    def at(self, version: str | int) -> Table:
+        """The same table at a version, as after `VERSION AS OF`; it is looked up when it is read.
+
+        Args:
+            version: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch, in that order.
+        """
+        text = {**_without(self.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
+        return Table(self.handle, self.read_options.at((_VERSION, str(version))), text)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        version: str | int | None = None,
+        **options: str | float | bool,
+    ) -> Scan:
+        """One read, with the schema as it is now. Data and manifests are read when its rows are.
+
+        Args:
+            columns: names in output order; None means all. Metadata columns may be among them.
+            where: SQL predicate over the table's columns.
+            version: as in `at`.
+            options: options of reads and of the table; those with dots as `**{"scan.tag-name": "v1"}`.
+
+        Raises:
+            InvalidOptionError: an option is unknown or wrong.
+        """
+        start = self if version is None else self.at(version)
+        given, text = start.read_options, dict(start.option_text)
+        if options:
+            given, text = _with_options(start, {k: _text(v) for k, v in options.items()})
+        if columns is not None:
+            given = replace(given, columns=_column_names(columns))
+        if where is not None:
+            given = replace(given, where=where)
+        branch = self.handle.branch if given.branch is None else given.branch
+        return Scan(_reopened(self.handle, branch, given.table_options), given, text)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Snapshots alive on the branch, oldest first."""
+        return list_snapshots(self.handle)
+
+    def tags(self) -> list[Tag]:
+        """Tags of the branch, by name."""
+        return list_tags(self.handle)
+
+    def branches(self) -> list[Branch]:
+        """Branches of the table, by name; main is not among them."""
+        return list_branches(self.handle)
+
+    def savepoints(self) -> list[Savepoint]:
+        """Savepoints of the branch, by id."""
+        return list_savepoints(self.handle)
+
+
+def _reopened(handle: TableHandle, branch: str, overrides: Mapping[str, str]) -> TableHandle:
+    """The table with the definition it has now: columns and options may have changed since it was opened."""
+    return open_table(handle.store, handle.layout.root, branch, handle.name, overrides)
+
+
+def _with_options(table: Table, options: Mapping[str, str]) -> tuple[ScanOptions, dict[str, str]]:
+    """What is asked with `options` on top of what the table was opened with, parsed and as text."""
+    given = canonical(options)
+    for key in given:
+        if key in LOCATION_KEYS:
+            raise InvalidOptionError(
+                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
+            )
+    text = dict(table.option_text)
+    for group in ((*VERSION_KEYS, *INCREMENTAL_KEYS), (BRANCH.key, *BRANCH.fallbacks)):
+        if any(key in given for key in group):
+            text = _without(text, group)
+    text.update(given)
+    return parse_scan_options(text), text
+
+
+def _column_names(columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise InvalidOptionError(f"columns = {columns!r}: expected a list of names", option=COLUMNS.key)
+    return tuple(columns)
+
+
+def _text(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _without(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    return {k: v for k, v in options.items() if k not in keys}
