@@ -123,7 +123,7 @@ class FsspecStore:
             fs.invalidate_cache(_parent(path))
             try:
                 fs.info(path)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return False
             return True
 
@@ -150,7 +150,7 @@ class FsspecStore:
 
     def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
         url = self.url(path)
-        if isinstance(cause, FileNotFoundError):
+        if isinstance(cause, (FileNotFoundError, NotADirectoryError)):
             return FileMissingError(f"there is no file {url}", path=path)
         return StorageError(
             f"cannot {verb} {url}: {type(cause).__name__}: {cause}", path=path, retryable=is_retryable(cause)

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.storage import fsspec_store
+from paimon_spark.storage.fsspec_store import FsspecStore
+from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.retrying import RetryingStore
+from paimon_spark.storage.urls import external_path, open_store
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("/wh/db.db/t", "/wh/db.db/t"),
+        ("/wh/db.db/t/", "/wh/db.db/t"),
+        ("/wh//db.db/../t", "/wh/t"),
+        ("file:///wh/t", "/wh/t"),
+        ("file:/wh/t/", "/wh/t"),
+        ("wh/db.db/t", os.path.join(os.getcwd(), "wh/db.db/t")),
+        ("/with space/ü%2F", "/with space/ü%2F"),
+    ],
+)
+def test_local_paths_become_absolute(url: str, path: str) -> None:
+    store, found = open_store(url)
+    assert isinstance(store, LocalStore)
+    assert found == path
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "S3"])
+def test_s3_paths_begin_with_the_bucket(scheme: str) -> None:
+    store, path = open_store(f"{scheme}://bucket//a/b/")
+    assert path == "bucket/a/b"
+    assert isinstance(store, RetryingStore)
+    assert store.url(path) == "s3://bucket/a/b"
+
+
+def settings(options: dict[str, str]) -> dict[str, Any]:
+    store, _ = open_store("s3://b/t", options)
+    assert isinstance(store, RetryingStore)
+    assert isinstance(store.inner, FsspecStore)
+    found = dict(store.inner.storage_options)
+    assert found.pop("use_listings_cache") is False, "a listing may not be stale"
+    return found
+
+
+def test_paimon_and_hadoop_settings_of_s3_mean_the_same() -> None:
+    paimon = {
+        "s3.endpoint": "minio:9000", "s3.access-key": "k", "s3.secret-key": "s", "s3.region": "r",
+        "s3.path.style.access": "true", "s3.connection.ssl.enabled": "false",
+    }  # fmt: skip
+    hadoop = {
+        "fs.s3a.endpoint": "minio:9000", "fs.s3a.access.key": "k", "fs.s3a.secret.key": "s",
+        "fs.s3a.endpoint.region": "r", "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.threads.max": "7",
+    }  # fmt: skip
+    expected = {
+        "key": "k",
+        "secret": "s",
+        "endpoint_url": "http://minio:9000",
+        "client_kwargs": {"region_name": "r"},
+        "config_kwargs": {"s3": {"addressing_style": "path"}},
+    }
+    assert settings(paimon) == expected
+    assert settings(hadoop) == expected
+
+
+def test_fs_options_go_to_fsspec_unchanged() -> None:
+    assert settings(
+        {
+            "fs.key": "12345", "fs.anon": "False", "fs.endpoint_url": "https://h",
+            "fs.client_kwargs.verify": "false", "fs.config_kwargs": '{"max_pool_connections": 3}',
+            "fs.default_block_size": "1024", "s3.region": "r", "bucket": "4",
+        }
+    ) == {
+        "key": "12345", "anon": False, "endpoint_url": "https://h",
+        "client_kwargs": {"verify": False, "region_name": "r"}, "config_kwargs": {"max_pool_connections": 3},
+        "default_block_size": 1024,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["", "  "])
+def test_an_empty_location_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInputError, match="empty"):
+        open_store(url)
+
+
+def test_options_that_cannot_be_read_are_named() -> None:
+    with pytest.raises(InvalidInputError, match="fs.config_kwargs"):
+        open_store("s3://b/t", {"fs.config_kwargs": "{oops"})
+    with pytest.raises(InvalidInputError, match="client_kwargs"):
+        open_store("s3://b/t", {"fs.client_kwargs": "x", "fs.client_kwargs.y": "z"})
+
+
+def test_an_unknown_scheme_is_refused_by_name() -> None:
+    with pytest.raises(StorageError, match="zzz://.*s3"):
+        open_store("zzz://a/b")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "advice"), [("gs", r"paimon-spark\[gcs\]"), ("abfss", r"paimon-spark\[azure\]"), ("sftp", "install")]
+)
+def test_a_missing_package_names_the_extra(scheme: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(protocol: str) -> None:
+        raise ImportError(f"please install the package of {protocol}")
+
+    monkeypatch.setattr(fsspec_store.fsspec, "get_filesystem_class", missing)
+    with pytest.raises(StorageError, match=advice):
+        open_store(f"{scheme}://a/b")
+
+
+def test_hdfs_keeps_its_server() -> None:
+    store, path = open_store("hdfs://user@nn:8020/wh/db.db/t/")
+    assert path == "/wh/db.db/t"
+    assert isinstance(store, RetryingStore)
+    assert isinstance(store.inner, FsspecStore)
+    assert store.inner.storage_options == {"host": "nn", "port": 8020, "user": "user"}
+    assert store.url(path) == "hdfs://user@nn:8020/wh/db.db/t"
+
+
+def test_identity_tells_stores_apart_and_keeps_secrets() -> None:
+    one, _ = open_store("s3://b/t", {"fs.key": "k", "fs.secret": "hush"})
+    same, _ = open_store("s3://other/u", {"fs.secret": "hush", "fs.key": "k"})
+    other, _ = open_store("s3://b/t", {"fs.key": "k", "fs.secret": "hush", "s3.endpoint": "http://h"})
+    assert one.identity == same.identity
+    assert one.identity != other.identity
+    assert "hush" not in one.identity + repr(one)
+    assert open_store("/a")[0].identity != open_store("memory://a")[0].identity
+
+
+def test_external_files_of_the_same_store_stay_in_it(tmp_path: Path) -> None:
+    store, _ = open_store(str(tmp_path), {"fs.key": "k"})
+    assert external_path(store, f"file:{tmp_path}/x") == (store, f"{tmp_path}/x")
+    elsewhere, path = external_path(store, "s3://bucket/x")
+    assert path == "bucket/x"
+    assert isinstance(elsewhere, RetryingStore)
+    assert isinstance(elsewhere.inner, FsspecStore)
+    assert elsewhere.inner.storage_options["key"] == "k"
