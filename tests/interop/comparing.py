@@ -1,13 +1,16 @@
-"""Our reader beside a peer's: the same version, the same rows and the same columns, or a refusal that was announced."""
+"""Our reader beside a peer's: the same rows and columns of the same version, or a refusal that was announced."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
 import paimon_spark
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from tests.harness.rows import difference, rows_of
+
+_LTZ = re.compile(r"TIMESTAMP_LTZ\((\d)\)")
 
 
 def version_options(label: str) -> dict[str, str]:
@@ -57,4 +60,8 @@ def disagreement(
 
 
 def _plain(fields: list[list[Any]]) -> list[list[Any]]:
-    return [[field_id, name, text.replace("`", "")] for field_id, name, text in fields]
+    """The fields with types in one spelling: pypaimon writes TIMESTAMP_LTZ(p), and a colon inside ROW."""
+    return [
+        [field_id, name, _LTZ.sub(r"TIMESTAMP(\1) WITH LOCAL TIME ZONE", text).replace("`", "").replace(": ", " ")]
+        for field_id, name, text in fields
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.rows import without_kind
 from tests.interop.java_paimon import JavaPaimon, JavaPaimonError
 from tests.interop.table_script import Read, TableScript
 
@@ -47,6 +48,8 @@ class JavaTables:
     def read(self, script: TableScript, read: Read) -> dict[str, Any]:
         """What Java reads: {"rows", "schema"} or {"error"}."""
         [reply] = self._java.run([read.call(self.get(script).path)])
+        if read.reads_changes and "rows" in reply:
+            reply["rows"] = without_kind(reply["rows"])
         return reply
 
     def _write(self, script: TableScript) -> JavaTable | str:

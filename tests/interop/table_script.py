@@ -59,9 +59,16 @@ class Read:
     branch: str | None = None
     java: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def reads_changes(self) -> bool:
+        """Whether Java gives changes, of which a batch reader shows the rows that came (+I, +U)."""
+        return any(key.startswith("incremental-between") for key in self.options)
+
     def call(self, path: str) -> dict[str, Any]:
         """The call for the driver."""
         call: dict[str, Any] = {"op": "read", "path": path, "options": self.options, **self.java}
+        if self.reads_changes:
+            call["kinds"] = True
         if self.columns is not None:
             call["columns"] = self.columns
         if self.branch is not None:
