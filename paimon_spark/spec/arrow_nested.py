@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_spark.spec import arrow_numpy
@@ -35,6 +36,7 @@ def with_children(array: pa.StructArray, kind: pa.StructType, children: Sequence
 
 def with_elements(array: pa.ListArray, kind: pa.ListType, convert: Convert | None) -> pa.ListArray:
     """A list array of type `kind` with every element converted."""
+    array = trimmed(array)
     values = array.values if convert is None else convert(array.values)
     return _with_values(array, kind, values)
 
@@ -43,6 +45,7 @@ def with_entries(
     array: pa.MapArray, kind: pa.MapType, keys: Convert | None, values: Convert | None
 ) -> pa.MapArray:
     """A map array of type `kind` with every key and value converted."""
+    array = trimmed(array)
     new_keys = array.keys if keys is None else keys(array.keys)
     new_values = array.items if values is None else values(array.items)
     entry_type = pa.struct([kind.key_field, kind.item_field])
@@ -50,6 +53,25 @@ def with_entries(
         entry_type, len(new_keys), [None], null_count=0, children=[new_keys, new_values]
     )
     return _with_values(array, kind, entries)
+
+
+def trimmed(array: pa.Array) -> pa.Array:
+    """The list or map array without elements that only its neighbours in a larger array have.
+
+    Converting a slice then costs what the slice holds.
+    """
+    offsets, _ = arrow_numpy.byte_slices(array)
+    first, last = int(offsets[0]), int(offsets[-1])
+    values = array.values
+    if len(values) == last - first:
+        return array
+    return pa.Array.from_buffers(
+        array.type,
+        len(array),
+        [validity_buffer(array), pa.py_buffer((offsets - first).astype(np.int32))],
+        null_count=array.null_count,
+        children=[values.slice(first, last - first)],
+    )
 
 
 def _with_values(array: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:

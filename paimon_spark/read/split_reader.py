@@ -1,0 +1,88 @@
+"""A split → Arrow batches: the entry of this package, run by executors and in process alike.
+
+Source: Java `table/source/TableRead`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from paimon_spark.errors import DataError
+from paimon_spark.handoff.read_request import BUCKET, PARTITION, ReadRequest
+from paimon_spark.handoff.split import DataSplit, SplitMode
+from paimon_spark.predicate.arrow import matches
+from paimon_spark.predicate.ast import names_of
+from paimon_spark.read.evolved import read_evolved
+from paimon_spark.read.metadata_columns import check_mode, output_schema, split_constant
+from paimon_spark.read.raw import read_changes, read_raw
+from paimon_spark.spec.arrow import record_batch
+
+
+def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The rows of a split that `request` asks for. Safe to run again; batches are not empty.
+
+    Batches have `output_schema(request)`: canonical types, `rowkind` in front if asked for. Only rows for which
+    the predicate is true come out.
+
+    Raises:
+        CorruptFileError: names the file that is missing, damaged, or not what metadata says.
+        UnsupportedFeatureError: a format, type or layout that cannot be read.
+        InvalidInputError: a metadata column these rows do not have.
+        DataError: rows cannot be merged or cast; a NOT NULL column holds a null.
+    """
+    check_mode(request, split, request.columns)
+    schema = output_schema(request)
+    extra = sorted(names_of(request.predicate) - set(request.columns))
+    constants = tuple(c for c in (PARTITION, BUCKET) if c in request.columns or c in extra)
+    inner = replace(request, columns=tuple(c for c in (*request.columns, *extra) if c not in constants))
+    for batch in _batches(inner, split):
+        if batch.num_rows == 0:
+            continue
+        found = _with_constants(request, split, batch, constants) if constants else batch
+        if request.predicate is not None:
+            found = found.filter(matches(request.predicate, found))
+        if found.num_rows:
+            yield _finished(request, split, found, schema)
+
+
+def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    match split.mode:
+        case SplitMode.RAW:
+            return read_raw(request, split)
+        case SplitMode.CHANGES:
+            return read_changes(request, split)
+        case SplitMode.EVOLVED:
+            return read_evolved(request, split)
+    # Merging brings numpy-heavy modules that plain reads, the common case, do without.
+    from paimon_spark.read.merged import read_diff, read_merged
+
+    return read_diff(request, split) if split.mode is SplitMode.DIFF else read_merged(request, split)
+
+
+def _with_constants(
+    request: ReadRequest, split: DataSplit, batch: pa.RecordBatch, names: tuple[str, ...]
+) -> pa.RecordBatch:
+    arrays = [split_constant(request, split, n, batch.num_rows) for n in names]
+    fields = [pa.field(n, a.type) for n, a in zip(names, arrays, strict=True)]
+    return record_batch([*batch.columns, *arrays], pa.schema([*batch.schema, *fields]), batch.num_rows)
+
+
+def _finished(
+    request: ReadRequest, split: DataSplit, batch: pa.RecordBatch, schema: pa.Schema
+) -> pa.RecordBatch:
+    """The batch with the columns of `schema`, in its order."""
+    place = {name: i for i, name in enumerate(batch.schema.names)}
+    arrays = [batch.column(place[name]) for name in schema.names]
+    for field, array in zip(schema, arrays, strict=True):
+        if not field.nullable and array.null_count:
+            raise DataError(
+                f"column {field.name} of table {request.table_name} is NOT NULL but bucket {split.bucket_path} "
+                "holds a null in it",
+                column=field.name,
+            )
+    return record_batch(arrays, schema, batch.num_rows)
+
+
