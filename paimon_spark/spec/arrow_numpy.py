@@ -89,3 +89,36 @@ def byte_slices(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 def take_indices(indices: npt.NDArray[Any]) -> pa.Array:
     """Row numbers as an Arrow array for `take`."""
     return fixed_array(indices.astype(np.int64, copy=False), pa.int64())
+
+
+def gather_bytes(
+    data: Any,
+    starts: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    type: pa.DataType,
+    valid: Bool | None = None,
+) -> pa.Array:
+    """Pieces of a buffer as a string or binary array: `sizes[i]` bytes of `data` from `starts[i]`.
+
+    The pieces lie one behind the other, gaps allowed; starts and sizes are for the valid places only.
+    The buffer is used as the data of an array of pieces and gaps, from which Arrow copies the pieces.
+    """
+    length = len(starts) if valid is None else len(valid)
+    if len(starts) == 0:
+        return pa.nulls(length, type)
+    bounds = np.empty(2 * len(starts), np.int32)
+    bounds[0::2] = starts
+    bounds[1::2] = starts + sizes
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    spread = pa.Array.from_buffers(type, len(bounds) - 1, buffers)
+    if valid is None:
+        return spread.take(take_indices(np.arange(0, len(bounds), 2, dtype=np.int64)))
+    numbers = np.cumsum(valid, dtype=np.int64)
+    return spread.take(fixed_array(2 * (numbers - 1), pa.int64(), valid))
+
+
+def scalar(value: str | bytes, type: pa.DataType) -> Any:
+    """An Arrow scalar of text or bytes. `pa.scalar` and bare Python values in compute calls import pandas."""
+    raw = value.encode() if isinstance(value, str) else value
+    offsets = pa.py_buffer(np.array([0, len(raw)], np.int32))
+    return pa.Array.from_buffers(type, 1, [None, offsets, pa.py_buffer(raw)])[0]

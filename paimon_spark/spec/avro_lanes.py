@@ -209,32 +209,15 @@ class _Bytes:
         at += size
 
     def finish(self, slots: I64, valid: Bool | None) -> pa.Array:
-        present = slots if valid is None else slots[valid]
-        if len(present) == 0:
+        if not self.starts:
             return pa.nulls(len(slots), self.type)
-        # The source itself is the data of an array of values and the gaps between them; Arrow then takes the
-        # values, which copies them together.
-        bounds = np.empty(2 * len(present), np.int32)
-        starts = _concat(self.starts, np.dtype(np.int64))[present]
-        bounds[0::2] = starts
-        bounds[1::2] = starts + _concat(self.sizes, np.dtype(np.int64))[present]
-        spread = pa.Array.from_buffers(
-            self.type, len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(self.source.data)]
-        )
-        out = spread.take(_nth_even(len(slots), valid))
+        present = slots if valid is None else slots[valid]
+        starts = np.concatenate(self.starts)[present]
+        sizes = np.concatenate(self.sizes)[present]
+        out = arrow_numpy.gather_bytes(self.source.data, starts, sizes, self.type, valid)
         if self.type == pa.string():
             out.validate(full=True)
         return out
-
-
-def _nth_even(count: int, valid: Bool | None) -> pa.Array:
-    """0, 2, 4… for the valid places, null for the others."""
-    if valid is None:
-        return arrow_numpy.take_indices(np.arange(0, 2 * count, 2, dtype=np.int64))
-    numbers = np.cumsum(valid, dtype=np.int64)
-    numbers -= 1
-    numbers *= 2
-    return arrow_numpy.fixed_array(numbers, pa.int64(), valid)
 
 
 class _Record:
