@@ -28,11 +28,10 @@ def fit(
     """Yield each of `batches` with the columns called `sources`, in that order, as the fields of `target`.
 
     Raises:
-        DataError: a column that is NOT NULL holds a null.
+        DataError: a value does not fit into Spark's type.
     """
     made_for: pa.Schema | None = None
     steps: list[tuple[int, _Convert]] = []
-    required = [i for i, f in enumerate(target) if not f.nullable]
     for batch in batches:
         if made_for is None or not batch.schema.equals(made_for):
             made_for = batch.schema
@@ -44,14 +43,6 @@ def fit(
             _converted(convert, batch.column(index), name, table)
             for (index, convert), name in zip(steps, target.names, strict=True)
         ]
-        for i in required:
-            if columns[i].null_count:
-                raise DataError(
-                    f"table {table}: column {target.names[i]} is NOT NULL, but a data file holds a null in "
-                    "it; read it with .schema(...) that declares the column nullable",
-                    table=table,
-                    column=target.names[i],
-                )
         yield record_batch(columns, target, batch.num_rows)
 
 

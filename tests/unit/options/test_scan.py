@@ -31,7 +31,7 @@ def test_keys_are_known_in_any_case() -> None:
 
 
 def test_one_option_spelt_twice_with_two_values_is_refused() -> None:
-    with pytest.raises(InvalidOptionError, match="'versionAsOf' is given twice|versionAsOf is given twice"):
+    with pytest.raises(InvalidOptionError, match="versionAsOf is given twice"):
         canonical({"versionAsOf": "1", "versionasof": "2"})
 
 
@@ -65,7 +65,7 @@ def test_two_version_options_at_once_are_refused_by_name(first: str, second: str
 
 
 def test_a_branch_given_twice_differently_is_refused() -> None:
-    with pytest.raises(InvalidOptionError, match="branch = 'a' and scan.branch = 'b'"):
+    with pytest.raises(InvalidOptionError, match=r"branch = 'a' and scan\.branch = 'b'"):
         parse_scan_options({"branch": "a", "scan.branch": "b"})
     assert parse_scan_options({"branch": "a", "scan.branch": "a"}).branch == "a"
 
