@@ -1,0 +1,328 @@
+"""Merge on read: the files of a bucket become rows, one for each key. And differences of two such states.
+
+Sections (files whose key ranges hang together) follow each other in key order. A section of one sorted run
+needs no merge. Where whole rows are picked and keys fit a budget, a key mask is computed and the files stream
+through it; everything else merges window by window.
+
+Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.handoff.read_request import ReadRequest
+from paimon_spark.handoff.split import DataSplit
+from paimon_spark.merge.changelog import AFTER, BEFORE, Difference
+from paimon_spark.merge.functions import create_merge_function
+from paimon_spark.merge.key_mask import surviving_rows
+from paimon_spark.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract, kinds_array
+from paimon_spark.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
+from paimon_spark.merge.sorted_merge import MergePlan, SequenceField, merge_runs
+from paimon_spark.options.table import MergeEngine
+from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
+from paimon_spark.read.file_reader import iter_file
+from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec.data_file import DataFileMeta
+from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND, BinaryType, CharType
+
+_WINDOW_BYTES: Final = 96 << 20
+"""Decoded bytes a window may hold, as estimated from file sizes."""
+_EXPANSION: Final = 4
+"""How much larger rows are decoded than in files; a guess on the safe side."""
+_MASK_ROWS: Final = 4 << 20
+_MASK_ROWS_TEXT: Final = 3 << 19
+"""Rows of a section up to which its keys are held at once; fewer when keys have no fixed width."""
+
+
+def read_merged(
+    request: ReadRequest, split: DataSplit, columns: Sequence[str], *, keep_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    """The merged rows of a split whose mode is MERGE.
+
+    Args:
+        request: its predicate skips files' row groups where that cannot change the result; rows that do not
+            match it still come out.
+        split: the files; each may hold any key.
+        columns: columns of `request.schema` to put out, in order.
+        keep_deletes: keep merged rows of kind -U and -D, and put `_VALUE_KIND` (int8) first.
+
+    Raises:
+        DataError: rows cannot be merged as the table demands (overflow, a retract that is refused).
+        InvalidOptionError: options of the merge engine contradict each other.
+        UnsupportedFeatureError: the table orders its rows in a way this package does not know.
+    """
+    yield from _named(request, split, _SplitMerge(request, split, columns, keep_deletes, False).batches())
+
+
+def read_diff(
+    request: ReadRequest, split: DataSplit, columns: Sequence[str], *, keep_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    """What changed from `split.before_files` to `split.files`, both merged; sorted by key.
+
+    Rows that came or changed are the rows after. With `keep_deletes`, rows that went come too, as -D, and
+    `_VALUE_KIND` (int8) is the first column. Rows are compared in all columns. Raises as `read_merged` does.
+    """
+    yield from _named(request, split, _diff(request, split, columns, keep_deletes))
+
+
+def _named(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Say in errors of the data which table and bucket they come from."""
+    try:
+        yield from batches
+    except DataError as e:
+        raise DataError(
+            f"table {request.table_name} (branch {split.branch}), snapshot {split.snapshot_id}, "
+            f"bucket {split.bucket_path}: {e}",
+            **e.context,
+            table=request.table_name,
+        ) from e
+
+
+def _diff(
+    request: ReadRequest, split: DataSplit, columns: Sequence[str], keep_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    everything = request.schema.row_type.names
+    key_only = replace(request, predicate=_key_predicate(request))
+    before = replace(
+        split,
+        files=split.before_files,
+        deletions=split.before_deletions,
+        before_files=(),
+        before_deletions=(),
+    )
+    states = [
+        _marked(_SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
+        for state, age in ((before, BEFORE), (split, AFTER))
+    ]
+    plan = MergePlan(
+        function=Difference(everything),
+        key=request.schema.trimmed_primary_keys,
+        sequence=(),
+        output=tuple(columns),
+        keep_deletes=True,
+        batch_rows=request.batch_rows,
+    )
+    for batch in merge_runs(states, plan):
+        yield batch if keep_deletes else _adds_only(batch)
+
+
+def _key_predicate(request: ReadRequest) -> Predicate | None:
+    """The part of the predicate that looks at the key alone: the same for all rows of a key."""
+    keys = frozenset(request.schema.trimmed_primary_keys)
+    return conjunction([p for p in conjuncts(request.predicate) if names_of(p) and names_of(p) <= keys])
+
+
+def _marked(batches: Iterator[pa.RecordBatch], name: str, value: int) -> Iterator[pa.RecordBatch]:
+    """Batches with a constant column added."""
+    for batch in batches:
+        column = constant_int32(value, batch.num_rows)
+        yield pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, name])
+
+
+def _adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Drop -U and -D rows and the column `_VALUE_KIND`."""
+    kinds = arrow_numpy.values(batch.column(VALUE_KIND))
+    rest = batch.select([n for n in batch.schema.names if n != VALUE_KIND])
+    retracts = is_retract(kinds)
+    return rest.filter(arrow_numpy.boolean_array(~retracts)) if retracts.any() else rest
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitMerge:
+    """One merge of the files of a split."""
+
+    request: ReadRequest
+    split: DataSplit
+    columns: Sequence[str]
+    keep_deletes: bool
+    by_key: bool
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if not self.split.files:
+            return
+        if self.request.options.raw.get("sequence.snapshot-ordering", "").strip().lower() == "true":
+            raise UnsupportedFeatureError(
+                f"table {self.request.table_name}: merging rows of a table with 'sequence.snapshot-ordering' is "
+                "not supported",
+                feature="sequence.snapshot-ordering",
+            )
+        for section in self._sections():
+            if len(section.runs) == 1:
+                yield from self._single_run(section)
+            else:
+                yield from self._merge(section)
+
+    def _sections(self) -> list[Section]:
+        files = self.split.files
+        if len(files) == 1:
+            return [Section(((0,),))]
+        return sections(key_ranks(files, [f.type for f in self.request.schema.key_type]))
+
+    def _single_run(self, section: Section) -> Iterator[pa.RecordBatch]:
+        """Files that share no key with any other: only their retracts go."""
+        for number in section.files:
+            kinds = self.keep_deletes or self.split.files[number].delete_row_count != 0
+            for batch in self.read_file(number, self.columns, kinds, self.request.predicate, 0):
+                if not kinds:
+                    yield batch
+                elif self.keep_deletes:
+                    yield batch.select([VALUE_KIND, *self.columns])
+                else:
+                    yield _adds_only(batch.select([VALUE_KIND, *self.columns]))
+
+    def read_file(
+        self,
+        number: int,
+        columns: Sequence[str],
+        system_columns: bool,
+        predicate: Predicate | None,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        return iter_file(
+            self.request,
+            self.split,
+            self.split.files[number],
+            self.split.deletion_of(number),
+            columns,
+            predicate=predicate,
+            batch_rows=batch_rows or self.request.batch_rows,
+            system_columns=system_columns,
+        )
+
+    def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
+        request, files = self.request, self.split.files
+        options = request.options
+        section, runs_in_order = oldest_first(section, files)
+        plan = MergePlan(
+            function=create_merge_function(request.schema, options),
+            key=request.schema.trimmed_primary_keys,
+            sequence=tuple(SequenceField(n, options.sequence_descending) for n in options.sequence_fields),
+            output=tuple(self.columns),
+            keep_deletes=self.keep_deletes,
+            batch_rows=request.batch_rows,
+        )
+        levels = (
+            options.need_lookup
+            and options.merge_engine is not MergeEngine.FIRST_ROW
+            and competing_levels(section, files)
+        )
+        picks_rows = options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
+        rows = sum(files[f].row_count for f in section.files)
+        work = _SectionMerge(self, section, plan, _key_predicate(request), runs_in_order, levels)
+        if picks_rows and not self.by_key and rows <= self._mask_budget():
+            return work.masked()
+        return work.windowed()
+
+    def _mask_budget(self) -> int:
+        types = [f.type for f in self.request.schema.key_type]
+        return _MASK_ROWS_TEXT if any(isinstance(t, (CharType, BinaryType)) for t in types) else _MASK_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class _SectionMerge:
+    """The merge of one section of several runs.
+
+    Attributes:
+        key_predicate: for skipping; the same for all rows of a key.
+        runs_in_order: the order of the runs is the order of the rows of a key.
+        levels: of a key's rows above level 0 only that of the smallest level counts.
+    """
+
+    merge: _SplitMerge
+    section: Section
+    plan: MergePlan
+    key_predicate: Predicate | None
+    runs_in_order: bool
+    levels: bool
+
+    @property
+    def _files(self) -> tuple[DataFileMeta, ...]:
+        return self.merge.split.files
+
+    def _needs_system(self) -> bool:
+        """Whether sequence numbers or kinds must be read: order or deletes depend on them."""
+        deletes = any(self._files[f].delete_row_count != 0 for f in self.section.files)
+        return deletes or not self.runs_in_order or self.merge.keep_deletes
+
+    def _inputs(self, number: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Columns of a file as the merge wants them: with what orders the rows."""
+        system = self._needs_system()
+        batches = self.merge.read_file(number, columns, system, self.key_predicate, batch_rows)
+        if system and self.runs_in_order:
+            batches = (b.select([n for n in b.schema.names if n != SEQUENCE_NUMBER]) for b in batches)
+        return _marked(batches, LEVEL, self._files[number].level) if self.levels else batches
+
+    def windowed(self) -> Iterator[pa.RecordBatch]:
+        """Merge window by window, sorted by key."""
+        columns = tuple(
+            dict.fromkeys(
+                (*self.plan.key, *(s.name for s in self.plan.sequence), *self.plan.function.required(self.plan.output))
+            )
+        )
+        run_rows = self._run_rows()
+
+        def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
+            for number in numbers:
+                yield from self._inputs(number, columns, run_rows)
+
+        return merge_runs([run(numbers) for numbers in self.section.runs], self.plan, run_rows)
+
+    def _run_rows(self) -> int:
+        """Rows of a run in a window so that all runs together keep to the budget of bytes."""
+        files = [self._files[f] for f in self.section.files]
+        row_bytes = _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files))
+        rows = _WINDOW_BYTES // max(16, row_bytes) // len(self.section.runs)
+        return max(512, min(rows, self.merge.request.batch_rows))
+
+    def masked(self) -> Iterator[pa.RecordBatch]:
+        """Decide by keys which rows survive, then read each file's columns through its mask, in file order."""
+        keys = tuple(dict.fromkeys((*self.plan.key, *(s.name for s in self.plan.sequence))))
+        numbers = self.section.files
+        held: list[pa.RecordBatch] = []
+        counts = []
+        for number in numbers:
+            batches = list(self._inputs(number, keys, self.merge.request.batch_rows))
+            counts.append(sum(b.num_rows for b in batches))
+            held.extend(batches)
+        if not held:
+            return
+        joined = {n: concat([b.column(i) for b in held]) for i, n in enumerate(held[0].schema.names)}
+        del held
+        alive = surviving_rows(joined, self.plan)
+        kinds = arrow_numpy.values(joined[VALUE_KIND]) if self.merge.keep_deletes else None
+        del joined
+        begin = 0
+        for number, count in zip(numbers, counts, strict=True):
+            mask = alive[begin : begin + count]
+            if mask.any():
+                part = None if kinds is None else kinds[begin : begin + count]
+                yield from self._through(number, mask, part)
+            begin += count
+
+    def _through(self, number: int, mask: np.ndarray, kinds: np.ndarray | None) -> Iterator[pa.RecordBatch]:
+        """A file's output columns where `mask` holds."""
+        at = 0
+        request = self.merge.request
+        for batch in self.merge.read_file(number, self.plan.output, False, self.key_predicate, request.batch_rows):
+            here = slice(at, at + batch.num_rows)
+            at += batch.num_rows
+            if kinds is not None:
+                arrays = [kinds_array(kinds[here]), *batch.columns]
+                batch = pa.RecordBatch.from_arrays(arrays, names=[VALUE_KIND, *batch.schema.names])
+            kept = mask[here]
+            if kept.all():
+                yield batch
+            elif kept.any():
+                yield batch.filter(arrow_numpy.boolean_array(kept))
+        if at != len(mask):
+            raise DataError(
+                f"file {self._files[number].file_name} gave {at} rows when read again, {len(mask)} before",
+                path=self._files[number].file_name,
+            )
