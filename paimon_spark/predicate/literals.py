@@ -201,9 +201,7 @@ def to_wall_clock(instant: datetime, zone: tzinfo | None) -> datetime:
     try:
         return instant.astimezone(zone).replace(tzinfo=None)
     except (OverflowError, ValueError) as e:
-        raise PredicateSyntaxError(
-            f"{instant} is outside the years 1 to 9999 in the session's time zone"
-        ) from e
+        raise PredicateSyntaxError(f"{instant} is outside the years 1 to 9999 in the session's time zone") from e
 
 
 def _zone(name: str) -> tzinfo:
@@ -278,11 +276,7 @@ def _integer(op: Op, column: Column, value: Literal, bits: int) -> Predicate:
 
 def _floating(op: Op, column: Column, value: Literal) -> Predicate:
     number = float(_number(column, value))
-    if (
-        column.type.with_nullable(True) == AtomicType(name="DOUBLE")
-        or math.isnan(number)
-        or math.isinf(number)
-    ):
+    if column.type.with_nullable(True) == AtomicType(name="DOUBLE") or math.isnan(number) or math.isinf(number):
         return Compare(op, column, number)
     with np.errstate(over="ignore"):
         nearest = np.float32(number)

@@ -95,9 +95,7 @@ def resolve_column(path: tuple[str, ...], row_type: RowType) -> Column:
     names: list[str] = []
     inside: RowType = row_type
     for i, part in enumerate(path):
-        matches = [f for f in inside if f.name == part] or [
-            f for f in inside if f.name.lower() == part.lower()
-        ]
+        matches = [f for f in inside if f.name == part] or [f for f in inside if f.name.lower() == part.lower()]
         if len(matches) != 1:
             raise _no_column(path, part, inside, len(matches))
         field = matches[0]
@@ -177,9 +175,7 @@ class _Builder:
         column, value, swapped = self._sides(e)
         return literals.compare(_COMPARISONS[type(e)][swapped], column, value, self.zone)
 
-    def _constant_comparison(
-        self, e: exp.Expression, left: exp.Expression, right: exp.Expression
-    ) -> Predicate:
+    def _constant_comparison(self, e: exp.Expression, left: exp.Expression, right: exp.Expression) -> Predicate:
         """`1 = 1` and its like, which programs put together."""
         a, b = self.literal(left), self.literal(right)
         if a is None or b is None:

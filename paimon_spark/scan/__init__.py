@@ -1,1 +1,19 @@
-"""scan."""
+"""Planning: which files of a snapshot a read needs, and how they are cut into splits.
+
+A Snapshot and a ScanQuery come in, a frozen Plan of DataSplits and ReadRequests goes out. Files stay rows of
+Arrow tables until they are chosen; only chosen files become objects. Spec chapters Manifest, Data File, Bucket.
+
+query.py          ScanQuery: what the read asks for
+plan.py           Plan; planning one snapshot, with a cache by immutable names
+report.py         PlanReport: what was looked at, kept and skipped, and why
+partitions.py     the distinct partitions among entries: values, paths, exact evaluation
+manifest_prune.py manifests that cannot hold a wanted file
+prune.py          files that cannot hold a wanted row
+buckets.py        buckets that equality on the whole bucket key leaves
+file_stats.py     statistics of files, column by column, in the types of the read schema
+units.py          files that must be read together: sections of overlapping keys, row id ranges
+splits.py         packing units into DataSplits
+deletions.py      which deletion vector belongs to which file
+incremental.py    what changed between two snapshots
+fallback.py       partitions that only a second branch has
+"""

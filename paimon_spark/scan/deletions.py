@@ -1,0 +1,56 @@
+"""Which deletion vector belongs to which data file.
+
+Source: Java `index/IndexFileHandler`, `table/source/snapshot/SnapshotReaderImpl.scanDvIndex`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from paimon_spark.handoff.split import DeletionFile
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import read_index_manifest
+from paimon_spark.scan.partitions import partition_path_of
+from paimon_spark.spec.data_file import DataFileMeta
+from paimon_spark.spec.index_manifest import DELETION_VECTORS
+from paimon_spark.spec.snapshot import Snapshot
+
+
+class Deletions:
+    """Deletion vectors of one snapshot, by bucket and data file name."""
+
+    def __init__(self, by_bucket: Mapping[tuple[bytes, int], Mapping[str, DeletionFile]]) -> None:
+        self._by_bucket = by_bucket
+
+    def of(self, partition: bytes, bucket: int, files: Sequence[DataFileMeta]) -> tuple[DeletionFile | None, ...]:
+        """The vector of each file; empty when none has one."""
+        known = self._by_bucket.get((partition, bucket))
+        if not known:
+            return ()
+        found = tuple(known.get(f.file_name) for f in files)
+        return found if any(d is not None for d in found) else ()
+
+
+def deletions_of(handle: TableHandle, snapshot: Snapshot | None) -> Deletions:
+    """The deletion vectors of a snapshot. Reads its index manifest.
+
+    They apply whether or not the table still has `deletion-vectors.enabled`: a vector stays in force until its
+    file is rewritten.
+
+    Raises:
+        CorruptFileError: the index manifest cannot be decoded.
+    """
+    by_bucket: dict[tuple[bytes, int], dict[str, DeletionFile]] = {}
+    if snapshot is None or snapshot.index_manifest is None:
+        return Deletions({})
+    for entry in read_index_manifest(handle, snapshot.index_manifest):
+        if entry.index_type != DELETION_VECTORS or not entry.deletion_vectors:
+            continue
+        bucket_path = None
+        if handle.options.index_in_data_dir:
+            bucket_path = handle.layout.bucket_path(partition_path_of(handle, entry.partition), entry.bucket)
+        path = handle.layout.index_path(entry.file_name, bucket_path, entry.external_path)
+        bucket = by_bucket.setdefault((entry.partition, entry.bucket), {})
+        for vector in entry.deletion_vectors:
+            bucket[vector.data_file_name] = DeletionFile(path, vector.offset, vector.length, vector.cardinality)
+    return Deletions(by_bucket)

@@ -1,0 +1,77 @@
+"""The distinct partitions among manifest entries."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import partition_path
+from paimon_spark.predicate.arrow import matches
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.spec import binary_row
+from paimon_spark.spec.arrow import arrow_schema, record_batch
+from paimon_spark.spec.arrow_numpy import Bool, values
+from paimon_spark.spec.binary_row_columns import decode_column
+from paimon_spark.types import RowType
+
+
+class Partitions:
+    """Distinct partitions, numbered by first appearance.
+
+    Attributes:
+        codes: for every entry, the number of its partition.
+        rows: BinaryRow bytes of each distinct partition.
+    """
+
+    def __init__(self, handle: TableHandle, column: pa.BinaryArray) -> None:
+        self._handle = handle
+        self.type: RowType = handle.schema.partition_type
+        encoded = column.dictionary_encode()
+        self.codes: npt.NDArray[np.int32] = values(encoded.indices)
+        self.rows: pa.BinaryArray = encoded.dictionary
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """Values of the distinct partitions, one row each."""
+        return decode_partitions(self.type, self.rows)
+
+    @cached_property
+    def row_bytes(self) -> list[bytes]:
+        return self.rows.to_pylist()
+
+    def keep(self, mask: Bool) -> Partitions:
+        """The partitions of the entries where `mask` is True; numbers stay."""
+        out = copy(self)
+        out.codes = self.codes[mask]
+        return out
+
+    def matching(self, predicate: Predicate | None) -> Bool:
+        """For every distinct partition, whether `predicate`, over partition columns only, is true."""
+        if predicate is None:
+            return np.ones(len(self.rows), np.bool_)
+        return values(matches(predicate, self.batch))
+
+    def path(self, code: int) -> str:
+        """Directories of a partition, relative to the table; empty for an unpartitioned table."""
+        return partition_path_of(self._handle, self.row_bytes[code])
+
+
+def partition_path_of(handle: TableHandle, row: bytes) -> str:
+    """Directories of a partition, relative to the table; empty for an unpartitioned table."""
+    partition_type = handle.schema.partition_type
+    if not partition_type.fields:
+        return ""
+    decoded = binary_row.decode(row, [f.type for f in partition_type])
+    return partition_path(partition_type, decoded, handle.options)
+
+
+def decode_partitions(partition_type: RowType, rows: pa.BinaryArray) -> pa.RecordBatch:
+    """Partition values as columns, one row for each BinaryRow."""
+    schema = pa.schema([f.with_nullable(True) for f in arrow_schema(partition_type)])
+    columns = [decode_column(rows, i, f.type) for i, f in enumerate(partition_type)]
+    return record_batch(columns, schema, len(rows))

@@ -1,0 +1,186 @@
+"""Units: files that must be read together, and files that need no company.
+
+Source: Java `table/source/MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`, `DataEvolutionSplitGenerator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.handoff.split import SplitMode
+from paimon_spark.merge.ordering import column_words
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.table import MergeEngine
+from paimon_spark.scan.prune import Selection
+from paimon_spark.spec.arrow_numpy import Bool, validity, values
+from paimon_spark.spec.binary_row_columns import decode_column
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Files in reading order, cut into units; units of one group (partition and bucket) are neighbours.
+
+    Attributes:
+        files: entry numbers, unit after unit.
+        starts: where each unit begins in `files`.
+        groups: for each unit, the number of its partition and bucket.
+        modes: for each unit, an index into `MODES`.
+    """
+
+    files: Longs
+    starts: Longs
+    groups: Longs
+    modes: npt.NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Longs:
+        """Files in each unit."""
+        return np.diff(self.starts, append=len(self.files))
+
+    def any_of(self, mask: Bool) -> Bool:
+        """For each unit, whether `mask` is True for some file of it."""
+        return np.logical_or.reduceat(mask[self.files], self.starts) if len(self) else np.zeros(0, np.bool_)
+
+    def keep(self, mask: Bool) -> Units:
+        """Only the units where `mask` is True."""
+        if bool(mask.all()):
+            return self
+        sizes = self.sizes
+        kept = sizes[mask]
+        return Units(self.files[np.repeat(mask, sizes)], np.cumsum(kept) - kept, self.groups[mask], self.modes[mask])
+
+
+MODES = (SplitMode.RAW, SplitMode.MERGE, SplitMode.CHANGES, SplitMode.DIFF, SplitMode.EVOLVED)
+RAW, MERGE, CHANGES, DIFF, EVOLVED = range(5)
+
+
+def groups_of(selection: Selection) -> Longs:
+    """For each entry, the number of its partition and bucket; partitions in order of appearance."""
+    buckets = values(selection.entries.column("bucket")).astype(np.int64)
+    low = int(buckets.min(initial=0))
+    span = int(buckets.max(initial=0)) - low + 1
+    return selection.partitions.codes.astype(np.int64) * span + (buckets - low)
+
+
+def single_files(groups: Longs, mode: int, *order_by: Longs) -> Units:
+    """Every file its own unit; inside a group ordered by `order_by`, the most important first."""
+    files = np.lexsort((*reversed(order_by), groups))
+    return Units(files, np.arange(len(files)), groups[files], np.full(len(files), mode, np.int8))
+
+
+def append_units(selection: Selection, mode: int = RAW) -> Units:
+    """Files of append tables, oldest first."""
+    return single_files(groups_of(selection), mode, values(selection.entries.column("min_sequence_number")))
+
+
+def key_units(handle: TableHandle, selection: Selection) -> Units:
+    """Files of primary-key tables: those whose rows stand for themselves alone, overlapping ones in sections."""
+    entries = selection.entries
+    groups = groups_of(selection)
+    deletes = entries.column("delete_row_count")
+    # A file of an old writer does not say whether it holds retracts: its rows must go through a merge.
+    no_deletes = validity(deletes) & (values(deletes) == 0)
+    alone = _unmerged_groups(handle, groups, values(entries.column("level")), no_deletes)
+    raw = single_files(groups[alone], RAW)
+    rest = np.flatnonzero(~alone)
+    if not len(rest):
+        return _renumbered(raw, np.flatnonzero(alone))
+    sections = overlapping(groups[rest], *key_bounds(handle, selection.keep(~alone)), MERGE)
+    sections = _renumbered(sections, rest)
+    single = (sections.sizes == 1) & no_deletes[sections.files[sections.starts]]
+    sections = Units(sections.files, sections.starts, sections.groups, np.where(single, RAW, MERGE).astype(np.int8))
+    return joined(_renumbered(raw, np.flatnonzero(alone)), sections)
+
+
+def _unmerged_groups(handle: TableHandle, groups: Longs, levels: npt.NDArray[np.int32], no_deletes: Bool) -> Bool:
+    """For each file, whether all of its bucket is compacted so far that no key has two visible rows."""
+    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    quiet = np.bincount(inverse, weights=(levels != 0) & no_deletes) == counts
+    if not (handle.options.deletion_vectors or handle.options.merge_engine is MergeEngine.FIRST_ROW):
+        first = np.full(len(counts), -1, np.int64)
+        first[inverse] = levels
+        quiet &= np.bincount(inverse, weights=levels == first[inverse]) == counts
+    return quiet[inverse]
+
+
+def key_bounds(handle: TableHandle, selection: Selection) -> tuple[Longs, Longs]:
+    """Ranks of the smallest and largest key of each file, in one order for all files."""
+    both = pa.concat_arrays([selection.entries.column("min_key"), selection.entries.column("max_key")])
+    words = [
+        word
+        for i, field in enumerate(handle.schema.key_type)
+        for word in column_words(decode_column(both, i, field.type))
+    ]
+    order = np.lexsort([*reversed(words)])
+    differs = np.zeros(len(order), np.bool_)
+    for word in words:
+        differs[1:] |= word[order][1:] != word[order][:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(differs)
+    return ranks[: len(selection)], ranks[len(selection) :]
+
+
+def row_id_units(selection: Selection) -> Units:
+    """Files of tables with data evolution: those of overlapping row id ranges belong together."""
+    entries = selection.entries
+    first = entries.column("first_row_id")
+    start = np.where(validity(first), values(first), -1)
+    # Files without row ids stand alone: no other file can hold more columns of their rows.
+    alone = start < 0
+    start = np.where(alone, -1 - np.arange(len(start)), start)
+    end = np.where(alone, start, start + values(entries.column("row_count")) - 1)
+    lowest = int(start.min(initial=0))
+    return overlapping(groups_of(selection), start - lowest, end - lowest, EVOLVED)
+
+
+def overlapping(groups: Longs, low: Longs, high: Longs, mode: int) -> Units:
+    """Files of a group whose ranges hang together, as units in the order of the ranges. Ranges are not negative."""
+    if not len(groups):
+        return Units(np.zeros(0, np.int64), np.zeros(0, np.int64), groups, np.zeros(0, np.int8))
+    files = np.lexsort((high, low, groups))
+    dense = np.unique(groups, return_inverse=True)[1][files].astype(np.int64)
+    span = int(high.max(initial=0)) + 1
+    if span * (int(dense.max(initial=0)) + 1) >= 1 << 62:
+        # Ranges this large (row ids) are ranked first, which keeps their order and equality.
+        ends = np.unique(np.concatenate([low, high]), return_inverse=True)[1].reshape(2, -1)
+        low, high, span = ends[0], ends[1], int(ends.max()) + 1
+    bound = np.maximum.accumulate(high[files] + dense * span)
+    begins = np.ones(len(files), np.bool_)
+    begins[1:] = (low[files] + dense * span)[1:] > bound[:-1]
+    starts = np.flatnonzero(begins)
+    return Units(files, starts, groups[files][starts], np.full(len(starts), mode, np.int8))
+
+
+def joined(a: Units, b: Units) -> Units:
+    """The units of both, those of one group and mode side by side."""
+    if not len(a) or not len(b):
+        return b if len(b) else a
+    starts = np.concatenate([a.starts, b.starts + len(a.files)])
+    files = np.concatenate([a.files, b.files])
+    groups, modes = np.concatenate([a.groups, b.groups]), np.concatenate([a.modes, b.modes])
+    return reordered(Units(files, starts, groups, modes))
+
+
+def reordered(units: Units) -> Units:
+    """Units sorted by group, then mode; otherwise in their order."""
+    order = np.lexsort((units.modes, units.groups))
+    if bool((order[1:] > order[:-1]).all()):
+        return units
+    sizes = units.sizes[order]
+    new_starts = np.cumsum(sizes) - sizes
+    positions = np.repeat(units.starts[order] - new_starts, sizes) + np.arange(len(units.files))
+    return Units(units.files[positions], new_starts, units.groups[order], units.modes[order])
+
+
+def _renumbered(units: Units, numbers: Longs) -> Units:
+    """The same units of files that are called `numbers[i]` instead of i."""
+    return Units(numbers[units.files], units.starts, units.groups, units.modes)
