@@ -66,13 +66,13 @@ test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
 test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)
 
-test-interop: setup  ## tables of Java Paimon and pypaimon, written afresh (gets both by itself)
-	@tests/interop/setup.sh
+test-interop: setup  ## tables of Java Paimon, its Spark connector and pypaimon, written afresh (gets them by itself)
+	@tests/interop/setup.sh connector
 	@$(PYTEST) tests/interop -m interop $(ARGS)
 
-test-interop-quick: setup  ## the same without the random tables
+test-interop-quick: setup  ## the same without the Spark connector and the random tables
 	@tests/interop/setup.sh
-	@$(PYTEST) tests/interop -m interop -k 'not random' $(ARGS)
+	@$(PYTEST) tests/interop -m interop -k 'not random and not connector' $(ARGS)
 
 bench: setup  ## measure (slow; needs a quiet machine)
 	@$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES)

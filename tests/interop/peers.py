@@ -38,6 +38,17 @@ def pypaimon_python() -> Path:
     return _present(HOME / "venv-pypaimon" / "bin" / "python")
 
 
+def connector() -> tuple[Path, Path]:
+    """The interpreter with a PySpark for Java Paimon's Spark connector, and the connector's jar.
+
+    Raises:
+        PeerMissingError: `setup.sh connector` has not run.
+    """
+    pins = versions()
+    jar = HOME / "jars" / f"{pins['CONNECTOR_ARTIFACT']}-{pins['CONNECTOR_VERSION']}.jar"
+    return _present(HOME / "venv-connector" / "bin" / "python"), _present(jar)
+
+
 def hadoop_jars() -> str:
     """A class path with the Hadoop client that Java Paimon needs: the one that PySpark brings.
 
@@ -68,6 +79,6 @@ def hadoop_jars() -> str:
 def _present(path: Path) -> Path:
     if not path.exists():
         raise PeerMissingError(
-            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh (make test-interop does)"
+            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh connector (make test-interop does)"
         )
     return path

@@ -54,10 +54,11 @@ get_jar() {
   mkdir -p "$(dirname "$pom")" "$home/jars"
   printf '<project><modelVersion>4.0.0</modelVersion><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></project>\n' \
     "$group" "$artifact" "$version" >"$pom"
-  (cd "$local_repo" && mvn -q -B -Dstyle.color=never "-Dmaven.repo.local=$local_repo" \
+  # Maven prints control codes even when quiet: its words are wanted only when it fails.
+  (cd "$local_repo" && mvn -q -B "-Dmaven.repo.local=$local_repo" \
     "org.apache.maven.plugins:maven-dependency-plugin:$MAVEN_DEPENDENCY_PLUGIN:copy" \
-    "-Dartifact=$group:$artifact:$version" "-DoutputDirectory=$local_repo/out") </dev/null >&2 ||
-    die "Maven did not deliver $group:$artifact:$version"
+    "-Dartifact=$group:$artifact:$version" "-DoutputDirectory=$local_repo/out") </dev/null >"$local_repo/log" 2>&1 ||
+    { tail -n 20 "$local_repo/log" >&2; die "Maven did not deliver $group:$artifact:$version"; }
   [ -z "$sum" ] || [ "$(sha256 "$local_repo/out/$artifact-$version.jar")" = "$sum" ] ||
     die "$artifact-$version.jar is not the file that versions.env pins"
   mv "$local_repo/out/$artifact-$version.jar" "$jar"
@@ -89,6 +90,6 @@ need javac openjdk-17-jdk-headless
 once java get_jar "$JAVA_PAIMON_GROUP" "$JAVA_PAIMON_ARTIFACT" "$JAVA_PAIMON_VERSION" "$JAVA_PAIMON_SHA256"
 once pypaimon get_venv venv-pypaimon "pypaimon==$PYPAIMON_VERSION"
 if [ "${1:-}" = connector ]; then
-  once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION"
+  once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION" "$CONNECTOR_SHA256"
   once connector-venv get_venv venv-connector "pyspark==$CONNECTOR_PYSPARK_VERSION"
 fi
