@@ -57,16 +57,12 @@ class StoreContract:
         with pytest.raises(FileMissingError, match="m/gone"):
             place.store.read_many([f"{place.root}/m/a", f"{place.root}/m/gone"])
 
-    @pytest.mark.parametrize("call", ["read", "open", "range"])
-    def test_missing_files_are_named(self, place: Place, call: str) -> None:
+    @pytest.mark.parametrize("verb", ["read", "open", "read_range"])
+    def test_missing_files_are_named(self, place: Place, verb: str) -> None:
         path = f"{place.root}/no/such"
+        arguments = (path, 0, 10) if verb == "read_range" else (path,)
         with pytest.raises(FileMissingError, match="no/such") as caught:
-            if call == "read":
-                place.store.read(path)
-            elif call == "open":
-                place.store.open(path)
-            else:
-                place.store.read_range(path, 0, 10)
+            getattr(place.store, verb)(*arguments)
         assert not caught.value.retryable
         assert caught.value.context["path"] == path
 

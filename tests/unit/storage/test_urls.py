@@ -91,14 +91,14 @@ def test_an_empty_location_is_refused(url: str) -> None:
 
 
 def test_options_that_cannot_be_read_are_named() -> None:
-    with pytest.raises(InvalidInputError, match="fs.config_kwargs"):
+    with pytest.raises(InvalidInputError, match=r"fs\.config_kwargs"):
         open_store("s3://b/t", {"fs.config_kwargs": "{oops"})
     with pytest.raises(InvalidInputError, match="client_kwargs"):
         open_store("s3://b/t", {"fs.client_kwargs": "x", "fs.client_kwargs.y": "z"})
 
 
 def test_an_unknown_scheme_is_refused_by_name() -> None:
-    with pytest.raises(StorageError, match="zzz://.*s3"):
+    with pytest.raises(StorageError, match=r"zzz://.*s3"):
         open_store("zzz://a/b")
 
 

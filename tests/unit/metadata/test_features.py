@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.metadata.features import REFUSALS, check_overrides, check_readable
+from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.types import DataField, RowType, parse_type
+from tests.harness.tables import MetadataTable, a_schema
+
+PK = {"primary_keys": ("k",)}
+REFUSED = {
+    "type": ["format-table", "object-table", "iceberg-table", "lance-table", "from-the-future"],
+    "chain-table.enabled": ["true"],
+    "scan.fallback-snapshot-branch": ["b"],
+    "scan.fallback-delta-branch": ["b"],
+    "pk-clustering-override": ["TRUE"],
+    "sequence.snapshot-ordering": ["true"],
+    "postpone.merge-on-read": ["true"],
+    "query-auth.enabled": ["true"],
+}
+
+
+@pytest.mark.parametrize(("option", "value"), [(k, v) for k, vs in REFUSED.items() for v in vs])
+def test_unreadable_features_are_refused_by_name(option: str, value: str) -> None:
+    schema = a_schema(options={option: value}, **PK)
+    with pytest.raises(UnsupportedFeatureError, match=option) as caught:
+        check_readable(schema, schema.options, "db.t")
+    assert "db.t" in str(caught.value)
+    assert caught.value.context["feature"] == option
+
+
+def test_every_refusal_has_a_test() -> None:
+    assert {r.option for r in REFUSALS} == set(REFUSED)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"type": "table"},
+        {"type": "materialized-table"},
+        {"chain-table.enabled": "false"},
+        {"scan.fallback-branch": "b"},
+        {"data-evolution.enabled": "true", "row-tracking.enabled": "true"},
+        {"query-auth.enabled": "false"},
+        {"sequence.snapshot-ordering": "true", "deletion-vectors.enabled": "true"},
+        {"record-level.expire-time": "1 d"},
+    ],
+)
+def test_what_does_not_mislead_is_read(options: dict[str, str]) -> None:
+    check_readable(a_schema(options=options, **PK), options, "t")
+
+
+def test_an_append_table_has_no_order_to_mistake() -> None:
+    check_readable(a_schema(), {"sequence.snapshot-ordering": "true"}, "t")
+
+
+def test_a_vector_table_that_is_merged_has_one() -> None:
+    options = {
+        "sequence.snapshot-ordering": "true",
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.merge-on-read": "true",
+    }
+    with pytest.raises(UnsupportedFeatureError, match=r"sequence\.snapshot-ordering"):
+        check_readable(a_schema(**PK), options, "t")
+
+
+def wide() -> TableSchema:
+    types: list[object] = [
+        "INT", "BLOB", "GEOMETRY(OGC:CRS84)", {"type": "VECTOR", "element": "FLOAT", "length": 3},
+        {"type": "ARRAY", "element": {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "BLOB"}]}},
+        {"type": "MAP", "key": "INT", "value": "FROM_THE_FUTURE(1, 2)"}, "VARIANT",
+    ]  # fmt: skip
+    fields = tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))  # type: ignore[arg-type]
+    return a_schema(row_type=RowType(False, fields))
+
+
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [("c1", "BLOB"), ("c2", "GEOMETRY"), ("c3", "VECTOR"), ("c4", "BLOB"), ("c5", "FROM_THE_FUTURE")],
+)
+def test_columns_of_unreadable_types_are_refused_when_asked_for(column: str, named: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=named) as caught:
+        check_readable(wide(), {}, "db.t", ["c0", column])
+    assert column in str(caught.value)
+    assert "option columns, such as c0, c6" in str(caught.value)
+
+
+def test_other_columns_of_such_a_table_are_read() -> None:
+    check_readable(wide(), {}, "t", ["c0", "c6"])
+    with pytest.raises(UnsupportedFeatureError, match="c1"):
+        check_readable(wide(), {}, "t")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("merge-engine", "quantum"), ("bucket-function.type", "x"), ("changelog-producer", "later")],
+)
+def test_a_definition_of_a_later_paimon_is_no_wrong_option(key: str, value: str) -> None:
+    table = MetadataTable().schema(a_schema(options={key: value}))
+    with pytest.raises(UnsupportedFeatureError, match=f"{key} = '{value}'"):
+        table.open()
+
+
+def test_a_read_cannot_redefine_the_table() -> None:
+    schema = a_schema(options={"merge-engine": "aggregation"}, **PK)
+    check_overrides(schema, {"merge-engine": "aggregation", "primary-key": " k ", "scan.parallelism": "3"}, "t")
+    with pytest.raises(InvalidOptionError, match=r"merge-engine = 'first-row'.*'aggregation'"):
+        check_overrides(schema, {"merge-engine": "first-row"}, "t")
+    with pytest.raises(InvalidOptionError, match="its default"):
+        check_overrides(schema, {"row-tracking.enabled": "true"}, "t")
