@@ -70,12 +70,6 @@ def float_word(values: npt.NDArray[Any]) -> Word:
     return np.where(bits < 0, bits ^ np.iinfo(integer).max, bits)
 
 
-def floats_of_word(word: Word) -> npt.NDArray[Any]:
-    """The inverse of `float_word`."""
-    bits = np.where(word < 0, word ^ np.iinfo(word.dtype).max, word)
-    return bits.view(np.dtype(f"f{word.dtype.itemsize}"))
-
-
 def decimal_halves(array: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """The unscaled values of a decimal128 array: low 64 bits unsigned, high 64 bits signed. Views."""
     data = array.buffers()[1]
@@ -91,7 +85,7 @@ def _text_words(array: pa.Array) -> list[Word]:
     begins, lengths = starts[:-1] - first, np.diff(starts)
     longest = int(lengths.max(initial=0))
     if longest > 8 * _MAX_TEXT_WORDS:
-        rank = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+        rank = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
         return [arrow_numpy.values(rank)]
     padded = np.zeros(last - first + 8, np.uint8)
     padded[: last - first] = raw[first:last]

@@ -31,6 +31,7 @@ from paimon_spark.merge.key_value import (
 )
 from paimon_spark.merge.ordering import Word, column_words, group_starts, pack, refine, sort_rows
 from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec.arrow import record_batch
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
 
@@ -298,16 +299,9 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """One set of columns as batches of at most `batch_rows`."""
     if not arrays:
-        schema = pa.schema([])
         for begin in range(0, count, batch_rows):
-            yield _without_columns(schema, min(batch_rows, count - begin))
+            yield record_batch([], pa.schema([]), min(batch_rows, count - begin))
         return
     whole = pa.RecordBatch.from_arrays(list(arrays), names=list(names))
     for begin in range(0, count, batch_rows):
         yield whole.slice(begin, batch_rows)
-
-
-def _without_columns(schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch that has rows but no columns."""
-    carrier = pa.RecordBatch.from_arrays([arrow_numpy.fixed_array(np.zeros(rows, np.int8), pa.int8())], ["_"])
-    return carrier.select([])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import DataError, UnsupportedFeatureError
@@ -28,7 +29,10 @@ from paimon_spark.merge.sorted_merge import MergePlan, SequenceField, merge_runs
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.read.file_reader import iter_file
+from paimon_spark.read.metadata_columns import output_schema
+from paimon_spark.read.raw import kind_symbols
 from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND, BinaryType, CharType
 
@@ -41,41 +45,41 @@ _MASK_ROWS_TEXT: Final = 3 << 19
 """Rows of a section up to which its keys are held at once; fewer when keys have no fixed width."""
 
 
-def read_merged(
-    request: ReadRequest, split: DataSplit, columns: Sequence[str], *, keep_deletes: bool
-) -> Iterator[pa.RecordBatch]:
-    """The merged rows of a split whose mode is MERGE.
+def read_merged(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The merged rows of a split whose mode is MERGE; each of its files may hold any key.
 
-    Args:
-        request: its predicate skips files' row groups where that cannot change the result; rows that do not
-            match it still come out.
-        split: the files; each may hold any key.
-        columns: columns of `request.schema` to put out, in order.
-        keep_deletes: keep merged rows of kind -U and -D, and put `_VALUE_KIND` (int8) first.
+    Batches have `output_schema(request)`: with `request.with_row_kind` kinds are in front and merged rows of kind
+    -U and -D stay. The predicate skips row groups where that cannot change the result; rows that do not match
+    it still come out.
 
     Raises:
+        CorruptFileError: names the file that cannot be read.
         DataError: rows cannot be merged as the table demands (overflow, a retract that is refused).
         InvalidOptionError: options of the merge engine contradict each other.
-        UnsupportedFeatureError: the table orders its rows in a way this package does not know.
+        UnsupportedFeatureError: the engine needs something this package does not know.
     """
-    yield from _named(request, split, _SplitMerge(request, split, columns, keep_deletes, False).batches())
+    merge = _SplitMerge(request, split, request.columns, request.with_row_kind, False)
+    return _finished(request, split, merge.batches())
 
 
-def read_diff(
-    request: ReadRequest, split: DataSplit, columns: Sequence[str], *, keep_deletes: bool
-) -> Iterator[pa.RecordBatch]:
+def read_diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     """What changed from `split.before_files` to `split.files`, both merged; sorted by key.
 
-    Rows that came or changed are the rows after. With `keep_deletes`, rows that went come too, as -D, and
-    `_VALUE_KIND` (int8) is the first column. Rows are compared in all columns. Raises as `read_merged` does.
+    Rows that came or changed are the rows after. With `request.with_row_kind` rows that went come too, as -D.
+    Rows are compared in all columns. Batches and errors are those of `read_merged`.
     """
-    yield from _named(request, split, _diff(request, split, columns, keep_deletes))
+    return _finished(request, split, _diff(request, split))
 
 
-def _named(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Say in errors of the data which table and bucket they come from."""
+def _finished(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches in the schema of the output; errors of the data say which table and bucket they come from."""
+    schema = output_schema(request)
     try:
-        yield from batches
+        for batch in batches:
+            arrays = batch.columns
+            if request.with_row_kind:
+                arrays = [kind_symbols(arrays[0]), *arrays[1:]]
+            yield record_batch(arrays, schema, batch.num_rows)
     except DataError as e:
         raise DataError(
             f"table {request.table_name} (branch {split.branch}), snapshot {split.snapshot_id}, "
@@ -85,9 +89,8 @@ def _named(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBa
         ) from e
 
 
-def _diff(
-    request: ReadRequest, split: DataSplit, columns: Sequence[str], keep_deletes: bool
-) -> Iterator[pa.RecordBatch]:
+def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    keep_deletes = request.with_row_kind
     everything = request.schema.row_type.names
     key_only = replace(request, predicate=_key_predicate(request))
     before = replace(
@@ -105,7 +108,7 @@ def _diff(
         function=Difference(everything),
         key=request.schema.trimmed_primary_keys,
         sequence=(),
-        output=tuple(columns),
+        output=request.columns,
         keep_deletes=True,
         batch_rows=request.batch_rows,
     )
@@ -129,9 +132,16 @@ def _marked(batches: Iterator[pa.RecordBatch], name: str, value: int) -> Iterato
 def _adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Drop -U and -D rows and the column `_VALUE_KIND`."""
     kinds = arrow_numpy.values(batch.column(VALUE_KIND))
-    rest = batch.select([n for n in batch.schema.names if n != VALUE_KIND])
-    retracts = is_retract(kinds)
-    return rest.filter(arrow_numpy.boolean_array(~retracts)) if retracts.any() else rest
+    return _kept(batch.select([n for n in batch.schema.names if n != VALUE_KIND]), ~is_retract(kinds))
+
+
+def _kept(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    """The rows of a batch, which may have no columns, where `mask` holds."""
+    if mask.all():
+        return batch
+    if batch.num_columns == 0:
+        return record_batch([], batch.schema, int(np.count_nonzero(mask)))
+    return batch.filter(arrow_numpy.boolean_array(mask))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +316,9 @@ class _SectionMerge:
                 yield from self._through(number, mask, part)
             begin += count
 
-    def _through(self, number: int, mask: np.ndarray, kinds: np.ndarray | None) -> Iterator[pa.RecordBatch]:
+    def _through(
+        self, number: int, mask: npt.NDArray[np.bool_], kinds: npt.NDArray[np.int8] | None
+    ) -> Iterator[pa.RecordBatch]:
         """A file's output columns where `mask` holds."""
         at = 0
         request = self.merge.request
@@ -316,11 +328,8 @@ class _SectionMerge:
             if kinds is not None:
                 arrays = [kinds_array(kinds[here]), *batch.columns]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[VALUE_KIND, *batch.schema.names])
-            kept = mask[here]
-            if kept.all():
-                yield batch
-            elif kept.any():
-                yield batch.filter(arrow_numpy.boolean_array(kept))
+            if mask[here].any():
+                yield _kept(batch, mask[here])
         if at != len(mask):
             raise DataError(
                 f"file {self._files[number].file_name} gave {at} rows when read again, {len(mask)} before",

@@ -72,8 +72,7 @@ def merged(
 
     def age(r: Record) -> tuple[Any, ...]:
         fields = [
-            (r.values[f.name] is not None, (-1 if f.descending else 1) * (r.values[f.name] or 0))
-            for f in sequence
+            (r.values[f.name] is not None, (-1 if f.descending else 1) * (r.values[f.name] or 0)) for f in sequence
         ]
         return (*fields, r.sequence, not r.retract)
 
@@ -96,7 +95,7 @@ def smallest_level(group: list[Record]) -> list[Record]:
     return [r for r in group if r.level == 0 or r is best]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The table does not allow the merge."""
 
 
@@ -111,7 +110,7 @@ def deduplicate(ignore_delete: bool) -> Callable[[list[Record]], tuple[int, Row]
 def first_row(ignore_delete: bool) -> Callable[[list[Record]], tuple[int, Row] | None]:
     def run(group: list[Record]) -> tuple[int, Row] | None:
         if not ignore_delete and any(r.retract for r in group):
-            raise Refused
+            raise RefusedError
         kept = [r for r in group if not r.retract]
         return (kept[0].kind, kept[0].values) if kept else None
 
@@ -168,7 +167,7 @@ def partial_update(
                 elif remove_on_delete:
                     deleted = r.kind == DELETE
                 else:
-                    raise Refused
+                    raise RefusedError
                 if deleted:
                     row = dict(r.values)
                 continue

@@ -39,10 +39,7 @@ def runs(draw: st.DrawFn, kinds: tuple[int, ...] = ALL_KINDS) -> list[list[Recor
         keys = draw(st.sets(st.integers(0, 7), max_size=8))
         level = 5 - number if number < deep else 0
         out.append(
-            [
-                Record(k, next(sequences), draw(st.sampled_from(kinds)), level, draw(VALUES))
-                for k in sorted(keys)
-            ]
+            [Record(k, next(sequences), draw(st.sampled_from(kinds)), level, draw(VALUES)) for k in sorted(keys)]
         )
     return out
 
@@ -73,10 +70,8 @@ def check(
     inputs = [model.batches(run, arrow, levels, 2) for run in data]
     records = [r for run in data for r in run]
     try:
-        expected = model.merged(
-            records, function, sequence=sequence, levels=levels, keep_deletes=keep_deletes
-        )
-    except model.Refused:
+        expected = model.merged(records, function, sequence=sequence, levels=levels, keep_deletes=keep_deletes)
+    except model.RefusedError:
         with pytest.raises(DataError):
             list(merge_runs(inputs, plan, window))
         return
@@ -168,7 +163,7 @@ def test_sequence_groups_replace_together(
     options = {"merge-engine": "partial-update"}
     for sequence, protected in groups.items():
         options[f"fields.{','.join(sequence)}.sequence-group"] = ",".join(protected)
-    removing = frozenset(list(groups)[0][:1]) if deletes == "remove" else frozenset()
+    removing = frozenset(next(iter(groups))[:1]) if deletes == "remove" else frozenset()
     if deletes == "ignore":
         options["ignore-delete"] = "true"
     if removing:
@@ -197,7 +192,7 @@ def _subtract(acc: Any, old: Any) -> Any:
 
 
 def _refuse(acc: Any, old: Any) -> Any:
-    raise model.Refused
+    raise model.RefusedError
 
 
 def _last_non_null(acc: Any, new: Any) -> Any:
@@ -247,12 +242,8 @@ def test_aggregation_folds_each_column(
         "fields.b.aggregate-function": text,
         "fields.default-aggregate-function": "last_value",
     }
-    chosen = {"a": FUNCTIONS[number], "b": TEXT_FUNCTIONS[text]} | dict.fromkeys(
-        ("s", "t"), FUNCTIONS["last_value"]
-    )
-    rule = model.aggregation(
-        {n: f[0] for n, f in chosen.items()}, {n: f[1] for n, f in chosen.items()}, remove
-    )
+    chosen = {"a": FUNCTIONS[number], "b": TEXT_FUNCTIONS[text]} | dict.fromkeys(("s", "t"), FUNCTIONS["last_value"])
+    rule = model.aggregation({n: f[0] for n, f in chosen.items()}, {n: f[1] for n, f in chosen.items()}, remove)
     check(data, options, rule, levels=levels)
 
 
@@ -267,18 +258,14 @@ def test_product_multiplies(data: list[list[Record]]) -> None:
 @pytest.mark.parametrize("window", [1, 7, 100000])
 def test_one_key_in_every_run_is_merged_whatever_the_window(window: int) -> None:
     options = {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
-    data = [
-        [Record(1, n, 0, 0, {"a": n}), Record(2 + n % 2, 1000 + n, 0, 0, {"a": 1})] for n in range(150)
-    ]
+    data = [[Record(1, n, 0, 0, {"a": n}), Record(2 + n % 2, 1000 + n, 0, 0, {"a": 1})] for n in range(150)]
     function = model.aggregation({"a": _add}, {"a": _subtract}, False)
     check(data, options, function, window=window, columns={"a": "INT"}, arrow={"a": pa.int32()})
 
 
 def test_a_key_that_one_run_repeats_is_still_merged_once() -> None:
     schema = model.table({"a": "INT"}, {})
-    plan = MergePlan(
-        create_merge_function(schema, parse_table_options({})), ("k",), (), ("k", "a"), batch_rows=10
-    )
+    plan = MergePlan(create_merge_function(schema, parse_table_options({})), ("k",), (), ("k", "a"), batch_rows=10)
     run = [Record(1, n, 0, 0, {"a": n}) for n in range(50)]
     other = [Record(0, 100, 0, 0, {"a": 7}), Record(5, 101, 0, 0, {"a": 8})]
     inputs = [model.batches(r, {"a": pa.int32()}, False, 3) for r in (run, other)]
