@@ -152,9 +152,14 @@ def file_name(name: str, table: str) -> str:
     return name
 
 
+def is_ref_name(name: str) -> bool:
+    """Whether `name` can be part of the path of a branch or tag."""
+    return bool(name.strip()) and not any(c in name for c in "/\\\0")
+
+
 def check_ref_name(name: str, what: str) -> None:
     """Check that a branch or tag name given by a user can be part of a path. Raises InvalidInputError."""
-    if not name or not name.strip() or any(c in name for c in "/\\\0"):
+    if not is_ref_name(name):
         raise InvalidInputError(
             f"{name!r} cannot be the name of a {what}: a name is not blank and holds no slash", name=name
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_file_name
+from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import earliest_snapshot
 from paimon_spark.refs.tags import list_tags
@@ -35,7 +35,7 @@ def branch_exists(handle: TableHandle, name: str) -> bool:
     """Whether the table has a branch of this name; main always exists."""
     if name == MAIN:
         return True
-    return is_file_name(name) and bool(list_schema_ids(handle.store, handle.layout.with_branch(name)))
+    return is_ref_name(name) and bool(list_schema_ids(handle.store, handle.layout.with_branch(name)))
 
 
 def list_branch_names(handle: TableHandle) -> list[str]:

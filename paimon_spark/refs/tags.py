@@ -5,9 +5,9 @@ Source: Java `utils/TagManager`.
 
 from __future__ import annotations
 
-from paimon_spark.errors import FileMissingError, InvalidInputError, TagNotFoundError
+from paimon_spark.errors import FileMissingError, TagNotFoundError
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import TAG_PREFIX, check_ref_name
+from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spec.snapshot import Tag, decode_tag
@@ -33,9 +33,7 @@ def find_tag(handle: TableHandle, name: str) -> Tag | None:
     Raises:
         CorruptFileError: the tag's file cannot be decoded.
     """
-    try:
-        check_ref_name(name, "tag")
-    except InvalidInputError:
+    if not is_ref_name(name):
         return None
     path = handle.layout.tag_path(name)
     return find_decoded(handle.store, path, lambda data, path: decode_tag(data, name, path))

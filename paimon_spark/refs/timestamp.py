@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from paimon_spark.errors import InvalidOptionError, VersionSyntaxError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_SECONDS: Final = re.compile(r"[+-]?\d+(\.\d+)?")
+_SECONDS: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _TEXT: Final = re.compile(
     r"(?P<date>\d{4}-\d{1,2}-\d{1,2})"
     r"(?:[T ](?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
@@ -43,6 +43,8 @@ def epoch_ms(text: str, time_zone: str | None = None, option: str = "timestamp")
         if match is None:
             raise ValueError("it has another form")
         return _epoch_ms(match, time_zone)
+    except InvalidOptionError:
+        raise
     except (ValueError, OverflowError) as e:
         raise VersionSyntaxError(
             f"{option} = {text!r} is no timestamp ({e}); write 2024-01-31 12:30:00, with a zone if need be "

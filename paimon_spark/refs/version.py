@@ -48,10 +48,10 @@ class VersionSpec:
 
 
 _TYPED: Final = (
-    (re.compile(r"snapshot\.(\d{1,19})"), VersionKind.SNAPSHOT),
-    (re.compile(r"savepoint\.(\d{1,19})"), VersionKind.SAVEPOINT),
-    (re.compile(r"tag-id\.(\d{1,19})"), VersionKind.TAG_ID),
-    (re.compile(r"watermark-(-?\d{1,19})"), VersionKind.WATERMARK),
+    (re.compile(r"snapshot\.(\d{1,19})", re.ASCII), VersionKind.SNAPSHOT),
+    (re.compile(r"savepoint\.(\d{1,19})", re.ASCII), VersionKind.SAVEPOINT),
+    (re.compile(r"tag-id\.(\d{1,19})", re.ASCII), VersionKind.TAG_ID),
+    (re.compile(r"watermark-(-?\d{1,19})", re.ASCII), VersionKind.WATERMARK),
 )
 _OPTION_KINDS: Final = {
     "versionasof": VersionKind.TEXT,

@@ -6,6 +6,7 @@ Source: Paimon spec, chapter Snapshot; Java `Snapshot`, `tag/Tag`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -159,7 +160,7 @@ def decode_tag(data: bytes, name: str, path: str) -> Tag:
             name,
             _from_json(raw, path),
             None if created is None else _local_date_time(created),
-            None if retained is None else float(retained),
+            None if retained is None else _seconds(retained),
         )
 
     return _guarded(data, path, build)
@@ -177,9 +178,7 @@ def _guarded(data: bytes, path: str, build: Callable[[dict[str, Any]], _T]) -> _
     except UnknownFormatVersionError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, FormatError) as e:
-        raise CorruptFileError(
-            f"{path} is not a readable snapshot: {type(e).__name__}: {e}", path=path
-        ) from e
+        raise CorruptFileError(f"{path} is not a readable snapshot: {type(e).__name__}: {e}", path=path) from e
 
 
 def _local_date_time(value: Any) -> datetime:
@@ -232,9 +231,15 @@ def _typed(attribute: str, key: str, value: Any) -> Any:
 
 
 def _integer(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise FormatError(f"{key} is {value!r}, expected an integer")
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise FormatError(f"{key} is {str(value)[:50]!r}, expected a 64-bit integer")
     return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise FormatError(f"{_TAG_TIME_RETAINED} is {str(value)[:50]!r}, expected seconds")
+    return float(value)
 
 
 def encode(snapshot: Snapshot) -> bytes:

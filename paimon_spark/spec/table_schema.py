@@ -97,9 +97,7 @@ def decode(data: bytes, path: str) -> TableSchema:
     except UnknownFormatVersionError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, FormatError) as e:
-        raise CorruptFileError(
-            f"schema file {path} cannot be read: {type(e).__name__}: {e}", path=path
-        ) from e
+        raise CorruptFileError(f"schema file {path} cannot be read: {type(e).__name__}: {e}", path=path) from e
 
 
 def _from_json(raw: dict[str, Any], path: str) -> TableSchema:
@@ -143,8 +141,8 @@ def _check(schema: TableSchema) -> None:
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise FormatError(f"expected an integer, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise FormatError(f"expected a 64-bit integer, found {str(value)[:50]!r}")
     return value
 
 
