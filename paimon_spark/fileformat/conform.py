@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
 from paimon_spark.spec import arrow_numpy
@@ -39,13 +40,16 @@ _DAY_NANOSECONDS = 86_400_000_000_000
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def conformer(found: pa.DataType, wanted: DataType, path: str) -> Convert | None:
+def conformer(
+    found: pa.DataType, wanted: DataType, path: str, *, padded_chars: bool = False
+) -> Convert | None:
     """How arrays of the file's type `found` become canonical arrays of `wanted`; None when they already are.
 
     Args:
         found: the Arrow type the file's library gives.
         wanted: the column's type in the file's schema.
         path: the column, for messages.
+        padded_chars: CHAR comes filled up with spaces, as ORC has it; Java reads it without.
 
     Raises:
         FormatError: the file holds something else than the schema says.
@@ -54,25 +58,29 @@ def conformer(found: pa.DataType, wanted: DataType, path: str) -> Convert | None
     target = arrow_type(wanted)
     if isinstance(wanted, AtomicType) and wanted.name == "VARIANT":
         return _variant(found, target, path)
-    if found == target:
+    if padded_chars and isinstance(wanted, CharType) and not wanted.varying and _is_bytes(found):
+        return lambda a: pc.utf8_rtrim(a.cast(target), characters=" ")
+    if found == target and not (padded_chars and found.num_fields):
         return None
     match wanted:
         case RowType():
-            return _row(found, wanted, target, path)
+            return _row(found, wanted, target, path, padded_chars)
         case ArrayType() if _is_list(found):
-            element = conformer(found.value_type, wanted.element, path + ".element")
+            element = conformer(
+                found.value_type, wanted.element, path + ".element", padded_chars=padded_chars
+            )
             return lambda a: with_elements(_plain_list(a), target, element)
         case MapType():
-            return _map(found, wanted.key, wanted.value, target, path)
+            return _map(found, wanted.key, wanted.value, target, path, padded_chars)
         case MultisetType():
-            return _map(found, wanted.element, AtomicType(False, "INT"), target, path)
+            return _map(found, wanted.element, AtomicType(False, "INT"), target, path, padded_chars)
     convert = _atomic(found, wanted, target)
     if convert is None:
         raise FormatError(f"column {path} is {found} in the file, its schema says {wanted}")
     return convert
 
 
-def _row(found: pa.DataType, wanted: RowType, target: pa.DataType, path: str) -> Convert:
+def _row(found: pa.DataType, wanted: RowType, target: pa.DataType, path: str, padded_chars: bool) -> Convert:
     if not pa.types.is_struct(found):
         raise FormatError(f"column {path} is {found} in the file, its schema says {wanted}")
     steps: list[tuple[int, Convert | None]] = []
@@ -80,7 +88,8 @@ def _row(found: pa.DataType, wanted: RowType, target: pa.DataType, path: str) ->
         index = found.get_field_index(f.name)
         if index < 0:
             raise FormatError(f"column {path}.{f.name} is not in the file, which has {found}")
-        steps.append((index, conformer(found.field(index).type, f.type, f"{path}.{f.name}")))
+        inner = conformer(found.field(index).type, f.type, f"{path}.{f.name}", padded_chars=padded_chars)
+        steps.append((index, inner))
 
     def convert(array: pa.Array) -> pa.Array:
         fields = array.flatten()
@@ -90,7 +99,9 @@ def _row(found: pa.DataType, wanted: RowType, target: pa.DataType, path: str) ->
     return convert
 
 
-def _map(found: pa.DataType, key: DataType, value: DataType, target: pa.DataType, path: str) -> Convert:
+def _map(
+    found: pa.DataType, key: DataType, value: DataType, target: pa.DataType, path: str, padded_chars: bool
+) -> Convert:
     if pa.types.is_struct(found):
         raise UnsupportedFeatureError(
             f"column {path} is a map stored as {found}: the shared-shredding layout of maps is not supported",
@@ -98,8 +109,8 @@ def _map(found: pa.DataType, key: DataType, value: DataType, target: pa.DataType
         )
     if not pa.types.is_map(found):
         raise FormatError(f"column {path} is {found} in the file, its schema says it is a map")
-    keys = conformer(found.key_type, key, path + ".key")
-    values = conformer(found.item_type, value, path + ".value")
+    keys = conformer(found.key_type, key, path + ".key", padded_chars=padded_chars)
+    values = conformer(found.item_type, value, path + ".value", padded_chars=padded_chars)
     return lambda a: with_entries(a, target, keys, values)
 
 

@@ -15,9 +15,10 @@ import pyarrow.orc as po
 
 from paimon_spark.errors import FormatError
 from paimon_spark.fileformat.conform import conformer
+from paimon_spark.fileformat.orc_timestamps import Restorer, far_columns, with_longs
 from paimon_spark.fileformat.rows import FileRead, Rows
 from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_nested import Convert
+from paimon_spark.spec.orc_file import read_tail
 from paimon_spark.types import DataField
 
 
@@ -34,13 +35,15 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
             raise FormatError(f"it holds {file.nrows} rows, its manifest says {read.row_count}")
         names = set(file.schema.names)
         wanted = [f.name for f in read.fields if f.name in names]
-        converters: list[Convert | None] | None = None
+        tail = read_tail(source) if any(_has_timestamps(file.schema.field(n).type) for n in wanted) else None
+        far = far_columns(tail, wanted) if tail is not None else frozenset()
+        if tail is not None and far:
+            file = po.ORCFile(with_longs(source, tail, far))
         first = 0
         for number in range(file.nstripes):
             stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
-            if converters is None:
-                converters = [_converter(stripe.schema, f) for f in read.fields]
-            arrays = [_array(stripe, f, c) for f, c in zip(read.fields, converters, strict=True)]
+            restorer = Restorer(source, tail, far, number) if tail is not None and far else None
+            arrays = [_array(stripe, f, restorer) for f in read.fields]
             for start in range(0, stripe.num_rows, read.batch_rows):
                 n = min(read.batch_rows, stripe.num_rows - start)
                 yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
@@ -49,14 +52,17 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
             raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
 
 
-def _converter(schema: pa.Schema, f: DataField) -> Convert | None:
-    index = schema.get_field_index(f.name)
-    return None if index < 0 else conformer(schema.field(index).type, f.type, f.name)
-
-
-def _array(stripe: pa.RecordBatch, f: DataField, convert: Convert | None) -> pa.Array:
-    index = stripe.schema.get_field_index(f.name)
-    if index < 0:
+def _array(stripe: pa.RecordBatch, f: DataField, restorer: Restorer | None) -> pa.Array:
+    if f.name not in stripe.schema.names:
         return pa.nulls(stripe.num_rows, arrow_type(f.type))
-    array = stripe.column(index)
+    array = stripe.column(stripe.schema.names.index(f.name))
+    if restorer is not None:
+        array = restorer.column(array, f)
+    convert = conformer(array.type, f.type, f.name, padded_chars=True)
     return array if convert is None else convert(array)
+
+
+def _has_timestamps(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return True
+    return any(_has_timestamps(kind.field(i).type) for i in range(kind.num_fields))

@@ -5,7 +5,7 @@ Source: Java `table/source/TableRead`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,7 +14,8 @@ from paimon_spark.errors import DataError
 from paimon_spark.handoff.read_request import BUCKET, PARTITION, ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.predicate.arrow import matches
-from paimon_spark.predicate.ast import names_of
+from paimon_spark.predicate.ast import conjunction, conjuncts, names_of
+from paimon_spark.read.defaults import default_values
 from paimon_spark.read.evolved import read_evolved
 from paimon_spark.read.metadata_columns import check_mode, output_schema, split_constant
 from paimon_spark.read.raw import read_changes, read_raw
@@ -38,10 +39,12 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
     extra = sorted(names_of(request.predicate) - set(request.columns))
     constants = tuple(c for c in (PARTITION, BUCKET) if c in request.columns or c in extra)
     inner = replace(request, columns=tuple(c for c in (*request.columns, *extra) if c not in constants))
-    for batch in _batches(inner, split):
+    defaults = default_values(request)
+    for batch in _batches(_without_tests_of(inner, defaults), split):
         if batch.num_rows == 0:
             continue
         found = _with_constants(request, split, batch, constants) if constants else batch
+        found = _with_defaults(found, defaults) if defaults else found
         if request.predicate is not None:
             found = found.filter(matches(request.predicate, found))
         if found.num_rows:
@@ -56,10 +59,24 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
             return read_changes(request, split)
         case SplitMode.EVOLVED:
             return read_evolved(request, split)
-    # Merging brings numpy-heavy modules that plain reads, the common case, do without.
+    # Plain reads, the common case, do without the modules of merging.
     from paimon_spark.read.merged import read_diff, read_merged
 
     return read_diff(request, split) if split.mode is SplitMode.DIFF else read_merged(request, split)
+
+
+def _without_tests_of(request: ReadRequest, defaults: Mapping[str, pa.Scalar]) -> ReadRequest:
+    """The request with no predicate on columns whose nulls become something else later."""
+    parts = [p for p in conjuncts(request.predicate) if not names_of(p) & defaults.keys()]
+    return replace(request, predicate=conjunction(parts)) if defaults else request
+
+
+def _with_defaults(batch: pa.RecordBatch, defaults: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+    arrays = [
+        a.fill_null(defaults[n]) if n in defaults and a.null_count else a
+        for n, a in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return record_batch(arrays, batch.schema, batch.num_rows)
 
 
 def _with_constants(
