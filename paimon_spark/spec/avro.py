@@ -32,6 +32,7 @@ MAX_BLOCK_BYTES: Final = 256 << 20
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _STEP_BYTES: Final = 1 << 20
+_XZ_BYTES: Final = 128 << 20
 _MAX_DEPTH: Final = 64
 _MAX_NODES: Final = 200_000
 _LEAST_BYTES: Final[Mapping[str, int]] = {
@@ -109,9 +110,7 @@ class Container:
         for number, block in enumerate(self.blocks):
             raw = self.data[block.start : block.start + block.size]
             try:
-                payload = (
-                    _zstd(inflate, raw) if inflate is not None else _decompress(self.codec, raw, self.path)
-                )
+                payload = _zstd(inflate, raw) if inflate is not None else _decompress(self.codec, raw, self.path)
                 if block.rows * max(self.type.least_bytes, 1) > len(payload):
                     raise FormatError(f"{block.rows} records cannot lie in {len(payload)} bytes")
             except _CODEC_ERRORS as e:
@@ -143,9 +142,7 @@ def open_container(data: bytes, path: str) -> Container:
     try:
         return _open(data, path)
     except (FormatError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as e:
-        raise CorruptFileError(
-            f"{path} is not a readable Avro file: {type(e).__name__}: {e}", path=path
-        ) from e
+        raise CorruptFileError(f"{path} is not a readable Avro file: {type(e).__name__}: {e}", path=path) from e
 
 
 def records(container: Container) -> Iterator[Any]:
@@ -172,9 +169,7 @@ def _block_records(path: str, number: int, schema: Any, count: int, payload: byt
         if source.tell() != len(payload):
             raise FormatError(f"{count} records end at byte {source.tell()} of {len(payload)}")
     except _RECORD_ERRORS as e:
-        raise CorruptFileError(
-            f"{path} is corrupt: block {number}: {type(e).__name__}: {e}", path=path
-        ) from e
+        raise CorruptFileError(f"{path} is corrupt: block {number}: {type(e).__name__}: {e}", path=path) from e
     return out
 
 
@@ -194,9 +189,7 @@ _RECORD_ERRORS: Final = (
 )
 
 
-def encode(
-    schema: Any, rows: Sequence[Any], *, codec: str = "zstandard", sync_interval: int = 64_000
-) -> bytes:
+def encode(schema: Any, rows: Sequence[Any], *, codec: str = "zstandard", sync_interval: int = 64_000) -> bytes:
     """A container of `rows`."""
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), rows, codec=codec, sync_interval=sync_interval)
@@ -363,7 +356,7 @@ def _decompress(codec: str, raw: bytes, path: str) -> bytes:
         case "bzip2":
             return _streamed(bz2.BZ2Decompressor(), raw)
         case "xz":
-            return _streamed(lzma.LZMADecompressor(memlimit=MAX_BLOCK_BYTES), raw)
+            return _streamed(lzma.LZMADecompressor(memlimit=_XZ_BYTES), raw)
     raise UnsupportedFeatureError(
         f"{path} is compressed with the Avro codec {codec!r}; "
         "null, deflate, snappy, bzip2, xz and zstandard can be read",

@@ -24,6 +24,8 @@ MAGIC_64: Final = 1681511377
 FRAME_BYTES: Final = 8
 """Bytes of a record around its recorded length when the magic is `MAGIC_32`: size in front, checksum behind."""
 
+MOST_POSITIONS: Final = 1 << 27
+
 Positions = npt.NDArray[np.int64]
 
 _NO_RUNS: Final = 12346
@@ -42,7 +44,8 @@ def decode(data: bytes, path: str, *, length: int | None = None, row_count: int 
             reads the recorded length plus `FRAME_BYTES`.
         path: names the vector in messages.
         length: the length recorded in the index manifest, checked when given.
-        row_count: rows of the data file; positions beyond it are refused, and so are more positions than rows.
+        row_count: rows of the data file; positions beyond it are refused. Without it, vectors of more than
+            `MOST_POSITIONS` are refused, as a few bytes can announce billions.
 
     Raises:
         CorruptFileError: not a vector, cut short, a wrong checksum, or positions out of order or range.
@@ -65,7 +68,7 @@ def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions
     body = data[4 : 4 + size]
     if zlib.crc32(body) != struct.unpack_from(">I", data, 4 + size)[0]:
         raise FormatError("its checksum does not match")
-    reader = _Roaring(body, 4, row_count)
+    reader = _Roaring(body, 4, MOST_POSITIONS if row_count is None else row_count)
     out = reader.bitmaps() if wide else reader.bitmap(0)
     if reader.at != size:
         raise FormatError(f"its bitmap ends at byte {reader.at} of {size}")
@@ -77,7 +80,7 @@ def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions
 class _Roaring:
     """Reads portable Roaring bitmaps from `data`, `at` moving on."""
 
-    def __init__(self, data: bytes, at: int, most: int | None) -> None:
+    def __init__(self, data: bytes, at: int, most: int) -> None:
         self.data = data
         self.at = at
         self.most = most
@@ -104,8 +107,9 @@ class _Roaring:
         if (np.diff(keys) <= 0).any():
             raise FormatError("its containers are out of order")
         total = int(sizes.sum())
-        if self.most is not None and total > self.most:
-            raise FormatError(f"it deletes {total} rows of a file with {self.most}")
+        if total > self.most:
+            raise FormatError(f"it deletes {total} rows where at most {self.most} can be")
+        self.most -= total
         if runs is None or count >= _NO_OFFSETS_BELOW:
             self._slice(4 * count)  # offsets of the containers, which lie back to back
         out = np.empty(total, np.int64)
