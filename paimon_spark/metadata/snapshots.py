@@ -49,7 +49,8 @@ def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
 def latest_snapshot(handle: TableHandle) -> Snapshot | None:
     """The head of the branch; None when nothing was ever committed. Three small reads if the hint is good."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
-    if hint is not None and hint > 0 and not handle.store.exists(handle.layout.snapshot_path(hint + 1)):
+    # Reading is the cheaper probe: an object store asks twice whether a path exists, as a file and as a directory.
+    if hint is not None and hint > 0 and find_snapshot(handle, hint + 1) is None:
         snapshot = find_snapshot(handle, hint)
         if snapshot is not None:
             return snapshot
@@ -72,8 +73,7 @@ def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
         if snapshot is not None:
             return snapshot
     raise SnapshotNotFoundError(
-        f"the snapshots of {handle.describe()} vanish faster than they can be read; "
-        "does its expiry keep too few?",
+        f"the snapshots of {handle.describe()} vanish faster than they can be read; does its expiry keep too few?",
         table=handle.name,
         branch=handle.branch,
     )
@@ -185,9 +185,7 @@ def snapshot_at_or_after_watermark(handle: TableHandle, watermark: int) -> Snaps
     return found
 
 
-def _with_watermark(
-    handle: TableHandle, ids: Sequence[int], low: int, middle: int
-) -> tuple[int, Snapshot | None]:
+def _with_watermark(handle: TableHandle, ids: Sequence[int], low: int, middle: int) -> tuple[int, Snapshot | None]:
     """The nearest snapshot at or before `middle` that has a watermark, not before `low`."""
     for position in range(middle, low - 1, -1):
         snapshot = find_snapshot(handle, ids[position])
@@ -225,9 +223,7 @@ def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundE
             "read one of these, or a tag",
             **context,
         )
-    return SnapshotNotFoundError(
-        f"{handle.describe()} has no snapshot {snapshot_id}: {alive_range(handle)}", **context
-    )
+    return SnapshotNotFoundError(f"{handle.describe()} has no snapshot {snapshot_id}: {alive_range(handle)}", **context)
 
 
 def read_snapshot_file(store: Store, path: str) -> Snapshot:

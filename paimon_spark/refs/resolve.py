@@ -72,7 +72,7 @@ def resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
         return _head(handle)
     match version.kind:
         case VersionKind.TEXT:
-            return _text(handle, str(version.value))
+            return _text(handle, str(version.value), str(version.value))
         case VersionKind.TAG:
             return _tagged(handle, get_tag(handle, str(version.value)))
     number = int(version.value)
@@ -91,8 +91,11 @@ def resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
             return _timestamp(handle, number)
 
 
-def _text(handle: TableHandle, text: str) -> Resolved:
-    """The first rule that matches: exact tag, typed version, `<branch>.<rest>`, snapshot id, branch."""
+def _text(handle: TableHandle, text: str, asked: str) -> Resolved:
+    """The first rule that matches: exact tag, typed version, `<branch>.<rest>`, snapshot id, branch.
+
+    `asked` is the whole text, of which `text` may be what follows a branch.
+    """
     tag = find_tag(handle, text)
     if tag is not None:
         return _tagged(handle, tag)
@@ -101,13 +104,13 @@ def _text(handle: TableHandle, text: str) -> Resolved:
         return resolve(handle, typed)
     parts = branch_version(text)
     if parts is not None and branch_exists(handle, parts[0]):
-        return _text(open_branch(handle, parts[0]), parts[1])
+        return _text(open_branch(handle, parts[0]), parts[1], asked)
     number = snapshot_number(text)
     if number is not None:
         return _snapshot(handle, number)
     if branch_exists(handle, text):
         return _head(open_branch(handle, text))
-    raise _no_such_version(handle, text)
+    raise _no_such_version(handle, text, asked)
 
 
 def _head(handle: TableHandle) -> Resolved:
@@ -200,7 +203,7 @@ def _time(time_ms: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03d} UTC ({time_ms} ms)"
 
 
-def _no_such_version(handle: TableHandle, text: str) -> VersionNotFoundError:
+def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFoundError:
     tags, branches = tag_names(handle), list_branch_names(handle)
     typed = "snapshot.<id>, savepoint.<id>, tag-name.<name>, tag-id.<id>, watermark-<ms>"
     tried = [f"a tag {text!r}", f"a typed version ({typed})"]
@@ -212,11 +215,11 @@ def _no_such_version(handle: TableHandle, text: str) -> VersionNotFoundError:
         names += [f"{branch}.{parts[1]}" for branch in (MAIN, *branches)]
     close = nearest(text, names)
     return VersionNotFoundError(
-        f"{handle.describe()} has no version {text!r}. Tried: {', '.join(tried)}. "
+        f"{handle.describe()} has no version {text!r}{'' if text == asked else f' (asked: {asked!r})'}. Tried: {', '.join(tried)}. "
         + (f"Did you mean {' or '.join(map(repr, close))}? " if close else "")
         + f"On branch {handle.branch!r} {alive_range(handle)}; {listed('tags', tags)}; "
         + f"branches are {', '.join([MAIN, *branches])}.",
         table=handle.name,
         branch=handle.branch,
-        version=text,
+        version=asked,
     )

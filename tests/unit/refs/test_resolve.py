@@ -111,7 +111,7 @@ def test_what_was_asked_for_is_said(table: MetadataTable) -> None:
     ("text", "error", "words"),
     [
         ("v22", VersionNotFoundError, ["'v22'", "v2.0", "main, empty, fix", "3 to 5", "tag-name.<name>"]),
-        ("fix.vv1", VersionNotFoundError, ["branch 'fix'", "'vv1'", "'v1'", "3 to 6"]),
+        ("fix.vv1", VersionNotFoundError, ["branch 'fix'", "'vv1' (asked: 'fix.vv1')", "'v1'", "3 to 6"]),
         ("fxi.v1", VersionNotFoundError, ["Did you mean 'fix.v1'", "branch 'fxi'"]),
         ("fxi", VersionNotFoundError, ["Did you mean 'fix'"]),
         ("../fix", VersionNotFoundError, ["'../fix'"]),
