@@ -40,9 +40,7 @@ _DAY_NANOSECONDS = 86_400_000_000_000
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def conformer(
-    found: pa.DataType, wanted: DataType, path: str, *, padded_chars: bool = False
-) -> Convert | None:
+def conformer(found: pa.DataType, wanted: DataType, path: str, *, padded_chars: bool = False) -> Convert | None:
     """How arrays of the file's type `found` become canonical arrays of `wanted`; None when they already are.
 
     Args:
@@ -66,9 +64,7 @@ def conformer(
         case RowType():
             return _row(found, wanted, target, path, padded_chars)
         case ArrayType() if _is_list(found):
-            element = conformer(
-                found.value_type, wanted.element, path + ".element", padded_chars=padded_chars
-            )
+            element = conformer(found.value_type, wanted.element, path + ".element", padded_chars=padded_chars)
             return lambda a: with_elements(_plain_list(a), target, element)
         case MapType():
             return _map(found, wanted.key, wanted.value, target, path, padded_chars)
@@ -216,7 +212,9 @@ def _int96_timestamps(array: pa.Array, target: pa.TimestampType) -> pa.Array:
         second = NANOSECONDS["s"]
         seconds = days * (_DAY_NANOSECONDS // second) + of_day // second
         return finer_timestamps(seconds, second, of_day % second, valid, target)
-    return arrow_numpy.fixed_array(np.where(valid, days * (_DAY_NANOSECONDS // unit) + of_day // unit, 0), target, valid)
+    return arrow_numpy.fixed_array(
+        np.where(valid, days * (_DAY_NANOSECONDS // unit) + of_day // unit, 0), target, valid
+    )
 
 
 def finer_timestamps(data: I64, factor: int, rest: I64 | int, valid: Bool, target: pa.TimestampType) -> pa.Array:

@@ -96,7 +96,7 @@ class _Overlay(io.RawIOBase):
         self._at = offset + (0, self._at, self._cut + len(self._end))[whence]
         return self._at
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         total = self._cut + len(self._end)
         stop = total if size is None or size < 0 else min(total, self._at + size)
         data = b""

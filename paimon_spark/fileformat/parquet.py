@@ -113,7 +113,8 @@ def _paths(name: str, kind: object) -> Iterator[str]:
 def _runs(file: pq.ParquetFile, pruning: Pruning | None) -> Iterator[tuple[int, list[int], int]]:
     """Row groups to read, neighbours together: position of the first row, group numbers, rows."""
     first = 0
-    start, groups, count = 0, [], 0
+    start, count = 0, 0
+    groups: list[int] = []
     columns = _leaf_numbers(file) if pruning is not None else {}
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)

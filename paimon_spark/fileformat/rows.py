@@ -18,12 +18,12 @@ class Rows(NamedTuple):
 
     Attributes:
         first: position of the first row in the file.
-        count: rows; every array is this long.
+        row_count: rows; every array is this long.
         arrays: one per field asked for, in canonical types.
     """
 
     first: int
-    count: int
+    row_count: int
     arrays: list[pa.Array]
 
 

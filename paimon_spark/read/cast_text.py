@@ -52,13 +52,15 @@ def by_distinct(array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataTyp
         DataError: `convert` raises ValueError.
     """
     encoded = array.dictionary_encode()
-    out = []
-    for value in encoded.dictionary.to_pylist():
-        try:
-            out.append(convert(value))
-        except (ValueError, InvalidOperation, OverflowError) as e:
-            raise DataError(f"{value!r} cannot become {kind}: {e}") from e
+    out = [_converted(value, convert, kind) for value in encoded.dictionary.to_pylist()]
     return pa.array(out, kind).take(encoded.indices)
+
+
+def _converted(value: Any, convert: Callable[[Any], Any], kind: pa.DataType) -> Any:
+    try:
+        return convert(value)
+    except (ValueError, InvalidOperation, OverflowError) as e:
+        raise DataError(f"{value!r} cannot become {kind}: {e}") from e
 
 
 def fitted_text(array: pa.Array, target: CharType) -> pa.Array:
@@ -108,6 +110,8 @@ def _float(text: str, single: bool) -> float:
 
 
 def parsed_booleans(array: pa.Array) -> pa.Array:
+    """Booleans from the words Java knows, in any case."""
+
     def parse(text: str) -> bool:
         lower = text.lower()
         if lower in _TRUE:
@@ -120,6 +124,8 @@ def parsed_booleans(array: pa.Array) -> pa.Array:
 
 
 def parsed_decimals(array: pa.Array, target: DecimalType) -> pa.Array:
+    """Decimals rounded to the scale, halves away from zero; null where the digits do not fit."""
+
     def parse(text: str) -> Decimal | None:
         if _DECIMAL.fullmatch(text) is None:
             raise ValueError("it is not a number")
@@ -147,6 +153,7 @@ def _rounded(value: Decimal, target: DecimalType) -> Decimal | None:
 
 
 def plain_decimals(array: pa.Array) -> pa.Array:
+    """Decimals with all digits of their scale and no exponent."""
     return by_distinct(array, lambda v: format(v, "f"), pa.string())
 
 

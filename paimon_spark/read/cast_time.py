@@ -50,11 +50,15 @@ def _rezoned(data: Any, array: pa.Array, per_second: int, shift: Callable[[datet
     distinct, inverse = np.unique(seconds, return_inverse=True)
     moved = np.empty(len(distinct), np.int64)
     for i, second in enumerate(distinct.tolist()):
-        try:
-            moved[i] = (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
-        except (OverflowError, ValueError) as e:
-            raise DataError(f"a timestamp {second} seconds from 1970 cannot change its time zone: {e}") from e
+        moved[i] = _moved(second, shift)
     return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
+
+
+def _moved(second: int, shift: Callable[[datetime], datetime]) -> int:
+    try:
+        return (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
+    except (OverflowError, ValueError) as e:
+        raise DataError(f"a timestamp {second} seconds from 1970 cannot change its time zone: {e}") from e
 
 
 def _to_wall_clock(instant: datetime) -> datetime:
@@ -99,11 +103,13 @@ def _cut(data: Any, precision: int, per_second: int) -> Any:
 
 
 def dates(array: pa.Array) -> pa.Array:
+    """The day of each timestamp, on the wall clock."""
     days = _count(wall_clock(array), 1) // (_DAY_MS // 1000)
     return arrow_numpy.fixed_array(days.astype(np.int32), pa.date32(), _valid(array))
 
 
 def times(array: pa.Array) -> pa.Array:
+    """The time of day of each timestamp, on the wall clock, cut to milliseconds."""
     of_day = _count(wall_clock(array), 1_000) % _DAY_MS
     return arrow_numpy.fixed_array(of_day.astype(np.int32), pa.time32("ms"), _valid(array))
 

@@ -25,9 +25,7 @@ def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> P
     """
     url = store.url(deletion.path)
     try:
-        data = store.read_range(
-            deletion.path, deletion.offset, deletion.length + deletion_vector.FRAME_BYTES
-        )
+        data = store.read_range(deletion.path, deletion.offset, deletion.length + deletion_vector.FRAME_BYTES)
     except FileMissingError as e:
         raise CorruptFileError(
             f"deletion vector file {url} is missing, though the snapshot being read refers to it", path=url

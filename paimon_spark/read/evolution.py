@@ -200,7 +200,9 @@ def same_values(a: DataType, b: DataType) -> bool:
                 f.id == g.id and f.name == g.name and same_values(f.type, g.type)
                 for f, g in zip(a.fields, b.fields, strict=True)
             )
-        case (ArrayType(), ArrayType()) | (MultisetType(), MultisetType()):
+        case ArrayType(), ArrayType():
+            return same_values(a.element, b.element)
+        case MultisetType(), MultisetType():
             return same_values(a.element, b.element)
         case MapType(), MapType():
             return same_values(a.key, b.key) and same_values(a.value, b.value)

@@ -114,13 +114,13 @@ def _group_rows(
             found.update((f.name, a) for f, a in zip(wanted[n], part.columns, strict=True))
         for f, o in zip(fields, owners, strict=True):
             if o < 0:
-                found[f.name] = pa.nulls(head.count, arrow_type(f.type))
+                found[f.name] = pa.nulls(head.row_count, arrow_type(f.type))
         for name in special:
             if name in METADATA_COLUMNS:
-                found[name] = split_constant(request, split, name, head.count)
+                found[name] = split_constant(request, split, name, head.row_count)
             else:
                 found[name] = tracking_column(group[0], name, head)
-        arrays, count = [found[n] for n in request.columns], head.count
+        arrays, count = [found[n] for n in request.columns], head.row_count
         kept = None if deleted is None else kept_rows(deleted, head.first, count)
         if kept is not None:
             mask, count = arrow_numpy.boolean_array(kept), int(np.count_nonzero(kept))
@@ -141,16 +141,16 @@ def _aligned(streams: list[Iterator[FileRows]]) -> Iterator[list[FileRows]]:
     heads: list[FileRows | None] = [next(s, None) for s in streams]
     while all(h is not None for h in heads):
         present = [h for h in heads if h is not None]
-        count = min(h.count for h in present)
+        count = min(h.row_count for h in present)
         yield [_slice(h, 0, count) for h in present]
         heads = [
-            _slice(h, count, h.count - count) if h.count > count else next(s, None)
+            _slice(h, count, h.row_count - count) if h.row_count > count else next(s, None)
             for h, s in zip(present, streams, strict=True)
         ]
 
 
 def _slice(rows: FileRows, start: int, count: int) -> FileRows:
-    if start == 0 and count == rows.count:
+    if start == 0 and count == rows.row_count:
         return rows
     return FileRows(
         rows.first + start,

@@ -51,14 +51,14 @@ class FileRows(NamedTuple):
     Attributes:
         first: position of the first row of the run they come from.
         kept: which rows of the run these are; None for all.
-        count: rows left; every array is this long.
+        row_count: rows left; every array is this long.
         extra: columns as they are in the file.
         columns: columns of the schema being read.
     """
 
     first: int
     kept: npt.NDArray[np.bool_] | None
-    count: int
+    row_count: int
     extra: list[pa.Array]
     columns: list[pa.Array]
 
@@ -66,7 +66,7 @@ class FileRows(NamedTuple):
     def positions(self) -> npt.NDArray[np.int64]:
         """Physical position of each row."""
         if self.kept is None:
-            return np.arange(self.first, self.first + self.count, dtype=np.int64)
+            return np.arange(self.first, self.first + self.row_count, dtype=np.int64)
         return np.flatnonzero(self.kept).astype(np.int64) + self.first
 
 
@@ -84,6 +84,10 @@ def iter_file(
     """The rows of a data file, in file order, deleted ones left out.
 
     Args:
+        request: the read.
+        split: the split the file is of.
+        file: the file.
+        deletion: its deletion vector.
         columns: names of columns of `request.schema`; the batches have these, in canonical types.
         predicate: rows for which it is not true may be left out, whole row groups at a time; most are not.
         batch_rows: most rows in a batch.
@@ -97,13 +101,11 @@ def iter_file(
     fields = fields_of(request.schema, columns)
     extra = SYSTEM_FIELDS if system_columns else ()
     schema = arrow_schema((*extra, *fields))
-    rows = iter_rows(
-        request, split, file, deletion, fields, predicate=predicate, batch_rows=batch_rows, extra=extra
-    )
+    rows = iter_rows(request, split, file, deletion, fields, predicate=predicate, batch_rows=batch_rows, extra=extra)
     for r in rows:
         if system_columns:
             _check_system_columns(request.store, split, file, r.extra)
-        yield record_batch([*r.extra, *r.columns], schema, r.count)
+        yield record_batch([*r.extra, *r.columns], schema, r.row_count)
 
 
 def iter_rows(
@@ -120,7 +122,13 @@ def iter_rows(
     """`iter_file` for readers that need positions, or columns of the file besides those of the schema.
 
     Args:
+        request: the read.
+        split: the split the file is of.
+        file: the file.
+        deletion: its deletion vector.
         fields: columns of the schema being read.
+        predicate: as for `iter_file`.
+        batch_rows: as for `iter_file`.
         extra: columns read by name as they are, nulls where the file lacks them.
     """
     file_schema = schema_of(request, split, file)
@@ -154,9 +162,7 @@ def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, .
     by_name = {f.name: f for f in schema.fields}
     for name in columns:
         if name not in by_name:
-            raise ColumnNotFoundError(
-                f"there is no column {name!r}; the columns are {', '.join(by_name)}", column=name
-            )
+            raise ColumnNotFoundError(f"there is no column {name!r}; the columns are {', '.join(by_name)}", column=name)
     return tuple(by_name[name] for name in columns)
 
 
@@ -209,4 +215,3 @@ def _check_system_columns(store: Store, split: DataSplit, file: DataFileMeta, ar
             url = file_url(store, split, file)
             raise CorruptFileError(f"data file {url} lacks values of the column {f.name}", path=url)
     refuse_kinds(file_url(store, split, file), arrays[1])
-

@@ -98,16 +98,14 @@ def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int
     return pa.Array.from_buffers(kind, count, [None], null_count=0, children=children)
 
 
-def file_column(
-    request: ReadRequest, split: DataSplit, file: DataFileMeta, name: str, rows: FileRows
-) -> pa.Array:
+def file_column(request: ReadRequest, split: DataSplit, file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
     """A metadata column of rows of a file. `rows.extra` are TRACKING_FIELDS if the table tracks rows."""
     if name == FILE_PATH:
-        return pa.repeat(pa.scalar(file_url(request.store, split, file)), rows.count)
+        return pa.repeat(pa.scalar(file_url(request.store, split, file)), rows.row_count)
     if name == ROW_INDEX:
         return arrow_numpy.fixed_array(rows.positions, pa.int64())
     if name in METADATA_COLUMNS:
-        return split_constant(request, split, name, rows.count)
+        return split_constant(request, split, name, rows.row_count)
     return tracking_column(file, name, rows)
 
 
@@ -121,9 +119,8 @@ def tracking_column(file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
     stored = rows.extra[1]
     if stored.null_count == 0:
         return stored
-    return _filled(stored, pa.repeat(pa.scalar(file.max_sequence_number, pa.int64()), rows.count))
+    return _filled(stored, pa.repeat(pa.scalar(file.max_sequence_number, pa.int64()), rows.row_count))
 
 
 def _filled(stored: pa.Array, otherwise: pa.Array) -> pa.Array:
     return otherwise if stored.null_count == len(stored) else pc.coalesce(stored, otherwise)
-

@@ -1,6 +1,6 @@
 """Splits whose files are read as they lie: no merge.
 
-Source: Java `operation/RawFileSplitRead`; for kinds of changes `table/source/splitread/IncrementalChangelogReadProvider`.
+Source: Java `operation/RawFileSplitRead`, `table/source/splitread/IncrementalChangelogReadProvider`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
                 found[name] = file_column(request, split, file, name, rows)
             arrays = [found[n] for n in request.columns]
             if request.with_row_kind:
-                arrays.insert(0, pa.repeat(pa.scalar(RowKind.INSERT.symbol), rows.count))
-            yield record_batch(arrays, schema, rows.count)
+                arrays.insert(0, pa.repeat(pa.scalar(RowKind.INSERT.symbol), rows.row_count))
+            yield record_batch(arrays, schema, rows.row_count)
 
 
 def read_changes(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:

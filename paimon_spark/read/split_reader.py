@@ -87,9 +87,7 @@ def _with_constants(
     return record_batch([*batch.columns, *arrays], pa.schema([*batch.schema, *fields]), batch.num_rows)
 
 
-def _finished(
-    request: ReadRequest, split: DataSplit, batch: pa.RecordBatch, schema: pa.Schema
-) -> pa.RecordBatch:
+def _finished(request: ReadRequest, split: DataSplit, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with the columns of `schema`, in its order."""
     place = {name: i for i, name in enumerate(batch.schema.names)}
     arrays = [batch.column(place[name]) for name in schema.names]
@@ -101,5 +99,3 @@ def _finished(
                 column=field.name,
             )
     return record_batch(arrays, schema, batch.num_rows)
-
-

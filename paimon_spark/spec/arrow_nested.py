@@ -41,17 +41,13 @@ def with_elements(array: pa.ListArray, kind: pa.ListType, convert: Convert | Non
     return _with_values(array, kind, values)
 
 
-def with_entries(
-    array: pa.MapArray, kind: pa.MapType, keys: Convert | None, values: Convert | None
-) -> pa.MapArray:
+def with_entries(array: pa.MapArray, kind: pa.MapType, keys: Convert | None, values: Convert | None) -> pa.MapArray:
     """A map array of type `kind` with every key and value converted."""
     array = trimmed(array)
     new_keys = array.keys if keys is None else keys(array.keys)
     new_values = array.items if values is None else values(array.items)
     entry_type = pa.struct([kind.key_field, kind.item_field])
-    entries = pa.Array.from_buffers(
-        entry_type, len(new_keys), [None], null_count=0, children=[new_keys, new_values]
-    )
+    entries = pa.Array.from_buffers(entry_type, len(new_keys), [None], null_count=0, children=[new_keys, new_values])
     return _with_values(array, kind, entries)
 
 

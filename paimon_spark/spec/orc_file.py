@@ -173,9 +173,9 @@ def _inflated(block: bytes, codec: str, limit: int) -> bytes:
     try:
         match codec:
             case "zlib":
-                return zlib.decompressobj(-15).decompress(block, limit)
+                return bytes(zlib.decompressobj(-15).decompress(block, limit))
             case "zstd":
-                return zstandard.ZstdDecompressor().decompress(block, max_output_size=limit)
+                return bytes(zstandard.ZstdDecompressor().decompress(block, max_output_size=limit))
             case "snappy":
                 return _unsnapped(block, limit)
     except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError) as e:
