@@ -214,8 +214,9 @@ def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFo
     if parts:
         names += [f"{branch}.{parts[1]}" for branch in (MAIN, *branches)]
     close = nearest(text, names)
+    whole = "" if text == asked else f" (asked: {asked!r})"
     return VersionNotFoundError(
-        f"{handle.describe()} has no version {text!r}{'' if text == asked else f' (asked: {asked!r})'}. Tried: {', '.join(tried)}. "
+        f"{handle.describe()} has no version {text!r}{whole}. Tried: {', '.join(tried)}. "
         + (f"Did you mean {' or '.join(map(repr, close))}? " if close else "")
         + f"On branch {handle.branch!r} {alive_range(handle)}; {listed('tags', tags)}; "
         + f"branches are {', '.join([MAIN, *branches])}.",

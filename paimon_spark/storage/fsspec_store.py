@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -16,6 +15,7 @@ import fsspec
 import pyarrow as pa
 
 from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.storage.range_file import open_ranges
 from paimon_spark.storage.store import FileInfo
 
 _EXTRAS: Final = {
@@ -31,7 +31,6 @@ _RETRYABLE_NAMES: Final = (
     "ServerDisconnectedError", "ClientPayloadError", "IncompleteReadError", "ResponseStreamingError",
     "ServiceUnavailable",
 )  # fmt: skip
-_LEAST_FETCH: Final = 64 << 10
 
 
 class FsspecStore:
@@ -238,49 +237,3 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
             except ValueError:
                 continue
     return None
-
-
-def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
-    """An Arrow file whose reads become `read_range` calls; Arrow asks for what it needs and no more."""
-    return pa.PythonFile(_RangeFile(path, size, read_range), mode="r")
-
-
-class _RangeFile(io.RawIOBase):
-    """A file read by ranges. Small reads fetch `_LEAST_FETCH` bytes, so that footers cost one request."""
-
-    def __init__(self, path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> None:
-        self._path, self._size, self._read_range = path, size, read_range
-        self._position = 0
-        self._kept_from, self._kept = 0, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        left = max(0, self._size - self._position)
-        length = left if size < 0 else min(size, left)
-        data = self._fetch(self._position, length) if length else b""
-        self._position += len(data)
-        return data
-
-    def _fetch(self, offset: int, length: int) -> bytes:
-        start = offset - self._kept_from
-        if start >= 0 and start + length <= len(self._kept):
-            return self._kept[start : start + length]
-        if length >= _LEAST_FETCH:
-            return self._read_range(self._path, offset, length)
-        first = max(0, min(offset, self._size - _LEAST_FETCH))
-        self._kept = self._read_range(self._path, first, min(_LEAST_FETCH, self._size - first))
-        self._kept_from = first
-        return self._kept[offset - first : offset - first + length]

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import StorageError
-from paimon_spark.storage.fsspec_store import open_ranges
+from paimon_spark.storage.range_file import open_ranges
 from paimon_spark.storage.store import FileInfo, Store
 
 T = TypeVar("T")

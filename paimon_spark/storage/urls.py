@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.retrying import RetryingStore
-from paimon_spark.storage.s3 import s3_settings
 from paimon_spark.storage.store import Store
 
 _S3: Final = ("s3", "s3a", "s3n")
@@ -34,6 +31,16 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
     scheme, authority, path = split_url(url)
     if scheme == "file":
         return LocalStore(_file_system_options(options)), _local_path(path)
+    return _remote_store(url, options)
+
+
+def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
+    # Imported only here: fsspec costs a Spark worker a tenth of a second, which local tables need not pay.
+    from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
+    from paimon_spark.storage.retrying import RetryingStore
+    from paimon_spark.storage.s3 import s3_settings
+
+    scheme, authority, path = split_url(url)
     kept = _file_system_options(options)
     if scheme in _S3:
         bucket_path = _trim(authority + "/" + path.lstrip("/"))
@@ -41,12 +48,6 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
         return RetryingStore(FsspecStore("s3", {**settings, "use_listings_cache": False}, kept)), bucket_path
     if scheme == "memory":
         return FsspecStore("memory", {}, kept), "/" + _trim(f"{authority}/{path}".strip("/"))
-    return _any_store(url, scheme, authority, options, kept)
-
-
-def _any_store(
-    url: str, scheme: str, authority: str, options: Mapping[str, str], kept: Mapping[str, str]
-) -> tuple[Store, str]:
     arguments = _fsspec_arguments(options)
     # The class says which part of a URL is a host and which a path; this is how fsspec itself asks it.
     path = str(filesystem_class(scheme)._strip_protocol(url))  # noqa: SLF001

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,14 @@ def test_local_paths_become_absolute(url: str, path: str) -> None:
     store, found = open_store(url)
     assert isinstance(store, LocalStore)
     assert found == path
+
+
+def test_local_tables_do_not_wait_for_fsspec() -> None:
+    code = (
+        "import sys; from paimon_spark.storage.urls import open_store; open_store('/x');"
+        "sys.exit('fsspec' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "S3"])

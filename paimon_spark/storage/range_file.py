@@ -1,0 +1,57 @@
+"""A remote file as Arrow sees it: reads become requests for ranges."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+_LEAST_FETCH: Final = 64 << 10
+
+
+def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
+    """An Arrow file whose reads become `read_range` calls; Arrow asks for what it needs and no more."""
+    return pa.PythonFile(_RangeFile(path, size, read_range), mode="r")
+
+
+class _RangeFile(io.RawIOBase):
+    """A file read by ranges. Small reads fetch `_LEAST_FETCH` bytes, so that footers cost one request."""
+
+    def __init__(self, path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> None:
+        self._path, self._size, self._read_range = path, size, read_range
+        self._position = 0
+        self._kept_from, self._kept = 0, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        length = left if size < 0 else min(size, left)
+        data = self._fetch(self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def _fetch(self, offset: int, length: int) -> bytes:
+        start = offset - self._kept_from
+        if start >= 0 and start + length <= len(self._kept):
+            return self._kept[start : start + length]
+        if length >= _LEAST_FETCH:
+            return self._read_range(self._path, offset, length)
+        first = max(0, min(offset, self._size - _LEAST_FETCH))
+        self._kept = self._read_range(self._path, first, min(_LEAST_FETCH, self._size - first))
+        self._kept_from = first
+        return self._kept[offset - first : offset - first + length]
