@@ -6,7 +6,7 @@ import gc
 import time
 
 import worker_pypaimon
-from paimon_spark.metadata.manifests import clear_caches
+from paimon_spark.metadata.manifests import CACHE
 from worker_pypaimon import checksum, main
 
 import paimon_spark
@@ -14,7 +14,7 @@ import paimon_spark
 
 def handle(request: dict) -> dict:
     if request.get("cold", True):
-        clear_caches()
+        CACHE.clear()
     gc.collect()
     where = f"dt = '{request['partition']}'" if request.get("partition") else None
     start = time.perf_counter()
