@@ -28,7 +28,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
         StorageError: the scheme is unknown, or the package for it is not installed.
     """
     options = dict(options or {})
-    scheme, authority, path = split_url(url)
+    scheme, _, path = split_url(url)
     if scheme == "file":
         return LocalStore(_file_system_options(options)), _local_path(path)
     return _remote_store(url, options)
