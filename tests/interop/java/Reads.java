@@ -62,8 +62,10 @@ final class Reads {
             type = SpecialFields.rowTypeWithRowTracking(type);
             builder.withReadType(type);
         }
-        if (call.hasNonNull("columns")) {
-            type = type.project(Values.texts(call.get("columns")));
+        List<String> columns = Values.texts(call.get("columns"));
+        // Java filters the rows that it gives out: one without the filtered column matches nothing.
+        if (!columns.isEmpty() && !filtered) {
+            type = type.project(columns);
             builder.withReadType(type);
         }
         ObjectNode reply = Values.JSON.createObjectNode();
@@ -76,7 +78,11 @@ final class Reads {
             read = read.executeFilter();
         }
         List<Split> splits = builder.newScan().plan().splits();
-        drain(read, splits, type, call.path("kinds").asBoolean(false), reply.putArray("rows"));
+        ArrayNode rows = reply.putArray("rows");
+        drain(read, splits, type, call.path("kinds").asBoolean(false), rows);
+        if (!columns.isEmpty() && filtered) {
+            rows.forEach(row -> ((ObjectNode) row).retain(columns));
+        }
         return reply;
     }
 
