@@ -199,7 +199,9 @@ def _column(records: pa.StructArray, name: str, column: _Column) -> pa.Array:
 def _check_version(version: pa.Array | None, rows: int) -> None:
     if rows == 0:
         return
-    found = "none" if version is None else pc.unique(version).to_pylist()
+    if version is None:
+        raise _BadEntryError("field _VERSION is missing")
+    found = pc.unique(version).to_pylist()
     if found != [VERSION]:
         raise _BadEntryError(
             f"its entries have version {found}, and this package knows version {VERSION}; "
@@ -249,9 +251,7 @@ def decode_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
     try:
         return [_manifest_file_meta(r, path) for r in avro.records(container)]
     except (KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(
-            f"{path} is not a readable manifest list: {type(e).__name__}: {e}", path=path
-        ) from e
+        raise CorruptFileError(f"{path} is not a readable manifest list: {type(e).__name__}: {e}", path=path) from e
 
 
 def _manifest_file_meta(row: dict[str, Any], path: str) -> ManifestFileMeta:

@@ -1,0 +1,265 @@
+"""Manifests read, remembered and folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.metadata import manifests
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import changelog_entries, delta_entries, live_entries
+from paimon_spark.metadata.manifests import Cache, read_index_manifest, read_manifest_list, read_manifests
+from paimon_spark.spec import manifest
+from paimon_spark.spec.manifest import ManifestFileMeta
+from tests.harness.manifests import (
+    encode_index_manifest,
+    encode_manifest,
+    encode_manifest_list,
+    entry,
+    list_row,
+)
+from tests.harness.tables import MetadataTable, a_snapshot
+
+Entries = Sequence[Mapping[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache() -> Iterator[None]:
+    manifests.CACHE.clear()
+    yield
+    manifests.CACHE.clear()
+
+
+@dataclass
+class ManifestTable:
+    """A table in memory that has manifests and no snapshots."""
+
+    table: MetadataTable = field(default_factory=lambda: MetadataTable().schema())
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.handle: TableHandle = self.table.open()
+
+    def path(self, name: str) -> str:
+        return self.handle.layout.manifest_path(name)
+
+    def add(self, *files: Entries, **how: Any) -> list[ManifestFileMeta]:
+        """Write manifests and a list of them; the list's rows."""
+        rows = []
+        for entries in files:
+            self.count += 1
+            name = f"manifest-{self.count}"
+            data = encode_manifest(entries, **how)
+            self.table.put(self.path(name), data)
+            rows.append(list_row(name, data, entries))
+        listed = f"manifest-list-{self.count}"
+        self.table.put(self.path(listed), encode_manifest_list(rows))
+        return read_manifest_list(self.handle, listed)
+
+    def live(self, metas: Sequence[ManifestFileMeta]) -> list[str]:
+        return live_entries(self.handle, metas).column("file_name").to_pylist()
+
+
+def test_deleted_files_are_not_alive() -> None:
+    t = ManifestTable()
+    metas = t.add([entry("a"), entry("b")], [entry("c"), entry("a", 1)])
+    assert t.live(metas) == ["b", "c"]
+
+
+def test_a_table_without_deletes_is_all_alive() -> None:
+    t = ManifestTable()
+    assert t.live(t.add([entry("a"), entry("b")], [entry("c")])) == ["a", "b", "c"]
+    assert t.live([]) == []
+    assert t.live(t.add([])) == []
+
+
+def test_a_delete_whose_add_was_left_out_has_no_effect() -> None:
+    t = ManifestTable()
+    assert t.live(t.add([entry("a")], [entry("gone", 1)])) == ["a"]
+    assert t.live(t.add([entry("gone", 1)])) == []
+
+
+def test_manifests_may_come_in_any_order() -> None:
+    """Compaction of manifests moves unchanged ones in front of others."""
+    t = ManifestTable()
+    assert t.live(t.add([entry("a", 1), entry("b")], [entry("a")])) == ["b"]
+
+
+def test_an_upgrade_deletes_a_file_on_one_level_and_adds_it_on_another() -> None:
+    t = ManifestTable()
+    metas = t.add([entry("a")], [entry("a", 1), entry("a", _LEVEL=5)])
+    live = live_entries(t.handle, metas)
+    assert live.select(["file_name", "level"]).to_pylist() == [{"file_name": "a", "level": 5}]
+
+
+DIFFERENCES: list[dict[str, Any]] = [
+    {"partition": bytes(11) + b"\1"},
+    {"bucket": 1},
+    {"_LEVEL": 1},
+    {"_EXTRA_FILES": ["a.index"]},
+    {"_EXTRA_FILES": ["a", "index"]},
+    {"_EMBEDDED_FILE_INDEX": b""},
+    {"_EMBEDDED_FILE_INDEX": b"x"},
+    {"_EXTERNAL_PATH": "s3://b/a"},
+]
+
+
+@given(st.lists(st.sampled_from(DIFFERENCES), max_size=4), st.sampled_from(DIFFERENCES))
+def test_a_file_is_the_same_only_when_all_of_its_identity_is(
+    others: list[dict[str, Any]], deleted: dict[str, Any]
+) -> None:
+    t = ManifestTable()
+    distinct = [o for i, o in enumerate(others) if o not in others[:i]]
+    metas = t.add([entry("a"), *(entry("a", **o) for o in distinct)], [entry("a", 1, **deleted)])
+    assert len(t.live(metas)) == 1 + len(distinct) - (deleted in distinct)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 1), st.booleans()), max_size=12))
+def test_folding_is_what_a_dictionary_would_do(steps: list[tuple[str, int, bool]]) -> None:
+    t = ManifestTable()
+    added: list[tuple[str, int]] = []
+    deleted: set[tuple[str, int]] = set()
+    entries = []
+    for name, level, delete in steps:
+        if delete:
+            deleted.add((name, level))
+            entries.append(entry(name, 1, _LEVEL=level))
+        elif (name, level) not in added:
+            added.append((name, level))
+            entries.append(entry(name, _LEVEL=level))
+    metas = t.add(entries[:5], entries[5:])
+    live = live_entries(t.handle, metas).select(["file_name", "level"]).to_pylist()
+    assert [(e["file_name"], e["level"]) for e in live] == [a for a in added if a not in deleted]
+
+
+def test_a_file_added_twice_is_an_error_that_names_the_manifests() -> None:
+    t = ManifestTable()
+    metas = t.add([entry("a"), entry("b")], [entry("c")], [entry("b")])
+    with pytest.raises(CorruptFileError, match=r"'b' is added twice, by .*manifest-1 and by .*manifest-3"):
+        t.live(metas)
+
+
+def test_delta_and_changelog_entries_are_not_folded() -> None:
+    t = ManifestTable()
+    metas = t.add([entry("a"), entry("a", 1), entry("a", _LEVEL=5)])
+    for read in (delta_entries, changelog_entries):
+        assert read(t.handle, metas).column("kind").to_pylist() == [0, 1, 0]
+
+
+def test_a_manifest_cut_at_the_end_of_a_block_is_noticed() -> None:
+    t = ManifestTable()
+    metas = t.add([entry(f"f{i}") for i in range(10)], sync_interval=1, codec="null")
+    data = t.handle.store.read(t.path("manifest-1"))
+    sync = data[-16:]
+    t.table.put(t.path("manifest-1"), data[: data.rindex(sync, 0, -16) + 16])
+    with pytest.raises(CorruptFileError, match="manifest-1 holds 9 entries, and its manifest list says 10"):
+        t.live(metas)
+
+
+def test_a_missing_manifest_is_named() -> None:
+    t = ManifestTable()
+    metas = t.add([entry("a")])
+    t.table.delete(t.path("manifest-1"))
+    with pytest.raises(FileMissingError, match="manifest-1"):
+        t.live(metas)
+    with pytest.raises(FileMissingError, match="manifest-list-99"):
+        read_manifest_list(t.handle, "manifest-list-99")
+
+
+def test_what_was_read_once_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = ManifestTable()
+    metas = t.add([entry("a")], [entry("b")])
+    first = live_entries(t.handle, metas)
+    monkeypatch.setattr(manifest, "decode_manifests", None)
+    assert live_entries(t.handle, metas) is first
+    assert read_manifests(t.handle, metas[1:]).column("file_name").to_pylist() == ["b"]
+    assert t.live([metas[1], metas[0]]) == ["b", "a"]
+    assert read_manifest_list(t.handle, "manifest-list-2") == metas
+
+
+def test_only_manifests_not_read_before_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = ManifestTable()
+    old = t.add([entry("a")], [entry("b")])
+    t.live(old)
+    new = t.add([entry("c")])
+    decode, seen = manifest.decode_manifests, []
+    monkeypatch.setattr(
+        manifest, "decode_manifests", lambda files: (seen.extend(p for p, _ in files), decode(files))[1]
+    )
+    assert t.live([*old, *new]) == ["a", "b", "c"]
+    assert [p.rsplit("/", 1)[1] for p in seen] == ["manifest-3"]
+
+
+def test_manifests_are_read_in_groups_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = ManifestTable()
+    metas = t.add(*([entry(f"f{i}")] for i in range(5)))
+    decode, groups = manifest.decode_manifests, []
+    monkeypatch.setattr(manifests, "_READ_BYTES", 2 * metas[0].file_size)
+    monkeypatch.setattr(manifest, "decode_manifests", lambda files: (groups.append(len(files)), decode(files))[1])
+    assert t.live(metas) == [f"f{i}" for i in range(5)]
+    assert groups == [2, 2, 1]
+
+
+def test_nothing_depends_on_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests.CACHE, "capacity_bytes", 0)
+    t = ManifestTable()
+    metas = t.add([entry("a"), entry("b")], [entry("a", 1)])
+    assert t.live(metas) == ["b"]
+    assert manifests.CACHE.used_bytes == 0
+
+
+def test_index_manifests_are_remembered() -> None:
+    t = ManifestTable()
+    t.table.put(t.path("index-manifest-1"), encode_index_manifest([]))
+    assert read_index_manifest(t.handle, "index-manifest-1") == []
+    t.table.delete(t.path("index-manifest-1"))
+    assert read_index_manifest(t.handle, "index-manifest-1") == []
+
+
+def test_a_snapshot_has_base_delta_and_changelog_manifests() -> None:
+    t = ManifestTable()
+    base, delta, changelog = (t.add([entry(n)]) for n in ("a", "b", "c"))
+    snapshot = a_snapshot(
+        1,
+        base_manifest_list="manifest-list-1",
+        delta_manifest_list="manifest-list-2",
+        changelog_manifest_list="manifest-list-3",
+    )
+    assert manifests.data_manifests(t.handle, snapshot) == [*base, *delta]
+    assert manifests.delta_manifests(t.handle, snapshot) == delta
+    assert manifests.changelog_manifests(t.handle, snapshot) == changelog
+    assert manifests.changelog_manifests(t.handle, a_snapshot(2)) == []
+
+
+def test_the_cache_drops_what_was_used_least_recently() -> None:
+    cache = Cache(100)
+    cache.put("a", 1, 40)
+    cache.put("b", 2, 40)
+    assert cache.get("a") == 1
+    cache.put("c", 3, 40)
+    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (1, None, 3)
+    cache.put("huge", 4, 101)
+    assert cache.get("huge") is None
+    cache.put("a", 5, 10)
+    assert (cache.get("a"), cache.used_bytes) == (5, 50)
+
+
+def test_the_cache_is_safe_between_threads() -> None:
+    cache = Cache(1000)
+
+    def work(seed: int) -> None:
+        for i in range(2000):
+            cache.put((seed * i) % 50, i, 30 + i % 7)
+            cache.get(i % 50)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(1, 9)))
+    assert cache.used_bytes <= 1000
+    assert cache.used_bytes == sum(size for _, size in cache._values.values())
