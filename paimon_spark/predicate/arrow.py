@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +35,7 @@ from paimon_spark.predicate.ast import (
 )
 from paimon_spark.predicate.like import like_shape
 from paimon_spark.spec.arrow_numpy import boolean_array, fixed_array, validity, values
+from paimon_spark.spec.arrow_values import array_of, microseconds, scalar_of
 
 _KERNELS: Final = {
     Op.EQ: "equal",
@@ -44,8 +45,6 @@ _KERNELS: Final = {
     Op.GT: "greater",
     Op.GE: "greater_equal",
 }
-_EPOCH: Final = datetime(1970, 1, 1)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
@@ -55,8 +54,12 @@ def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boolea
         ColumnNotFoundError: the batch lacks a column of the predicate.
         InvalidInputError: a literal is not of its column's type.
     """
-    result = _evaluate(predicate, batch)
-    return result.fill_null(False) if result.null_count else result
+    return certain(_evaluate(predicate, batch))
+
+
+def certain(mask: pa.BooleanArray) -> pa.BooleanArray:
+    """The mask with null as False."""
+    return boolean_array(values(mask) & validity(mask)) if mask.null_count else mask
 
 
 def compare(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
@@ -68,7 +71,7 @@ def compare(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
         return _compare_floats(op, array, float(literal))  # type: ignore[arg-type]
     if pa.types.is_time(t):
         array = array.view(pa.int32() if pa.types.is_time32(t) else pa.int64())
-    return pc.call_function(_KERNELS[op], [array, _scalar(literal, array.type)])
+    return pc.call_function(_KERNELS[op], [array, scalar_of(literal, array.type)])
 
 
 def one_of(array: pa.Array, literals: Sequence[Literal]) -> pa.BooleanArray:
@@ -86,11 +89,8 @@ def one_of(array: pa.Array, literals: Sequence[Literal]) -> pa.BooleanArray:
             return pc.or_kleene(rest, pc.is_nan(array))
         if 0.0 in wanted:
             wanted += [0.0, -0.0]
-    try:
-        found = pc.is_in(array, value_set=pa.array(wanted, t))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
-        raise InvalidInputError(f"literals {wanted[:5]!r} do not fit a column of type {t}: {e}") from e
-    return _null_where_null(found, array)
+    found = values(pc.is_in(array, value_set=array_of(wanted, t)))
+    return boolean_array(found, validity(array))
 
 
 def text_matches(op: TextOp, array: pa.Array, pattern: str) -> pa.BooleanArray:
@@ -105,7 +105,7 @@ def text_matches(op: TextOp, array: pa.Array, pattern: str) -> pa.BooleanArray:
         case TextOp.LIKE:
             shape = like_shape(pattern)
             if shape.exact:
-                return pc.equal(array, _scalar(shape.prefix, array.type))
+                return pc.equal(array, scalar_of(shape.prefix, array.type))
             return pc.match_substring_regex(array, pattern=shape.regex)
 
 
@@ -124,7 +124,7 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Bool
         case NullSafeEqual(column, None):
             return pc.is_null(column_of(batch, column))
         case NullSafeEqual(column, literal):
-            return compare(Op.EQ, column_of(batch, column), literal).fill_null(False)
+            return certain(compare(Op.EQ, column_of(batch, column), literal))
         case In(column, literals, has_null):
             found = one_of(column_of(batch, column), literals)
             return pc.or_kleene(found, pa.nulls(len(found), pa.bool_())) if has_null else found
@@ -173,23 +173,12 @@ def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
     return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
-def _scalar(literal: Literal, t: pa.DataType) -> pa.Scalar:
-    try:
-        return pa.scalar(literal, t)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as e:
-        raise InvalidInputError(f"literal {literal!r} does not fit a column of type {t}: {e}") from e
-
-
-def _null_where_null(mask: pa.BooleanArray, array: pa.Array) -> pa.BooleanArray:
-    return pc.if_else(pc.is_valid(array), mask, pa.scalar(None, pa.bool_())) if array.null_count else mask
-
-
 def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.BooleanArray:
     if math.isnan(literal):
         return _compare_with_nan(op, array)
     if pa.types.is_float32(array.type) and float(np.float32(literal)) != literal:
         array = array.cast(pa.float64())
-    mask = pc.call_function(_KERNELS[op], [array, pa.scalar(literal, array.type)])
+    mask = pc.call_function(_KERNELS[op], [array, scalar_of(literal, array.type)])
     return pc.or_(mask, pc.is_nan(array)) if op in (Op.GT, Op.GE) else mask
 
 
@@ -204,15 +193,9 @@ def _compare_with_nan(op: Op, array: pa.Array) -> pa.BooleanArray:
             return boolean_array(np.full(len(array), outcome, np.bool_), validity(array))
 
 
-def microseconds(literal: Literal) -> int:
-    """Epoch microseconds of a timestamp literal; the wall clock's, as if UTC, when it has no zone."""
-    if not isinstance(literal, datetime):
-        raise InvalidInputError(f"literal {literal!r} is not a timestamp")
-    wall = literal if literal.tzinfo is None else literal.astimezone(timezone.utc).replace(tzinfo=None)
-    return (wall - _EPOCH) // _MICROSECOND
-
-
 def _compare_timestamps(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
+    if not isinstance(literal, datetime):
+        raise InvalidInputError(f"literal {literal!r} does not fit a column of type {array.type}")
     wanted = microseconds(literal)
     ticks = array.view(pa.int64())
     match array.type.unit:
@@ -226,7 +209,7 @@ def _compare_timestamps(op: Op, array: pa.Array, literal: Literal) -> pa.Boolean
             if rest:
                 return _compare_between_ticks(op, ticks, floor)
             wanted = floor
-    return pc.call_function(_KERNELS[op], [ticks, pa.scalar(wanted, pa.int64())])
+    return pc.call_function(_KERNELS[op], [ticks, scalar_of(wanted, pa.int64())])
 
 
 def _compare_between_ticks(op: Op, ticks: pa.Array, floor: int) -> pa.BooleanArray:
@@ -234,4 +217,4 @@ def _compare_between_ticks(op: Op, ticks: pa.Array, floor: int) -> pa.BooleanArr
     if op in (Op.EQ, Op.NE):
         return boolean_array(np.full(len(ticks), op is Op.NE, np.bool_), validity(ticks))
     below = op in (Op.LT, Op.LE)
-    return pc.call_function("less_equal" if below else "greater", [ticks, pa.scalar(floor, pa.int64())])
+    return pc.call_function("less_equal" if below else "greater", [ticks, scalar_of(floor, pa.int64())])

@@ -204,10 +204,14 @@ def _compare_float_bounds(op: Op, minimum: pa.Array, maximum: pa.Array, literal:
     """Comparison with bounds that say nothing of NaNs, which are above every number and not in the bounds."""
     if op in (Op.GT, Op.GE, Op.NE) or literal != literal:
         return np.ones(len(minimum), np.bool_)
-    low = _known(Op.LE if op is Op.EQ else op, minimum, literal) | values(pc.is_nan(minimum).fill_null(True))
+    low = _known(Op.LE if op is Op.EQ else op, minimum, literal) | _nan_or_null(minimum)
     if op is not Op.EQ:
         return low
-    return low & (_known(Op.GE, maximum, literal) | values(pc.is_nan(maximum).fill_null(True)))
+    return low & (_known(Op.GE, maximum, literal) | _nan_or_null(maximum))
+
+
+def _nan_or_null(bound: pa.Array) -> Bool:
+    return ~validity(bound) | values(pc.is_nan(bound))
 
 
 def _ends(literals: tuple[Literal, ...]) -> tuple[Literal | None, Literal | None]:

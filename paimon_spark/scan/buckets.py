@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.predicate.ast import (
     Column,
@@ -27,7 +28,9 @@ from paimon_spark.predicate.ast import (
     conjuncts,
 )
 from paimon_spark.spec.arrow import arrow_schema
-from paimon_spark.spec.arrow_numpy import Bool, values
+from paimon_spark.spec.arrow_numpy import Bool
+from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.bucket_hash import buckets as buckets_of
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataField, RowType, TimestampType
 
@@ -53,13 +56,11 @@ class BucketFilter:
 
         Entries without a fixed number of buckets stay, and ones written when the bucket key had another type.
         """
-        from paimon_spark.spec import bucket_hash
-
         wanted = np.ones(len(buckets), np.bool_)
         for total in np.unique(totals).tolist():
             if total > 0:
-                possible = bucket_hash.buckets(self._keys, total, self._function)
-                wanted &= (totals != total) | (buckets < 0) | np.isin(buckets, _as_numpy(possible))
+                possible = buckets_of(self._keys, total, self._function)
+                wanted &= (totals != total) | (buckets < 0) | np.isin(buckets, possible)
         for schema_id in np.unique(schema_ids).tolist():
             if not self._hashes_alike(schemas[schema_id]):
                 wanted |= schema_ids == schema_id
@@ -71,10 +72,6 @@ class BucketFilter:
             if old is None or old.type.with_nullable(True) != field.type.with_nullable(True):
                 return False
         return True
-
-
-def _as_numpy(buckets: Any) -> npt.NDArray[Any]:
-    return values(buckets) if isinstance(buckets, pa.Array) else np.asarray(buckets)
 
 
 def bucket_filter(handle: TableHandle, predicate: Predicate | None) -> BucketFilter | None:
@@ -91,13 +88,17 @@ def bucket_filter(handle: TableHandle, predicate: Predicate | None) -> BucketFil
         count *= len(choice)
     if count > _MOST_KEYS:
         return None
-    rows = list(itertools.product(*(c for c in choices if c is not None)))
-    return BucketFilter(handle, _key_batch(key_type, rows), key_type.fields)
+    keys = _key_batch(key_type, list(itertools.product(*(c for c in choices if c is not None))))
+    try:
+        buckets_of(keys, 1, handle.options.bucket_function)
+    except UnsupportedFeatureError:
+        return None  # only writers need to know where such a key goes
+    return BucketFilter(handle, keys, key_type.fields)
 
 
 def _key_batch(key_type: RowType, rows: list[tuple[Literal, ...]]) -> pa.RecordBatch:
     schema = pa.schema([f.with_nullable(True) for f in arrow_schema(key_type)])
-    columns = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(schema)]
+    columns = [array_of([row[i] for row in rows], f.type) for i, f in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

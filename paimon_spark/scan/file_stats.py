@@ -20,7 +20,7 @@ from paimon_spark.predicate.ast import Predicate
 from paimon_spark.predicate.stats import ColumnStats, may_match
 from paimon_spark.scan.partitions import Partitions
 from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import Bool, byte_slices, take_indices, validity, values
+from paimon_spark.spec.arrow_numpy import Bool, byte_slices, fixed_array, take_indices, validity, values
 from paimon_spark.spec.binary_row_columns import decode_column
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
@@ -57,11 +57,11 @@ class FileStats:
         file_schemas: Mapping[int, TableSchema],
         partitions: Partitions,
     ) -> None:
-        self._entries = entries
-        self._schema = schema
+        self.entries = entries
+        self.schema = schema
+        self.partitions = partitions
         self._file_schemas = file_schemas
-        self._partitions = partitions
-        self._row_counts: npt.NDArray[np.int64] = values(entries.column("row_count"))
+        self.row_counts: npt.NDArray[np.int64] = values(entries.column("row_count"))
         self._schema_ids: npt.NDArray[np.int64] = values(entries.column("schema_id"))
 
     def may_match(self, predicate: Predicate, *, keys_only: bool = False) -> Bool:
@@ -70,25 +70,25 @@ class FileStats:
         Args:
             keys_only: use only statistics of keys and partitions, for a predicate over those.
         """
-        result = np.ones(len(self._row_counts), np.bool_)
+        result = np.ones(len(self.row_counts), np.bool_)
         for schema_id in np.unique(self._schema_ids).tolist():
             of_schema = np.flatnonzero(self._schema_ids == schema_id)
             groups = [(of_schema, None)] if keys_only else self._by_columns(of_schema)
             for rows, names in groups:
                 view = _Group(self, rows, self._file_schemas[schema_id], names, keys_only)
-                result[rows] = may_match(predicate, self._row_counts[rows], view.stats_of)
+                result[rows] = may_match(predicate, self.row_counts[rows], view.stats_of)
         return result
 
     def _by_columns(self, rows: Rows) -> Iterator[tuple[Rows, _Names | None]]:
         """Files grouped by `value_stats_cols` and `write_cols`."""
-        for group in _same_lists(self._entries.column("value_stats_cols"), rows):
-            for part in _same_lists(self._entries.column("write_cols"), group):
+        for group in _same_lists(self.entries.column("value_stats_cols"), rows):
+            for part in _same_lists(self.entries.column("write_cols"), group):
                 first = int(part[0])
                 yield (
                     part,
                     _Names(
-                        self._entries.column("value_stats_cols")[first].as_py(),
-                        self._entries.column("write_cols")[first].as_py(),
+                        self.entries.column("value_stats_cols")[first].as_py(),
+                        self.entries.column("write_cols")[first].as_py(),
                     ),
                 )
 
@@ -109,7 +109,7 @@ class _Group:
     ) -> None:
         self._files = files
         self._rows = rows
-        self._take = None if len(rows) == len(files._row_counts) else take_indices(rows)
+        self._take = None if len(rows) == len(files.row_counts) else take_indices(rows)
         self._schema = schema
         self._names = names
         self._keys_only = keys_only
@@ -121,7 +121,7 @@ class _Group:
         return self._cache[name]
 
     def _find(self, name: str) -> ColumnStats | None:
-        table = self._files._schema
+        table = self._files.schema
         if name in table.partition_keys:
             return self._of_partition(name)
         if name == ROW_ID:
@@ -134,24 +134,22 @@ class _Group:
             return None
         if old is None:
             # Added after the files were written: null in every row.
-            return ColumnStats(None, None, self._files._row_counts[self._rows])
+            return ColumnStats(None, None, self._files.row_counts[self._rows])
         return self._of_value(field, old)
 
     def _of_partition(self, name: str) -> ColumnStats:
-        column = self._files._partitions.batch.column(name)
-        codes = self._files._partitions.codes[self._rows]
+        column = self._files.partitions.batch.column(name)
+        codes = self._files.partitions.codes[self._rows]
         bounds = column.take(take_indices(codes))
-        nulls = np.where(validity(bounds), 0, self._files._row_counts[self._rows])
+        nulls = np.where(validity(bounds), 0, self._files.row_counts[self._rows])
         return ColumnStats(bounds, bounds, nulls)
 
     def _of_row_id(self) -> ColumnStats | None:
         if self._names is not None and self._names.written and ROW_ID in self._names.written:
             return None  # kept ids are stored in the file, in no known range
         first = self._column("first_row_id")
-        count = pa.Array.from_buffers(
-            pa.int64(), len(self._rows), [None, pa.py_buffer(self._files._row_counts[self._rows].tobytes())]
-        )
-        return ColumnStats(first, pc.subtract(pc.add(first, count), 1), None)
+        last = values(first) + self._files.row_counts[self._rows] - 1
+        return ColumnStats(first, fixed_array(last, pa.int64(), validity(first)), None)
 
     def _of_key(self, field: DataField, old: DataField) -> ColumnStats | None:
         names = self._schema.trimmed_primary_keys
@@ -186,7 +184,7 @@ class _Group:
         return ColumnStats(low, high, list_items(self._column(f"{kind}_nulls"), position))
 
     def _column(self, name: str) -> pa.Array:
-        array = self._files._entries.column(name)
+        array = self._files.entries.column(name)
         return array if self._take is None else array.take(self._take)
 
 

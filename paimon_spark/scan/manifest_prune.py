@@ -18,6 +18,7 @@ import pyarrow as pa
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.predicate.stats import ColumnStats, may_match
 from paimon_spark.spec.arrow_numpy import Bool
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.binary_row_columns import decode_column
 from paimon_spark.spec.manifest import ManifestFileMeta
 from paimon_spark.types import RowType
@@ -50,8 +51,8 @@ def manifests_wanted(
 
 
 def _partition_stats(metas: Sequence[ManifestFileMeta], partition_type: RowType) -> Callable[[str], ColumnStats | None]:
-    low = pa.array([m.partition_stats.min_values for m in metas], pa.binary())
-    high = pa.array([m.partition_stats.max_values for m in metas], pa.binary())
+    low = array_of([m.partition_stats.min_values for m in metas], pa.binary())
+    high = array_of([m.partition_stats.max_values for m in metas], pa.binary())
     names = partition_type.names
 
     def stats_of(name: str) -> ColumnStats | None:

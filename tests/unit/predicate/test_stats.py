@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_spark.predicate.ast import (
+    Column,
+    Compare,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    NullSafeEqual,
+    Op,
+    Predicate,
+    Text,
+    TextOp,
+)
+from paimon_spark.predicate.stats import ColumnStats, may_match
+from paimon_spark.spec.arrow import arrow_type
+from paimon_spark.types import DOUBLE, INT, STRING
+from tests.unit.predicate.reference import holds
+from tests.unit.predicate.strategies import NAMES, ROW_TYPE, predicates, rows
+
+
+def statistics(values: list[Any], known: int) -> tuple[Any, Any, int]:
+    """Minimum, maximum and null count as a Paimon writer may store them."""
+    present = [v for v in values if v is not None and v == v]
+    low, high = (min(present), max(present)) if present else (None, None)
+    if isinstance(low, str):
+        present.sort(key=str.encode)
+        low, high = present[0][:2], cut_upwards(present[-1])
+    return (
+        None if known & 1 else low,
+        None if known & 2 or high is None else high,
+        -1 if known & 4 else sum(v is None for v in values),
+    )
+
+
+def cut_upwards(text: str) -> str:
+    """At most two characters, the last one made larger when something was cut."""
+    return text if len(text) <= 2 else text[0] + chr(ord(text[1]) + 1)
+
+
+def stats_of_files(files: list[list[Any]], known: list[int]) -> Any:
+    def stats_of(name: str) -> ColumnStats | None:
+        if name not in NAMES:
+            return None
+        t = arrow_type(ROW_TYPE.field(name).type)
+        parts = [statistics([r[name] for r in f], k) for f, k in zip(files, known, strict=True)]
+        low, high, nulls = zip(*parts, strict=True)
+        return ColumnStats(pa.array(low, t), pa.array(high, t), np.array(nulls, np.int64))
+
+    return stats_of
+
+
+@given(st.lists(st.tuples(st.lists(rows, min_size=1, max_size=4), st.integers(0, 7)), min_size=1, max_size=3), predicates())
+def test_no_file_with_a_matching_row_is_dropped(drawn: list[tuple[list[Any], int]], predicate: Predicate) -> None:
+    files, known = [f for f, _ in drawn], [k for _, k in drawn]
+    counts = np.array([len(f) for f in files], np.int64)
+    kept = may_match(predicate, counts, stats_of_files(files, known))
+    for file, keep in zip(files, kept.tolist(), strict=True):
+        assert keep or not any(holds(predicate, row) is True for row in file)
+
+
+I, S, D = Column(("i",), INT), Column(("s",), STRING), Column(("d",), DOUBLE)
+
+
+def judge(predicate: Predicate, low: Literal | None, high: Literal | None, nulls: int = 0, rows: int = 10) -> bool:
+    name, kind = ("i", pa.int32()) if isinstance(low, int) else ("s", pa.string())
+    if isinstance(low, float):
+        name, kind = "d", pa.float64()
+    stats = ColumnStats(pa.array([low], kind), pa.array([high], kind), np.array([nulls]))
+    found = may_match(predicate, np.array([rows]), lambda n: stats if n == name else None)
+    return bool(found[0])
+
+
+@pytest.mark.parametrize(
+    ("predicate", "keeps"),
+    [
+        (Compare(Op.EQ, I, 4), False),
+        (Compare(Op.EQ, I, 5), True),
+        (Compare(Op.LT, I, 5), False),
+        (Compare(Op.LE, I, 5), True),
+        (Compare(Op.GT, I, 9), False),
+        (Compare(Op.GE, I, 9), True),
+        (Not(Compare(Op.GE, I, 5)), False),
+        (Not(Compare(Op.LT, I, 10)), False),
+        (In(I, (1, 2, 10)), False),
+        (In(I, (1, 7)), True),
+        (In(I, tuple(range(100, 400))), False),
+        (In(I, ()), False),
+        (Not(In(I, ())), True),
+        (Not(In(I, (7,), has_null=True)), False),
+        (IsNull(I), False),
+        (NullSafeEqual(I, None), False),
+        (NullSafeEqual(I, 3), False),
+        (Not(NullSafeEqual(I, 3)), True),
+    ],
+)
+def test_bounds_rule_files_out(predicate: Predicate, keeps: bool) -> None:
+    assert judge(predicate, 5, 9) is keeps
+
+
+def test_one_value_in_all_rows_rules_out_its_negation() -> None:
+    assert not judge(Compare(Op.NE, I, 5), 5, 5)
+    assert not judge(Not(In(I, (4, 5))), 5, 5)
+    assert judge(Not(NullSafeEqual(I, 5)), 5, 5, nulls=1)
+    assert not judge(Not(NullSafeEqual(I, 5)), 5, 5)
+
+
+def test_only_nulls_rule_out_every_comparison() -> None:
+    stats = ColumnStats(None, None, np.array([3]))
+    for predicate in (Compare(Op.NE, I, 1), In(I, (1,)), Text(TextOp.CONTAINS, S, "x"), IsNotNull(I)):
+        assert not may_match(predicate, np.array([3]), lambda _: stats)[0]
+    assert may_match(IsNull(I), np.array([3]), lambda _: stats)[0]
+
+
+def test_nan_is_above_every_bound() -> None:
+    assert judge(Compare(Op.GT, D, 100.0), 1.0, 2.0)
+    assert judge(Compare(Op.NE, D, 1.0), 1.0, 1.0)
+    assert judge(Compare(Op.EQ, D, math.nan), 1.0, 2.0)
+    assert not judge(Compare(Op.LT, D, 1.0), 1.0, 2.0)
+    assert not judge(Compare(Op.EQ, D, 3.0), 1.0, 2.0)
+    assert judge(Compare(Op.EQ, D, 3.0), 1.0, math.nan)
+    assert judge(Compare(Op.EQ, D, 0.0), -0.0, -0.0)
+
+
+def test_prefixes_are_judged_by_bytes() -> None:
+    assert not judge(Text(TextOp.STARTS_WITH, S, "d"), "aa", "cz")
+    assert judge(Text(TextOp.STARTS_WITH, S, "c"), "aa", "cz")
+    assert not judge(Text(TextOp.STARTS_WITH, S, "Z"), "aa", "cz")
+    assert not judge(Text(TextOp.LIKE, S, "d%x"), "aa", "cz")
+    assert not judge(Text(TextOp.LIKE, S, "d\\%"), "aa", "cz")
+    assert judge(Text(TextOp.LIKE, S, "%d"), "aa", "cz")
+    assert judge(Text(TextOp.ENDS_WITH, S, "zzz"), "aa", "cz")
+
+
+def test_nothing_known_keeps_the_file() -> None:
+    for predicate in (Compare(Op.EQ, I, 1), IsNull(I), IsNotNull(I), In(I, (1,)), Text(TextOp.LIKE, S, "a%")):
+        assert may_match(predicate, np.array([3]), lambda _: None)[0]
