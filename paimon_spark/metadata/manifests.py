@@ -127,7 +127,7 @@ class _Place(NamedTuple):
 
     batch: _Batch
     start: int
-    count: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,12 +204,12 @@ def _assembled(places: list[_Place]) -> pa.Table:
     slices: list[pa.Table] = []
     i = 0
     while i < len(places):
-        batch, start, count = places[i]
+        batch, start, rows = places[i]
         i += 1
-        while i < len(places) and places[i].batch is batch and places[i].start == start + count:
-            count += places[i].count
+        while i < len(places) and places[i].batch is batch and places[i].start == start + rows:
+            rows += places[i].rows
             i += 1
-        slices.append(batch.entries.slice(start, count))
+        slices.append(batch.entries.slice(start, rows))
     if not slices:
         return pa.Table.from_batches([], ENTRY_SCHEMA)
     return slices[0] if len(slices) == 1 else pa.concat_tables(slices)

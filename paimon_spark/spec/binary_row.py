@@ -260,7 +260,7 @@ def _unscaled(value: Decimal, t: DecimalType) -> int:
     whole, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
     if rest or whole >= 10**t.precision:
         raise FormatError(f"{value} does not fit {t}")
-    return -whole if sign else whole
+    return -int(whole) if sign else int(whole)
 
 
 def raw_timestamp(value: datetime | tuple[int, int]) -> tuple[int, int]:

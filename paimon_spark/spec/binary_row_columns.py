@@ -58,7 +58,8 @@ def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType,
         rows: binary; rows with arity prefix, of any arity each.
         index: which field, from 0.
         dtype: the type it was written with.
-        exact: raise for a timestamp outside what its Arrow unit can hold, instead of null.
+        exact: raise for a timestamp outside what its Arrow unit can hold; statistics, where null only means
+            unknown, pass False.
 
     Raises:
         FormatError: a row is too short for its fields, or a value lies outside its row.

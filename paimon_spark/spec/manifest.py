@@ -327,6 +327,7 @@ def _objects(column: pa.ChunkedArray) -> Iterable[Any]:
 
 def _array_objects(array: pa.Array) -> list[Any]:
     t = array.type
+    out: list[Any]
     if pa.types.is_integer(t):
         out = arrow_numpy.values(array).tolist()
     elif pa.types.is_list(t):
