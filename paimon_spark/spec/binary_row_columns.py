@@ -48,7 +48,7 @@ _FIXED: Final[dict[str, tuple[str, pa.DataType]]] = {
 }  # fmt: skip
 
 
-def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType, *, exact: bool = False) -> pa.Array:
+def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType, *, exact: bool = True) -> pa.Array:
     """Field `index` of every row, in the canonical Arrow type of `dtype`.
 
     Null where the row or the field is null, where a row has no such field, and where the type is nested
