@@ -31,6 +31,7 @@ class Difference:
     """
 
     sees_single_rows = True
+    newest_wins = False
 
     def __init__(self, compared: Sequence[str]) -> None:
         self._compared = tuple(compared)

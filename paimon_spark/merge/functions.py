@@ -26,6 +26,7 @@ class _PicksRows:
     """Base of the engines whose result is one of the rows."""
 
     sees_single_rows = False
+    newest_wins = False
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(columns)
@@ -36,6 +37,7 @@ class Deduplicate(_PicksRows):
 
     def __init__(self, ignore_delete: bool) -> None:
         self._ignore_delete = ignore_delete
+        self.newest_wins = not ignore_delete
 
     def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
         retracts = groups.retracts() if self._ignore_delete else None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.merge.key_value import NO_ROW, Bool, is_retract
+from paimon_spark.merge.key_value import LEVEL, NO_ROW, Bool, Kinds, Rows, is_retract
 from paimon_spark.merge.ordering import group_starts
 from paimon_spark.merge.sorted_merge import MergePlan, Window, key_order, merge_groups, sequence_order
 from paimon_spark.spec import arrow_numpy
@@ -26,19 +26,29 @@ def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:
         plan: its function must pick whole rows.
     """
     order, ties = key_order([columns[name] for name in plan.key])
-    starts = group_starts(ties)
-    order = sequence_order(columns, plan, order, ties)
-    chosen = np.diff(starts, append=len(order)) > 1
-    winners = order[starts]
+    order = sequence_order(columns, plan, order, ties.copy())
     kinds = None if VALUE_KIND not in columns else arrow_numpy.values(columns[VALUE_KIND])
-    if chosen.any():
-        window = Window(dict(columns), order, starts)
-        merged = plan.function.merge(columns, merge_groups(window, chosen, kinds), ())
-        assert merged.rows is not None
-        winners[chosen] = merged.rows
-        winners = winners[winners != NO_ROW]
+    if plan.function.newest_wins and LEVEL not in columns:
+        winners = order[np.append(~ties[1:], np.True_)]
+    else:
+        winners = _merged_rows(columns, plan, order, group_starts(ties), kinds)
     alive = np.zeros(len(order), np.bool_)
     alive[winners] = True
     if kinds is not None and not plan.keep_deletes:
         alive &= ~is_retract(kinds)
     return alive
+
+
+def _merged_rows(
+    columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows, starts: Rows, kinds: Kinds | None
+) -> Rows:
+    """The row that each key becomes, for keys that do not vanish."""
+    winners = order[starts]
+    chosen = np.diff(starts, append=len(order)) > 1
+    if not chosen.any():
+        return winners
+    groups = merge_groups(Window(dict(columns), order, starts), chosen, kinds)
+    merged = plan.function.merge(columns, groups, ())
+    assert merged.rows is not None
+    winners[chosen] = merged.rows
+    return winners[winners != NO_ROW]

@@ -40,6 +40,7 @@ class PartialUpdate:
     """
 
     sees_single_rows = False
+    newest_wins = False
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._ignore_delete = options.ignore_delete

@@ -40,6 +40,8 @@ class MergeFunction(Protocol):
 
     sees_single_rows: bool
     """Whether keys with one row come too; engines of tables never see them."""
+    newest_wins: bool
+    """Whether the result is always the newest row, so that nobody needs to call `merge` to know."""
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Value columns that must be read to merge `columns`, these included first."""

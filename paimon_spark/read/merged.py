@@ -9,7 +9,7 @@ Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/Incremental
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from paimon_spark.handoff.split import DataSplit
 from paimon_spark.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.merge.functions import create_merge_function
 from paimon_spark.merge.key_mask import surviving_rows
-from paimon_spark.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract, kinds_array
+from paimon_spark.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
 from paimon_spark.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
 from paimon_spark.merge.sorted_merge import MergePlan, SequenceField, merge_runs
 from paimon_spark.options.table import MergeEngine
@@ -36,6 +36,8 @@ from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND, BinaryType, CharType
 
+_RUN_ROWS: Final = 32768
+"""Rows of a run that a window holds at most; more is not faster."""
 _WINDOW_BYTES: Final = 96 << 20
 """Decoded bytes a window may hold, as estimated from file sizes."""
 _EXPANSION: Final = 4
@@ -289,7 +291,7 @@ class _SectionMerge:
         files = [self._files[f] for f in self.section.files]
         row_bytes = _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files))
         rows = _WINDOW_BYTES // max(16, row_bytes) // len(self.section.runs)
-        return max(512, min(rows, self.merge.request.batch_rows))
+        return max(512, min(rows, _RUN_ROWS))
 
     def masked(self) -> Iterator[pa.RecordBatch]:
         """Decide by keys which rows survive, then read each file's columns through its mask, in file order."""
@@ -306,32 +308,45 @@ class _SectionMerge:
         joined = {n: concat([b.column(i) for b in held]) for i, n in enumerate(held[0].schema.names)}
         del held
         alive = surviving_rows(joined, self.plan)
-        kinds = arrow_numpy.values(joined[VALUE_KIND]) if self.merge.keep_deletes else None
+        known = {n: joined[n] for n in (VALUE_KIND, *self.plan.output) if n in joined}
         del joined
         begin = 0
         for number, count in zip(numbers, counts, strict=True):
             mask = alive[begin : begin + count]
             if mask.any():
-                part = None if kinds is None else kinds[begin : begin + count]
+                part = {n: column.slice(begin, count) for n, column in known.items()}
                 yield from self._through(number, mask, part)
             begin += count
 
     def _through(
-        self, number: int, mask: npt.NDArray[np.bool_], kinds: npt.NDArray[np.int8] | None
+        self, number: int, mask: npt.NDArray[np.bool_], known: Mapping[str, pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """A file's output columns where `mask` holds."""
+        """A file's output columns where `mask` holds; those in `known` are not read again."""
+        names = list(self.plan.output)
+        unread = [n for n in names if n not in known]
+        if self.merge.keep_deletes:
+            names.insert(0, VALUE_KIND)
         at = 0
-        request = self.merge.request
-        for batch in self.merge.read_file(number, self.plan.output, False, self.key_predicate, request.batch_rows):
+        for batch in self._values(number, unread, len(mask)):
             here = slice(at, at + batch.num_rows)
             at += batch.num_rows
-            if kinds is not None:
-                arrays = [kinds_array(kinds[here]), *batch.columns]
-                batch = pa.RecordBatch.from_arrays(arrays, names=[VALUE_KIND, *batch.schema.names])
-            if mask[here].any():
-                yield _kept(batch, mask[here])
+            if not mask[here].any():
+                continue
+            found = {n: known[n].slice(here.start, batch.num_rows) for n in names if n in known}
+            found.update(zip(unread, batch.columns, strict=True))
+            schema = pa.schema([pa.field(n, found[n].type) for n in names])
+            yield _kept(record_batch([found[n] for n in names], schema, batch.num_rows), mask[here])
         if at != len(mask):
             raise DataError(
                 f"file {self._files[number].file_name} gave {at} rows when read again, {len(mask)} before",
                 path=self._files[number].file_name,
             )
+
+    def _values(self, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The columns of a file as its keys were read; without columns, only batches that count rows."""
+        batch_rows = self.merge.request.batch_rows
+        if columns:
+            yield from self.merge.read_file(number, columns, False, self.key_predicate, batch_rows)
+            return
+        for begin in range(0, rows, batch_rows):
+            yield record_batch([], pa.schema([]), min(batch_rows, rows - begin))
