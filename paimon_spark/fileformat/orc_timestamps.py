@@ -21,7 +21,7 @@ from paimon_spark.errors import FormatError, UnsupportedFeatureError
 from paimon_spark.fileformat.conform import finer_timestamps
 from paimon_spark.spec import arrow_numpy, orc_rle
 from paimon_spark.spec.arrow import timestamp_unit
-from paimon_spark.spec.arrow_nested import with_children, with_elements, with_entries
+from paimon_spark.spec.arrow_nested import keys_and_values, with_children, with_elements, with_entries
 from paimon_spark.spec.orc_file import (
     DIRECT_V2,
     SECONDARY,
@@ -145,8 +145,9 @@ class Restorer:
                 values = self._restored(array.values, node.children[0], wanted.element)
                 return with_elements(array, pa.list_(values.type), lambda _: values)
             case MapType() if pa.types.is_map(array.type):
-                keys = self._restored(array.keys, node.children[0], wanted.key)
-                items = self._restored(array.items, node.children[1], wanted.value)
+                old_keys, old_items = keys_and_values(array)
+                keys = self._restored(old_keys, node.children[0], wanted.key)
+                items = self._restored(old_items, node.children[1], wanted.value)
                 return with_entries(array, pa.map_(keys.type, items.type), lambda _: keys, lambda _: items)
         return array
 

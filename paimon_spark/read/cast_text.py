@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
 from paimon_spark.spec.arrow_nested import Convert
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import (
     MAX_LENGTH,
     AtomicType,
@@ -53,7 +54,7 @@ def by_distinct(array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataTyp
     """
     encoded = array.dictionary_encode()
     out = [_converted(value, convert, kind) for value in encoded.dictionary.to_pylist()]
-    return pa.array(out, kind).take(encoded.indices)
+    return array_of(out, kind).take(encoded.indices)
 
 
 def _converted(value: Any, convert: Callable[[Any], Any], kind: pa.DataType) -> Any:
@@ -284,7 +285,7 @@ def _timestamp(text: str, target: TimestampType, per_second: int) -> int:
     seconds = _days(int(m["y"]), int(m["m"]), int(m["d"])) * 86400 + h * 3600 + i * 60 + s
     if target.local_zone:
         wall = datetime(int(m["y"]), int(m["m"]), int(m["d"]), h, i, s)
-        seconds = int((wall.astimezone(timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds())
+        seconds = round(wall.timestamp())
     return _in_range(seconds * per_second + nanos * per_second // 10**9)
 
 

@@ -66,7 +66,8 @@ def _to_wall_clock(instant: datetime) -> datetime:
 
 
 def _to_instant(wall_clock: datetime) -> datetime:
-    return wall_clock.astimezone(timezone.utc).replace(tzinfo=None)
+    # Where clocks jump forward, timestamp() moves on by the jump as Java does; astimezone() goes back.
+    return _EPOCH + timedelta(seconds=round(wall_clock.timestamp()))
 
 
 def wall_clock(array: pa.Array) -> pa.Array:

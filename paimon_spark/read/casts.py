@@ -20,6 +20,7 @@ from paimon_spark.read import cast_text, cast_time
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_nested import Convert
+from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.types import (
     INTEGER_NAMES,
     AtomicType,
@@ -112,7 +113,7 @@ def _to_boolean(source: DataType, target: DataType) -> Convert | None:
     if _name(target) != "BOOLEAN":
         return None
     if _is_integer(source):
-        return lambda a: pc.not_equal(a, pa.scalar(0, a.type))
+        return lambda a: pc.not_equal(a, scalar_of(0, a.type))
     if isinstance(source, CharType):
         return cast_text.parsed_booleans
     return None
@@ -209,9 +210,10 @@ def round_decimals(array: pa.Array, target: DecimalType) -> pa.Array:
     wide = array.cast(pa.decimal256(76, array.type.scale))
     if target.scale < array.type.scale:
         wide = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
-    limit = pa.scalar(10 ** (target.precision - target.scale)).cast(pa.decimal256(40, 0))
-    fits = pc.less(pc.abs(wide), limit)
-    return pc.if_else(fits, wide, pa.scalar(None, wide.type)).cast(arrow_type(target))
+    limit = 10 ** (target.precision - target.scale + array.type.scale)
+    bound = pa.Array.from_buffers(wide.type, 1, [None, pa.py_buffer(limit.to_bytes(32, "little"))])[0]
+    fits = pc.less(pc.abs(wide), bound)
+    return pc.if_else(fits, wide, pa.nulls(1, wide.type)[0]).cast(arrow_type(target))
 
 
 def unscaled_words(array: pa.Array) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.read.casts import caster
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import STRING
 
 _PREFIX = "fields."
@@ -31,6 +32,6 @@ def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
     for f in request.schema.fields:
         text = options.get(f"{_PREFIX}{f.name}{_SUFFIX}")
         if text is not None:
-            array = pa.repeat(pa.scalar(text, pa.string()), 1)
+            array = array_of([text], pa.string())
             out[f.name] = caster(STRING, f.type)(array)[0]
     return out

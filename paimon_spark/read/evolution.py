@@ -76,7 +76,7 @@ def evolve(
         found = by_id.get(column.id)
         pruned = None if found is None else _pruned(column.type, found.type)
         if found is None or pruned is None:
-            sources.append(_constant(pa.scalar(None, _readable(column))))
+            sources.append(_nulls(_readable(column)))
             continue
         sources.append(_column(len(wanted), _converter_of(column, pruned)))
         wanted.append(replace(found, type=pruned))
@@ -85,9 +85,13 @@ def evolve(
     return Evolution(tuple(wanted), tuple(sources), testable)
 
 
+def _nulls(kind: pa.DataType) -> Source:
+    return lambda _, count: pa.nulls(count, kind)
+
+
 def _constant(value: pa.Scalar) -> Source:
     if not value.is_valid:
-        return lambda _, count: pa.nulls(count, value.type)
+        return _nulls(value.type)
     return lambda _, count: pa.repeat(value, count)
 
 
@@ -120,10 +124,10 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
     match read, found:
         case RowType(), RowType():
             fields = []
-            for f in read.fields:
-                old = found.find_by_id(f.id)
-                kept = None if old is None else _pruned(f.type, old.type)
-                if old is not None and kept is not None:
+            for old in found.fields:
+                f = read.find_by_id(old.id)
+                kept = None if f is None else _pruned(f.type, old.type)
+                if kept is not None:
                     fields.append(replace(old, type=kept))
             return replace(found, fields=tuple(fields)) if fields or not read.fields else None
         case ArrayType(), ArrayType():

@@ -26,6 +26,7 @@ from paimon_spark.read.metadata_columns import (
 )
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type, record_batch
+from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.types import DataField, RowKind
 
@@ -45,7 +46,7 @@ def read_evolved(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBa
         anchor = min(group, key=lambda f: (f.max_sequence_number, f.file_name))
         for arrays, count in _group_rows(request, split, group, deletions.get(anchor.file_name)):
             if request.with_row_kind:
-                arrays.insert(0, pa.repeat(pa.scalar(RowKind.INSERT.symbol), count))
+                arrays.insert(0, pa.repeat(scalar_of(RowKind.INSERT.symbol, pa.string()), count))
             yield record_batch(arrays, schema, count)
 
 

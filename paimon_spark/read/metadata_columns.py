@@ -18,6 +18,7 @@ from paimon_spark.read.file_reader import FileRows, file_url
 from paimon_spark.read.partition_values import partition_scalars
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_field
+from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
@@ -90,7 +91,7 @@ def check_mode(request: ReadRequest, split: DataSplit, names: Sequence[str]) -> 
 def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int) -> pa.Array:
     """The partition or bucket column of rows of a split."""
     if name == BUCKET:
-        return pa.repeat(pa.scalar(split.bucket, pa.int32()), count)
+        return pa.repeat(scalar_of(split.bucket, pa.int32()), count)
     assert name == PARTITION
     scalars = partition_scalars(request.schema, split.partition)
     kind = partition_struct(request.schema)
@@ -101,7 +102,7 @@ def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int
 def file_column(request: ReadRequest, split: DataSplit, file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
     """A metadata column of rows of a file. `rows.extra` are TRACKING_FIELDS if the table tracks rows."""
     if name == FILE_PATH:
-        return pa.repeat(pa.scalar(file_url(request.store, split, file)), rows.row_count)
+        return pa.repeat(scalar_of(file_url(request.store, split, file), pa.string()), rows.row_count)
     if name == ROW_INDEX:
         return arrow_numpy.fixed_array(rows.positions, pa.int64())
     if name in METADATA_COLUMNS:
@@ -119,7 +120,7 @@ def tracking_column(file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
     stored = rows.extra[1]
     if stored.null_count == 0:
         return stored
-    return _filled(stored, pa.repeat(pa.scalar(file.max_sequence_number, pa.int64()), rows.row_count))
+    return _filled(stored, pa.repeat(scalar_of(file.max_sequence_number, pa.int64()), rows.row_count))
 
 
 def _filled(stored: pa.Array, otherwise: pa.Array) -> pa.Array:

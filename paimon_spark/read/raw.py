@@ -17,6 +17,7 @@ from paimon_spark.read.file_reader import fields_of, iter_file, iter_rows
 from paimon_spark.read.metadata_columns import TRACKING_FIELDS, file_column, is_tracking, output_schema
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import record_batch
+from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.types import RowKind
 
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
@@ -47,7 +48,7 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
                 found[name] = file_column(request, split, file, name, rows)
             arrays = [found[n] for n in request.columns]
             if request.with_row_kind:
-                arrays.insert(0, pa.repeat(pa.scalar(RowKind.INSERT.symbol), rows.row_count))
+                arrays.insert(0, pa.repeat(scalar_of(RowKind.INSERT.symbol, pa.string()), rows.row_count))
             yield record_batch(arrays, schema, rows.row_count)
 
 

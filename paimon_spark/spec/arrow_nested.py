@@ -44,11 +44,18 @@ def with_elements(array: pa.ListArray, kind: pa.ListType, convert: Convert | Non
 def with_entries(array: pa.MapArray, kind: pa.MapType, keys: Convert | None, values: Convert | None) -> pa.MapArray:
     """A map array of type `kind` with every key and value converted."""
     array = trimmed(array)
-    new_keys = array.keys if keys is None else keys(array.keys)
-    new_values = array.items if values is None else values(array.items)
+    old_keys, old_values = keys_and_values(array)
+    new_keys = old_keys if keys is None else keys(old_keys)
+    new_values = old_values if values is None else values(old_values)
     entry_type = pa.struct([kind.key_field, kind.item_field])
     entries = pa.Array.from_buffers(entry_type, len(new_keys), [None], null_count=0, children=[new_keys, new_values])
     return _with_values(array, kind, entries)
+
+
+def keys_and_values(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """Keys and values of all entries. Arrow's own `keys` and `items` forget where sliced entries start."""
+    entries = array.values
+    return entries.field(0), entries.field(1)
 
 
 def trimmed(array: pa.Array) -> pa.Array:
