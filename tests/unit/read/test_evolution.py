@@ -98,6 +98,6 @@ def test_map_keys_cannot_change_their_type() -> None:
 
 @pytest.mark.parametrize("file", [[], [field(0, "b", OpaqueType(True, "BLOB"))]])
 def test_a_column_of_unknown_type_is_refused_when_it_is_read(file: list[DataField]) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="column b: .*BLOB"):
+    with pytest.raises(UnsupportedFeatureError, match=r"column b: .*BLOB"):
         evolve([field(0, "b", OpaqueType(True, "BLOB"))], file, {})
     assert evolve([field(1, "x", INT)], file, {}).file_fields == ()

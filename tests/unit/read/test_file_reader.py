@@ -273,7 +273,7 @@ def test_a_null_in_a_not_null_column_is_an_error_not_a_default(tmp_path: Path) -
     write(path, rows(8))
     strict = replace(SCHEMA, row_type=RowType(False, (FIELDS[0], replace(FIELDS[1], type=STRING.with_nullable(False)))))
     r = replace(request(("v",)), schema=replace(strict, partition_keys=()))
-    with pytest.raises(DataError, match="column v of table db.t is NOT NULL"):
+    with pytest.raises(DataError, match=r"column v of table db\.t is NOT NULL"):
         list(read_split(r, split(tmp_path, meta(path, 8))))
 
 
@@ -281,7 +281,7 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
     path = tmp_path / "data-0.parquet"
     write(path, rows(1))
     s = split(tmp_path, meta(path, 1))
-    with pytest.raises(ColumnNotFoundError, match="'w'.*id, v, p"):
+    with pytest.raises(ColumnNotFoundError, match=r"'w'.*id, v, p"):
         list(iter_file(request(), s, s.files[0], None, ["w"], batch_rows=10))
 
 
