@@ -121,10 +121,9 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Bool
             return _constant(value, batch.num_rows)
         case Compare(op, column, literal):
             return compare(op, column_of(batch, column), literal)
-        case NullSafeEqual(column, None):
-            return pc.is_null(column_of(batch, column))
-        case NullSafeEqual(column, literal):
-            return certain(compare(Op.EQ, column_of(batch, column), literal))
+        case NullSafeEqual(column, wanted):
+            array = column_of(batch, column)
+            return pc.is_null(array) if wanted is None else certain(compare(Op.EQ, array, wanted))
         case In(column, literals, has_null):
             found = one_of(column_of(batch, column), literals)
             return pc.or_kleene(found, pa.nulls(len(found), pa.bool_())) if has_null else found

@@ -20,6 +20,8 @@ Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetim
 
 
 class Op(str, Enum):
+    """A comparison; the value is its SQL."""
+
     EQ = "="
     NE = "<>"
     LT = "<"
@@ -29,6 +31,8 @@ class Op(str, Enum):
 
 
 class TextOp(str, Enum):
+    """A way to match text."""
+
     STARTS_WITH = "starts with"
     ENDS_WITH = "ends with"
     CONTAINS = "contains"
@@ -53,6 +57,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
+    """`column op literal`, null for null."""
+
     op: Op
     column: Column
     literal: Literal
@@ -77,17 +83,21 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
+    """Whether the column is null. Never null itself."""
+
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class IsNotNull:
+    """Whether the column is not null. Never null itself."""
+
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text matching; for LIKE, `%` and `_` are wild and `\\` escapes."""
+    """Text matching. For LIKE, `%` and `_` are wild, and a backslash takes them (or itself) literally."""
 
     op: TextOp
     column: Column
@@ -96,16 +106,22 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class And:
+    """True when all children are; of no children, true."""
+
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
+    """True when any child is; of no children, false."""
+
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """Null stays null."""
+
     child: Predicate
 
 

@@ -1,4 +1,4 @@
-"""LIKE patterns: `%` any text, `_` any one character, `\\` before them (or itself) takes them literally.
+"""LIKE patterns: `%` any text, `_` any one character; a backslash takes them, or itself, literally.
 
 Source: Spark `StringUtils.escapeLikeRegex`.
 """
@@ -26,7 +26,7 @@ class LikeShape(NamedTuple):
 
 
 def like_pattern(pattern: str, escape: str = "\\") -> str:
-    """`pattern` checked, and with `\\` as its escape character whatever it was.
+    """`pattern` checked, and with a backslash as its escape character whatever it was.
 
     Raises:
         PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
@@ -47,7 +47,7 @@ def like_pattern(pattern: str, escape: str = "\\") -> str:
 
 
 def like_shape(pattern: str) -> LikeShape:
-    """A pattern with `\\` escapes taken apart."""
+    """A pattern, as `like_pattern` gives it, taken apart."""
     prefix: list[str] = []
     regex: list[str] = []
     exact = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import tzinfo
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -35,7 +35,10 @@ from paimon_spark.predicate.ast import (
 from paimon_spark.predicate.like import like_pattern
 from paimon_spark.types import BOOLEAN, CharType, RowType
 
-_COMPARISONS: Final[dict[type[exp.Expression], tuple[Op, Op]]] = {
+Node: TypeAlias = Any
+"""A node of sqlglot's tree; releases of sqlglot differ in what they call its class."""
+
+_COMPARISONS: Final[dict[type, tuple[Op, Op]]] = {
     # expression: operator, operator with the two sides swapped
     exp.EQ: (Op.EQ, Op.EQ),
     exp.NEQ: (Op.NE, Op.NE),
@@ -129,7 +132,7 @@ class _Builder:
         self.row_type = row_type
         self.zone = zone
 
-    def predicate(self, e: exp.Expression) -> Predicate:
+    def predicate(self, e: Node) -> Predicate:
         match e:
             case exp.Paren():
                 return self.predicate(e.this)
@@ -163,19 +166,19 @@ class _Builder:
             return self._comparison(e)
         raise self._unsupported(e)
 
-    def _negation(self, inner: exp.Expression) -> Predicate:
+    def _negation(self, inner: Node) -> Predicate:
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
             return IsNotNull(self.column(inner.this))
         return Not(self.predicate(inner))
 
-    def _comparison(self, e: exp.Expression) -> Predicate:
+    def _comparison(self, e: Node) -> Predicate:
         left, right = _unwrap(e.this), _unwrap(e.expression)
         if not _is_column(left) and not _is_column(right):
             return self._constant_comparison(e, left, right)
         column, value, swapped = self._sides(e)
         return literals.compare(_COMPARISONS[type(e)][swapped], column, value, self.zone)
 
-    def _constant_comparison(self, e: exp.Expression, left: exp.Expression, right: exp.Expression) -> Predicate:
+    def _constant_comparison(self, e: Node, left: Node, right: Node) -> Predicate:
         """`1 = 1` and its like, which programs put together."""
         a, b = self.literal(left), self.literal(right)
         if a is None or b is None:
@@ -197,7 +200,7 @@ class _Builder:
             case Op.GE:
                 return Constant(order >= 0)
 
-    def _sides(self, e: exp.Expression) -> tuple[Column, Literal | None, bool]:
+    def _sides(self, e: Node) -> tuple[Column, Literal | None, bool]:
         """Column, literal, and whether the literal came first."""
         left, right = _unwrap(e.this), _unwrap(e.expression)
         if _is_column(left) and _is_column(right):
@@ -250,7 +253,7 @@ class _Builder:
             raise self._unsupported(e)
         return Text(TextOp.LIKE, column, like_pattern(pattern, escape))
 
-    def _function(self, e: exp.Expression) -> Predicate:
+    def _function(self, e: Node) -> Predicate:
         name = (str(e.this) if isinstance(e, exp.Anonymous) else e.key).lower()
         args = e.expressions if isinstance(e, exp.Anonymous) else [e.this, e.expression]
         if name in ("isnull", "isnotnull") and len(args) == 1:
@@ -265,13 +268,13 @@ class _Builder:
             raise self._unsupported(e)
         return Text(_TEXT_FUNCTIONS[name], self._text_column(args[0]), pattern)
 
-    def column(self, e: exp.Expression) -> Column:
+    def column(self, e: Node) -> Column:
         e = _unwrap(e)
         if not _is_column(e):
             raise self._unsupported(e)
         return resolve_column(_path(e), self.row_type)
 
-    def _boolean_column(self, e: exp.Expression) -> Column:
+    def _boolean_column(self, e: Node) -> Column:
         column = self.column(e)
         if column.type.with_nullable(True) != BOOLEAN:
             raise PredicateSyntaxError(
@@ -280,7 +283,7 @@ class _Builder:
             )
         return column
 
-    def _text_column(self, e: exp.Expression) -> Column:
+    def _text_column(self, e: Node) -> Column:
         column = self.column(e)
         if not isinstance(column.type, CharType):
             raise PredicateSyntaxError(
@@ -289,7 +292,7 @@ class _Builder:
             )
         return column
 
-    def literal(self, e: exp.Expression) -> Literal | None:
+    def literal(self, e: Node) -> Literal | None:
         """The value of a literal expression; None for NULL."""
         match e:
             case exp.Null():
@@ -365,7 +368,7 @@ class _Builder:
             raise self._unsupported(e)
         return number
 
-    def _unsupported(self, e: exp.Expression) -> PredicateSyntaxError:
+    def _unsupported(self, e: Node) -> PredicateSyntaxError:
         return PredicateSyntaxError(
             f"{e.sql('spark')!r} is not supported in the condition {self.text!r}; {_ALLOWED}", text=self.text
         )
@@ -381,20 +384,20 @@ def _fits(number: Decimal, to: exp.DataType) -> bool:
     return isinstance(exponent, int) and -exponent <= scale and number.adjusted() < precision - scale
 
 
-def _is_column(e: exp.Expression) -> bool:
+def _is_column(e: Node) -> bool:
     if isinstance(e, exp.Dot):
         return _is_column(e.this) and isinstance(e.expression, exp.Identifier)
     return isinstance(e, exp.Column) and isinstance(e.this, exp.Identifier)
 
 
-def _path(e: exp.Expression) -> tuple[str, ...]:
+def _path(e: Node) -> tuple[str, ...]:
     if isinstance(e, exp.Dot):
         return (*_path(e.this), e.expression.name)
     assert isinstance(e, exp.Column)
     return tuple(part.name for part in e.parts)
 
 
-def _unwrap(e: exp.Expression) -> exp.Expression:
+def _unwrap(e: Node) -> Node:
     while isinstance(e, exp.Paren):
         e = e.this
     return e

@@ -128,7 +128,8 @@ class _Judge:
         stats = self._stats(column)
         if stats is None or stats.null_counts is None:
             return self._all(True)
-        return stats.null_counts < self.rows
+        has: Bool = stats.null_counts < self.rows
+        return has
 
     def _is_null(self, column: Column, wanted: bool) -> Bool:
         if not wanted:
@@ -136,7 +137,8 @@ class _Judge:
         stats = self._stats(column)
         if stats is None or stats.null_counts is None:
             return self._all(True)
-        return stats.null_counts != 0
+        some: Bool = stats.null_counts != 0
+        return some
 
     def _compare(self, op: Op, column: Column, literal: Literal) -> Bool:
         stats = self._stats(column)
@@ -204,21 +206,22 @@ def _compare_float_bounds(op: Op, minimum: pa.Array, maximum: pa.Array, literal:
     """Comparison with bounds that say nothing of NaNs, which are above every number and not in the bounds."""
     if op in (Op.GT, Op.GE, Op.NE) or literal != literal:
         return np.ones(len(minimum), np.bool_)
-    low = _known(Op.LE if op is Op.EQ else op, minimum, literal) | _nan_or_null(minimum)
+    low: Bool = _known(Op.LE if op is Op.EQ else op, minimum, literal) | _nan_or_null(minimum)
     if op is not Op.EQ:
         return low
     return low & (_known(Op.GE, maximum, literal) | _nan_or_null(maximum))
 
 
 def _nan_or_null(bound: pa.Array) -> Bool:
-    return ~validity(bound) | values(pc.is_nan(bound))
+    unknown: Bool = ~validity(bound) | values(pc.is_nan(bound))
+    return unknown
 
 
 def _ends(literals: tuple[Literal, ...]) -> tuple[Literal | None, Literal | None]:
     """Least and greatest literal; None, None where they have no common order (NaN among them)."""
     if any(v != v for v in literals):
         return None, None
-    return min(literals), max(literals)  # type: ignore[type-var]
+    return min(literals), max(literals)
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

@@ -51,12 +51,14 @@ class Resolved:
         snapshot: None when the branch has no snapshot yet.
         label: the version in words.
         tag: the name of the tag or savepoint that was asked for; None otherwise.
+        travelled: the snapshot was named, and is not read for being the head.
     """
 
     handle: TableHandle
     snapshot: Snapshot | None
     label: str
     tag: str | None = None
+    travelled: bool = False
 
 
 def resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
@@ -122,7 +124,7 @@ def _travelled(handle: TableHandle, snapshot: Snapshot, label: str, tag: str | N
     schema = handle.schema
     if schema.id != snapshot.schema_id:
         schema = read_schema(handle.store, handle.layout, snapshot.schema_id)
-    return Resolved(handle.with_schema(schema), snapshot, label, tag)
+    return Resolved(handle.with_schema(schema), snapshot, label, tag, travelled=True)
 
 
 def _tagged(handle: TableHandle, tag: Tag) -> Resolved:

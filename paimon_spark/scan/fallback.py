@@ -53,14 +53,24 @@ def other_branch(handle: TableHandle) -> OtherBranch | None:
 
 
 def plan_two_branches(
-    handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, query: ScanQuery
+    handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, query: ScanQuery, *, travelled: bool
 ) -> list[BranchPlan]:
     """What the handle's branch and the other one contribute, in this order.
+
+    Args:
+        handle: the branch asked for.
+        snapshot: what to read of it.
+        other: the second branch.
+        query: what is asked.
+        travelled: the second branch is read as of the time of `snapshot`, not at its head.
 
     Raises:
         SchemaMismatchError: the branches have different columns.
     """
-    other_handle, other_snapshot = _same_time(handle, snapshot, other.handle)
+    if travelled and snapshot is not None:
+        other_handle, other_snapshot = _at_time_of(snapshot, other.handle)
+    else:
+        other_handle, other_snapshot = other.handle, latest_snapshot(other.handle)
     check_same_columns(handle, other_handle)
     mine, theirs = (handle, snapshot), (other_handle, other_snapshot)
     first, second = (theirs, mine) if other.first else (mine, theirs)
@@ -79,13 +89,8 @@ def partitions_of(
     return plan_branch(handle, snapshot, ScanQuery(columns=())).partitions
 
 
-def _same_time(
-    handle: TableHandle, snapshot: Snapshot | None, other: TableHandle
-) -> tuple[TableHandle, Snapshot | None]:
-    """The other branch as it was when `snapshot` was committed; its head beside the head."""
-    head = latest_snapshot(handle)
-    if snapshot is None or head is None or head.id == snapshot.id:
-        return other, latest_snapshot(other)
+def _at_time_of(snapshot: Snapshot, other: TableHandle) -> tuple[TableHandle, Snapshot | None]:
+    """The other branch as it was when `snapshot` was committed; before its first commit, that one, as in Paimon."""
     found = snapshot_at_or_before_ms(other, snapshot.time_ms) or find_snapshot(other, 1)
     if found is None:
         return other, None

@@ -68,6 +68,7 @@ class FileStats:
         """For each file, False when none of its rows can make `predicate` true.
 
         Args:
+            predicate: literals are of the types of the read schema.
             keys_only: use only statistics of keys and partitions, for a predicate over those.
         """
         result = np.ones(len(self.row_counts), np.bool_)
@@ -160,8 +161,8 @@ class _Group:
         if stats is None or position > 0 or stats.minimum is None or stats.maximum is None:
             return stats
         # The first key column is also bounded by the first and last key of the file.
-        first = decode_column(self._column("min_key"), 0, old.type)
-        last = decode_column(self._column("max_key"), 0, old.type)
+        first = decode_column(self._column("min_key"), 0, old.type, exact=False)
+        last = decode_column(self._column("max_key"), 0, old.type, exact=False)
         return stats._replace(
             minimum=pc.coalesce(stats.minimum, first.cast(stats.minimum.type)),
             maximum=pc.coalesce(stats.maximum, last.cast(stats.maximum.type)),
@@ -179,7 +180,7 @@ class _Group:
         if not safe_for_bounds(stored, wanted):
             return None
         target = arrow_type(wanted.with_nullable(True))
-        bounds = [decode_column(self._column(f"{kind}_{end}"), position, stored) for end in ("min", "max")]
+        bounds = [decode_column(self._column(f"{kind}_{end}"), position, stored, exact=False) for end in ("min", "max")]
         low, high = (b if b.type == target else b.cast(target, safe=False) for b in bounds)
         return ColumnStats(low, high, list_items(self._column(f"{kind}_nulls"), position))
 
@@ -238,7 +239,7 @@ def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:
                 return INTEGER_NAMES.index(a) <= INTEGER_NAMES.index(b)
             return b in ("FLOAT", "DOUBLE") and (a in INTEGER_NAMES or (a, b) == ("FLOAT", "DOUBLE"))
         case ((CharType() | BinaryType()), (CharType() | BinaryType())):
-            return type(stored) is type(wanted) and wanted.varying and wanted.length >= stored.length  # type: ignore[union-attr]
+            return type(stored) is type(wanted) and wanted.varying and wanted.length >= stored.length
         case DecimalType(), DecimalType():
             return wanted.scale >= stored.scale and (wanted.precision - wanted.scale >= stored.precision - stored.scale)
         case TimestampType(), TimestampType():

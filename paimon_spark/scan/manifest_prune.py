@@ -35,6 +35,8 @@ def manifests_wanted(
     """For each manifest, False when none of its files can be wanted.
 
     Args:
+        metas: lines of manifest lists.
+        partition_type: the partition columns.
         partition_filter: over partition columns only.
         real_buckets_only: whether files of negative buckets are passed over.
         lowest_level: files of lower levels are passed over.
@@ -59,8 +61,8 @@ def _partition_stats(metas: Sequence[ManifestFileMeta], partition_type: RowType)
         i = names.index(name)
         dtype = partition_type.fields[i].type
         return ColumnStats(
-            decode_column(low, i, dtype),
-            decode_column(high, i, dtype),
+            decode_column(low, i, dtype, exact=False),
+            decode_column(high, i, dtype, exact=False),
             _null_counts([m.partition_stats.null_counts for m in metas], i),
         )
 

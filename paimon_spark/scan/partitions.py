@@ -42,7 +42,8 @@ class Partitions:
 
     @cached_property
     def row_bytes(self) -> list[bytes]:
-        return self.rows.to_pylist()
+        rows: list[bytes] = self.rows.to_pylist()
+        return rows
 
     def keep(self, mask: Bool) -> Partitions:
         """The partitions of the entries where `mask` is True; numbers stay."""

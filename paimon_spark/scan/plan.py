@@ -69,10 +69,16 @@ class Plan:
         return bulleted(f"plan of {self.table_name}, branch {self.branch}, {at}", lines)
 
 
-def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery) -> Plan:
+def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, *, travelled: bool = False) -> Plan:
     """The plan of reading one snapshot; None is a table without any. Driver only; safe to retry.
 
     Plans are remembered by the names of the manifest lists, which are never used again.
+
+    Args:
+        handle: the branch, with the schema to read with.
+        snapshot: what to read.
+        query: what is asked.
+        travelled: the snapshot was named, not taken for being the head: a fallback branch is read as of its time.
 
     Raises:
         ColumnNotFoundError: a column of the query does not exist.
@@ -83,7 +89,9 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery)
     """
     other = other_branch(handle)
     if other is not None:
-        return assembled(handle, snapshot, query, plan_two_branches(handle, snapshot, other, query))
+        return assembled(
+            handle, snapshot, query, plan_two_branches(handle, snapshot, other, query, travelled=travelled)
+        )
     if snapshot is None:
         return assembled(handle, snapshot, query, [plan_branch(handle, snapshot, query)])
     key = _cache_key(handle, snapshot, query)

@@ -1,6 +1,7 @@
 """Files that cannot hold a wanted row, dropped before any of them becomes an object.
 
-Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan`, `table/source/AbstractBatchTableScan`.
+Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan`,
+`table/source/AbstractBatchTableScan`.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def key_units(handle: TableHandle, selection: Selection) -> Units:
 def _unmerged_groups(handle: TableHandle, groups: Longs, levels: npt.NDArray[np.int32], no_deletes: Bool) -> Bool:
     """For each file, whether all of its bucket is compacted so far that no key has two visible rows."""
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    quiet = np.bincount(inverse, weights=(levels != 0) & no_deletes) == counts
+    quiet: Bool = np.bincount(inverse, weights=(levels != 0) & no_deletes) == counts
     if not (handle.options.deletion_vectors or handle.options.merge_engine is MergeEngine.FIRST_ROW):
         first = np.full(len(counts), -1, np.int64)
         first[inverse] = levels

@@ -19,7 +19,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _DECIMAL_BYTES: Final = 16
 
 
-def array_of(items: Sequence[Any], t: pa.DataType) -> pa.Array[Any]:
+def array_of(items: Sequence[Any], t: pa.DataType) -> pa.Array:
     """An array of type `t`; None becomes null.
 
     Values are those of predicate literals: bool, int, float, Decimal, str, bytes, date, datetime (of a type with
@@ -36,12 +36,12 @@ def array_of(items: Sequence[Any], t: pa.DataType) -> pa.Array[Any]:
         raise InvalidInputError(f"values such as {shown!r} do not fit a column of type {t}: {e}") from e
 
 
-def scalar_of(value: Any, t: pa.DataType) -> pa.Scalar[Any]:
+def scalar_of(value: Any, t: pa.DataType) -> pa.Scalar:
     """A scalar of type `t`. Raises as `array_of`."""
     return array_of((value,), t)[0]
 
 
-def _array(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array[Any]:
+def _array(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:
     if pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t):
         return _texts(items, t, valid)
     if pa.types.is_boolean(t):
@@ -76,7 +76,7 @@ def _integer(value: Any, t: pa.DataType) -> int:
     return int(_checked(value, int, 0))
 
 
-def _ticks(value: datetime, t: pa.TimestampType[Any, Any]) -> int:
+def _ticks(value: datetime, t: pa.TimestampType) -> int:
     micros = microseconds(value)
     per_tick = {"s": 1_000_000, "ms": 1000, "us": 1}.get(t.unit)
     return micros * 1000 if per_tick is None else micros // per_tick
@@ -88,7 +88,7 @@ def microseconds(value: datetime) -> int:
     return (wall - _EPOCH) // _MICROSECOND
 
 
-def _decimal(value: Decimal | int | None, t: pa.Decimal128Type[Any, Any]) -> bytes:
+def _decimal(value: Decimal | int | None, t: pa.Decimal128Type) -> bytes:
     if value is None:
         return bytes(_DECIMAL_BYTES)
     if isinstance(value, (bool, float)):
@@ -98,13 +98,14 @@ def _decimal(value: Decimal | int | None, t: pa.Decimal128Type[Any, Any]) -> byt
         raise ValueError("not a finite number")
     shift = exponent + t.scale
     number = int("".join(map(str, digits)) or "0")
+    whole: int
     whole, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
     if rest or whole >= 10**t.precision:
         raise ValueError(f"more than {t.precision} digits, or more than {t.scale} after the point")
     return (-whole if sign else whole).to_bytes(_DECIMAL_BYTES, "little", signed=True)
 
 
-def _texts(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array[Any]:
+def _texts(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:
     text = pa.types.is_string(t) or pa.types.is_large_string(t)
     kind = str if text else bytes
     parts = [_checked(v, kind, kind()) for v in items]

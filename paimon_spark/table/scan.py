@@ -176,7 +176,7 @@ class Scan:
             case ResolvedRange():
                 assert self.options.incremental is not None
                 return plan_incremental(found, query, self.options.incremental)
-        return plan_batch(found.handle, found.snapshot, query)
+        return plan_batch(found.handle, found.snapshot, query, travelled=found.travelled)
 
     def _query(self) -> ScanQuery:
         from paimon_spark.scan.query import ScanQuery

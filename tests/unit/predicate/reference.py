@@ -79,9 +79,8 @@ def compare(op: Op, value: Any, literal: Any) -> bool:
 
 
 def order(a: Any, b: Any) -> int:
-    if isinstance(a, float) and isinstance(b, float):
-        if math.isnan(a) or math.isnan(b):
-            return int(math.isnan(a)) - int(math.isnan(b))
+    if isinstance(a, float) and isinstance(b, float) and (math.isnan(a) or math.isnan(b)):
+        return int(math.isnan(a)) - int(math.isnan(b))
     if isinstance(a, str):
         a, b = a.encode(), b.encode()
     return int(a > b) - int(a < b)

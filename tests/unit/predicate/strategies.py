@@ -129,7 +129,7 @@ def leaves(draw: st.DrawFn, names: list[str]) -> Predicate:
     if kind == 4 and name == "s":
         op = draw(st.sampled_from(TextOp))
         pattern = draw(st.text(st.sampled_from(["a", "b", "%", "_", "é", "\n"]), max_size=3))
-        return Text(op, target, pattern if op is TextOp.LIKE else pattern)
+        return Text(op, target, pattern)
     return Compare(draw(st.sampled_from(Op)), target, draw(values))
 
 

@@ -61,7 +61,9 @@ def stats_of_files(files: list[list[Any]], known: list[int]) -> Any:
     return stats_of
 
 
-@given(st.lists(st.tuples(st.lists(rows, min_size=1, max_size=4), st.integers(0, 7)), min_size=1, max_size=3), predicates())
+@given(
+    st.lists(st.tuples(st.lists(rows, min_size=1, max_size=4), st.integers(0, 7)), min_size=1, max_size=3), predicates()
+)
 def test_no_file_with_a_matching_row_is_dropped(drawn: list[tuple[list[Any], int]], predicate: Predicate) -> None:
     files, known = [f for f, _ in drawn], [k for _, k in drawn]
     counts = np.array([len(f) for f in files], np.int64)
@@ -70,7 +72,7 @@ def test_no_file_with_a_matching_row_is_dropped(drawn: list[tuple[list[Any], int
         assert keep or not any(holds(predicate, row) is True for row in file)
 
 
-I, S, D = Column(("i",), INT), Column(("s",), STRING), Column(("d",), DOUBLE)
+INTS, S, D = Column(("i",), INT), Column(("s",), STRING), Column(("d",), DOUBLE)
 
 
 def judge(predicate: Predicate, low: Literal | None, high: Literal | None, nulls: int = 0, rows: int = 10) -> bool:
@@ -85,24 +87,24 @@ def judge(predicate: Predicate, low: Literal | None, high: Literal | None, nulls
 @pytest.mark.parametrize(
     ("predicate", "keeps"),
     [
-        (Compare(Op.EQ, I, 4), False),
-        (Compare(Op.EQ, I, 5), True),
-        (Compare(Op.LT, I, 5), False),
-        (Compare(Op.LE, I, 5), True),
-        (Compare(Op.GT, I, 9), False),
-        (Compare(Op.GE, I, 9), True),
-        (Not(Compare(Op.GE, I, 5)), False),
-        (Not(Compare(Op.LT, I, 10)), False),
-        (In(I, (1, 2, 10)), False),
-        (In(I, (1, 7)), True),
-        (In(I, tuple(range(100, 400))), False),
-        (In(I, ()), False),
-        (Not(In(I, ())), True),
-        (Not(In(I, (7,), has_null=True)), False),
-        (IsNull(I), False),
-        (NullSafeEqual(I, None), False),
-        (NullSafeEqual(I, 3), False),
-        (Not(NullSafeEqual(I, 3)), True),
+        (Compare(Op.EQ, INTS, 4), False),
+        (Compare(Op.EQ, INTS, 5), True),
+        (Compare(Op.LT, INTS, 5), False),
+        (Compare(Op.LE, INTS, 5), True),
+        (Compare(Op.GT, INTS, 9), False),
+        (Compare(Op.GE, INTS, 9), True),
+        (Not(Compare(Op.GE, INTS, 5)), False),
+        (Not(Compare(Op.LT, INTS, 10)), False),
+        (In(INTS, (1, 2, 10)), False),
+        (In(INTS, (1, 7)), True),
+        (In(INTS, tuple(range(100, 400))), False),
+        (In(INTS, ()), False),
+        (Not(In(INTS, ())), True),
+        (Not(In(INTS, (7,), has_null=True)), False),
+        (IsNull(INTS), False),
+        (NullSafeEqual(INTS, None), False),
+        (NullSafeEqual(INTS, 3), False),
+        (Not(NullSafeEqual(INTS, 3)), True),
     ],
 )
 def test_bounds_rule_files_out(predicate: Predicate, keeps: bool) -> None:
@@ -110,17 +112,17 @@ def test_bounds_rule_files_out(predicate: Predicate, keeps: bool) -> None:
 
 
 def test_one_value_in_all_rows_rules_out_its_negation() -> None:
-    assert not judge(Compare(Op.NE, I, 5), 5, 5)
-    assert not judge(Not(In(I, (4, 5))), 5, 5)
-    assert judge(Not(NullSafeEqual(I, 5)), 5, 5, nulls=1)
-    assert not judge(Not(NullSafeEqual(I, 5)), 5, 5)
+    assert not judge(Compare(Op.NE, INTS, 5), 5, 5)
+    assert not judge(Not(In(INTS, (4, 5))), 5, 5)
+    assert judge(Not(NullSafeEqual(INTS, 5)), 5, 5, nulls=1)
+    assert not judge(Not(NullSafeEqual(INTS, 5)), 5, 5)
 
 
 def test_only_nulls_rule_out_every_comparison() -> None:
     stats = ColumnStats(None, None, np.array([3]))
-    for predicate in (Compare(Op.NE, I, 1), In(I, (1,)), Text(TextOp.CONTAINS, S, "x"), IsNotNull(I)):
+    for predicate in (Compare(Op.NE, INTS, 1), In(INTS, (1,)), Text(TextOp.CONTAINS, S, "x"), IsNotNull(INTS)):
         assert not may_match(predicate, np.array([3]), lambda _: stats)[0]
-    assert may_match(IsNull(I), np.array([3]), lambda _: stats)[0]
+    assert may_match(IsNull(INTS), np.array([3]), lambda _: stats)[0]
 
 
 def test_nan_is_above_every_bound() -> None:
@@ -144,5 +146,11 @@ def test_prefixes_are_judged_by_bytes() -> None:
 
 
 def test_nothing_known_keeps_the_file() -> None:
-    for predicate in (Compare(Op.EQ, I, 1), IsNull(I), IsNotNull(I), In(I, (1,)), Text(TextOp.LIKE, S, "a%")):
+    for predicate in (
+        Compare(Op.EQ, INTS, 1),
+        IsNull(INTS),
+        IsNotNull(INTS),
+        In(INTS, (1,)),
+        Text(TextOp.LIKE, S, "a%"),
+    ):
         assert may_match(predicate, np.array([3]), lambda _: None)[0]

@@ -20,9 +20,7 @@ ROW = RowType(False, (DataField(0, "id", INT), DataField(1, "dt", STRING)))
 def two_branches(option: str = "scan.fallback-branch", partitioned: bool = True) -> tuple[TableBuilder, TableBuilder]:
     keys = ("dt",) if partitioned else ()
     main = TableBuilder(TableSchema(0, ROW, 1, partition_keys=keys, options={"bucket": "-1", option: "b"}))
-    other = TableBuilder(
-        TableSchema(0, ROW, 1, partition_keys=keys, options={"bucket": "-1"}), main.table, branch="b"
-    )
+    other = TableBuilder(TableSchema(0, ROW, 1, partition_keys=keys, options={"bucket": "-1"}), main.table, branch="b")
     return main, other
 
 
@@ -33,7 +31,8 @@ def file(name: str, day: str, low: int = 0) -> File:
 def plan(t: TableBuilder, where: str | None = None, snapshot: Any = ...) -> Plan:
     CACHE.clear()
     predicate = None if where is None else parse_predicate(where, ROW, "UTC")
-    return plan_batch(t.open(), t.last if snapshot is ... else snapshot, ScanQuery(predicate=predicate))
+    travelled = snapshot is not ...
+    return plan_batch(t.open(), snapshot if travelled else t.last, ScanQuery(predicate=predicate), travelled=travelled)
 
 
 def names(p: Plan) -> dict[str, list[str]]:
@@ -86,6 +85,7 @@ def test_the_past_of_main_is_read_beside_the_past_of_the_branch() -> None:
     other.commit(file("o2", "w"))
     other.commit(file("o3", "v"))
     assert names(plan(main, snapshot=first)) == {"main": ["m1"], "b": ["o1"]}
+    assert names(plan(main, snapshot=main.last)) == {"main": ["m1", "m2"], "b": ["o1", "o2"]}
     assert names(plan(main)) == {"main": ["m1", "m2"], "b": ["o1", "o2", "o3"]}
 
 

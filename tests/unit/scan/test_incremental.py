@@ -50,9 +50,7 @@ def names(p: Plan) -> list[str]:
 
 def diff(p: Plan) -> list[tuple[list[str], list[str]]]:
     assert {s.mode for s in p.splits} <= {SplitMode.DIFF}
-    return sorted(
-        (sorted(f.file_name for f in s.before_files), sorted(f.file_name for f in s.files)) for s in p.splits
-    )
+    return sorted((sorted(f.file_name for f in s.before_files), sorted(f.file_name for f in s.files)) for s in p.splits)
 
 
 def test_delta_gives_the_files_that_appends_added() -> None:
@@ -86,7 +84,7 @@ def test_an_append_that_removed_files_is_refused() -> None:
     a = file("a")
     t.commit(a)
     t.commit(file("b"), deletes=[a])
-    with pytest.raises(InvalidInputError, match="snapshot 2 of .* removed files"):
+    with pytest.raises(InvalidInputError, match=r"snapshot 2 of .* removed files"):
         plan(t, "0,2")
     assert names(plan(t, "1,2", IncrementalMode.DIFF)) == ["b"]
 

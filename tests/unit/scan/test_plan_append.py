@@ -182,7 +182,9 @@ def test_buckets_are_not_told_from_a_key_that_had_another_type() -> None:
 
 def test_statistics_follow_columns_through_renames_and_type_changes() -> None:
     t = TableBuilder(PLAIN)
-    old = File("old", low={"id": 1, "s": "a", "x": 1.0}, high={"id": 9, "s": "c", "x": 2.0}, nulls={"id": 0, "s": 0, "x": 0})
+    old = File(
+        "old", low={"id": 1, "s": "a", "x": 1.0}, high={"id": 9, "s": "c", "x": 2.0}, nulls={"id": 0, "s": 0, "x": 0}
+    )
     t.commit(old)
     new_row = RowType(
         False,

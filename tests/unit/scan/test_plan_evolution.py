@@ -22,7 +22,7 @@ def table(**options: str) -> TableBuilder:
 
 
 def file(name: str, first: int, rows: int, columns: tuple[str, ...] | None, a: int = 0, sequence: int = 1) -> File:
-    bounds = {c: a for c in columns or ROW.names}
+    bounds = dict.fromkeys(columns or ROW.names, a)
     return File(
         name, rows=rows, first_row_id=first, write_cols=columns, sequence=(sequence, sequence),
         low=bounds, high=bounds, nulls=dict.fromkeys(bounds, 0),

@@ -21,9 +21,7 @@ from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataField, RowType
 from tests.harness.table_builder import File, TableBuilder
 
-ROW = RowType(
-    False, (DataField(0, "k", INT.with_nullable(False)), DataField(1, "v", INT), DataField(2, "p", STRING))
-)
+ROW = RowType(False, (DataField(0, "k", INT.with_nullable(False)), DataField(1, "v", INT), DataField(2, "p", STRING)))
 
 
 def table(**options: str) -> TableBuilder:
@@ -81,9 +79,7 @@ def test_two_levels_are_merged_where_they_overlap() -> None:
 
 def test_deletion_vectors_hide_level_0_and_make_levels_independent() -> None:
     t = table(**{"deletion-vectors.enabled": "true"})
-    t.commit(
-        file("l0", 0, 9), file("l4", 5, 6, level=4), file("l5", 0, 9, level=5), vectors={"l5": (1, 2)}
-    )
+    t.commit(file("l0", 0, 9), file("l4", 5, 6, level=4), file("l5", 0, 9, level=5), vectors={"l5": (1, 2)})
     p = plan(t)
     assert shape(p) == [("raw", ["l4", "l5"])]
     assert [d is not None for d in p.splits[0].deletions] == [f.file_name == "l5" for f in p.splits[0].files]
@@ -133,9 +129,7 @@ def test_key_conditions_skip_files_inside_a_section() -> None:
 
 def test_key_ranges_are_told_by_first_and_last_keys_when_statistics_are_missing() -> None:
     t = table()
-    t.commit(
-        File("a", low_key={"k": 1}, high_key={"k": 5}), File("b", low_key={"k": 6}, high_key={"k": 9})
-    )
+    t.commit(File("a", low_key={"k": 1}, high_key={"k": 5}), File("b", low_key={"k": 6}, high_key={"k": 9}))
     assert shape(plan(t, "k < 3")) == [("raw", ["a"])]
 
 
@@ -275,5 +269,7 @@ def renumbered(units: Units, by: int) -> Units:
 
 
 def parts_of(units: Units) -> list[list[int]]:
+    if not len(units):
+        return []
     ends = [*units.starts.tolist()[1:], len(units.files)]
     return [units.files[a:b].tolist() for a, b in zip(units.starts.tolist(), ends, strict=True)]
