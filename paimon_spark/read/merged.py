@@ -330,10 +330,12 @@ class _SectionMerge:
         for batch in self._values(number, unread, len(mask)):
             here = slice(at, at + batch.num_rows)
             at += batch.num_rows
+            if at > len(mask):
+                break
             if not mask[here].any():
                 continue
             found = {n: known[n].slice(here.start, batch.num_rows) for n in names if n in known}
-            found.update(zip(unread, batch.columns, strict=True))
+            found.update((n, batch.column(i)) for i, n in enumerate(unread))
             schema = pa.schema([pa.field(n, found[n].type) for n in names])
             yield _kept(record_batch([found[n] for n in names], schema, batch.num_rows), mask[here])
         if at != len(mask):
@@ -343,10 +345,14 @@ class _SectionMerge:
             )
 
     def _values(self, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """The columns of a file as its keys were read; without columns, only batches that count rows."""
+        """The columns of a file, of the rows of which the keys were read; without columns, only their count.
+
+        The columns of the predicate must be read along, or the reader would not skip what it skipped before.
+        """
         batch_rows = self.merge.request.batch_rows
         if columns:
-            yield from self.merge.read_file(number, columns, False, self.key_predicate, batch_rows)
+            tested = sorted(names_of(self.key_predicate) - set(columns))
+            yield from self.merge.read_file(number, (*columns, *tested), False, self.key_predicate, batch_rows)
             return
         for begin in range(0, rows, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, rows - begin))
