@@ -44,15 +44,15 @@ class PaimonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Refused: writing is not available yet."""
-        raise self._unavailable("writing", "df.write")
+        raise self._unavailable("writing is", "df.write")
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """Refused: streaming reads are not available yet."""
-        raise self._unavailable("streaming reads", "spark.readStream")
+        raise self._unavailable("streaming reads are", "spark.readStream")
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
         """Refused: streaming writes are not available yet."""
-        raise self._unavailable("streaming writes", "df.writeStream")
+        raise self._unavailable("streaming writes are", "df.writeStream")
 
     def _scan(self) -> Scan:
         if self._opened is None:
@@ -65,9 +65,9 @@ class PaimonDataSource(DataSource):
         from paimon_spark.errors import UnsupportedFeatureError
 
         return UnsupportedFeatureError(
-            f"{call}.format({self.name()!r}): {what} are not available yet in this version of paimon-spark; "
+            f"{call}.format({self.name()!r}): {what} not available yet in this version of paimon-spark; "
             "batch reads are: spark.read",
-            feature=what,
+            feature=what.rpartition(" ")[0],
         )
 
 
