@@ -79,6 +79,15 @@ class Block(NamedTuple):
     size: int
 
 
+class Payload(NamedTuple):
+    """One block decompressed. `number` counts the file's blocks from 0."""
+
+    path: str
+    number: int
+    rows: int
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container file taken apart, blocks still compressed.
@@ -99,8 +108,8 @@ class Container:
         """Records in all blocks, as the block headers say."""
         return sum(b.rows for b in self.blocks)
 
-    def payloads(self) -> Iterator[tuple[int, bytes]]:
-        """Record count and decompressed bytes of every block.
+    def payloads(self) -> Iterator[Payload]:
+        """Every block decompressed, one after the other.
 
         Raises:
             CorruptFileError: a block does not decompress, is too large (`MAX_BLOCK_BYTES`), or too small.
@@ -110,14 +119,14 @@ class Container:
         for number, block in enumerate(self.blocks):
             raw = self.data[block.start : block.start + block.size]
             try:
-                payload = _zstd(inflate, raw) if inflate is not None else _decompress(self.codec, raw, self.path)
-                if block.rows * max(self.type.least_bytes, 1) > len(payload):
-                    raise FormatError(f"{block.rows} records cannot lie in {len(payload)} bytes")
+                data = _zstd(inflate, raw) if inflate is not None else _decompress(self.codec, raw, self.path)
+                if block.rows * max(self.type.least_bytes, 1) > len(data):
+                    raise FormatError(f"{block.rows} records cannot lie in {len(data)} bytes")
             except _CODEC_ERRORS as e:
                 raise CorruptFileError(
                     f"{self.path} is corrupt: block {number} at byte {block.start}: {e}", path=self.path
                 ) from e
-            yield block.rows, payload
+            yield Payload(self.path, number, block.rows, data)
 
 
 _CODEC_ERRORS: Final = (
@@ -152,25 +161,35 @@ def records(container: Container) -> Iterator[Any]:
         CorruptFileError: a record cannot be decoded, or a block holds more than its records.
         UnsupportedFeatureError: the codec is not known.
     """
-    try:
-        schema = fastavro.parse_schema(_without_logical_types(json.loads(container.schema_text)))
-    except _RECORD_ERRORS as e:
-        raise CorruptFileError(
-            f"{container.path} has an Avro schema that cannot be used: {e}", path=container.path
-        ) from e
-    for number, (count, payload) in enumerate(container.payloads()):
-        yield from _block_records(container.path, number, schema, count, payload)
+    decoder = RecordDecoder(container)
+    for payload in container.payloads():
+        yield from decoder.decode(payload)
 
 
-def _block_records(path: str, number: int, schema: Any, count: int, payload: bytes) -> list[Any]:
-    source = io.BytesIO(payload)
-    try:
-        out = [fastavro.schemaless_reader(source, schema, None) for _ in range(count)]
-        if source.tell() != len(payload):
-            raise FormatError(f"{count} records end at byte {source.tell()} of {len(payload)}")
-    except _RECORD_ERRORS as e:
-        raise CorruptFileError(f"{path} is corrupt: block {number}: {type(e).__name__}: {e}", path=path) from e
-    return out
+class RecordDecoder:
+    """Decodes blocks of one schema by fastavro."""
+
+    def __init__(self, container: Container) -> None:
+        """Raises CorruptFileError: fastavro cannot use the schema."""
+        try:
+            self._schema = fastavro.parse_schema(_without_logical_types(json.loads(container.schema_text)))
+        except _RECORD_ERRORS as e:
+            raise CorruptFileError(
+                f"{container.path} has an Avro schema that cannot be used: {e}", path=container.path
+            ) from e
+
+    def decode(self, payload: Payload) -> list[Any]:
+        """The records of a block. Raises CorruptFileError."""
+        source = io.BytesIO(payload.data)
+        try:
+            out = [fastavro.schemaless_reader(source, self._schema, None) for _ in range(payload.rows)]
+            if source.tell() != len(payload.data):
+                raise FormatError(f"{payload.rows} records end at byte {source.tell()} of {len(payload.data)}")
+        except _RECORD_ERRORS as e:
+            raise CorruptFileError(
+                f"{payload.path} is corrupt: block {payload.number}: {type(e).__name__}: {e}", path=payload.path
+            ) from e
+        return out
 
 
 _RECORD_ERRORS: Final = (

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.spec import arrow_numpy, avro_lanes
-from paimon_spark.spec.avro import AvroType, Container, records
+from paimon_spark.spec.avro import AvroType, Container, Payload, RecordDecoder
 from paimon_spark.spec.avro_lanes import I64, Bool
 
 LOCK_STEP: Final = os.environ.get("PAIMON_SPARK_AVRO", "columns") != "records"
 _LANES: Final = 1024
-_GROUP_BYTES: Final = 512 << 20
+_GROUP_BYTES: Final = 64 << 20
 # Microseconds per type in the schema: a step whatever its lanes, a value in a step, a value by fastavro.
 _STEP_COST: Final = 12.0
 _VALUE_COST: Final = 0.03
@@ -65,7 +65,7 @@ _ARROW: Final[dict[str, pa.DataType]] = {
 
 
 def decode(containers: Sequence[Container], *, lock_step: bool | None = None) -> pa.ChunkedArray:
-    """The records of containers of one schema, in order; each is a struct.
+    """The records of containers of one schema, in order.
 
     Args:
         containers: all with equal `schema_text`, at least one.
@@ -75,43 +75,100 @@ def decode(containers: Sequence[Container], *, lock_step: bool | None = None) ->
         CorruptFileError: names the file that cannot be decoded.
         UnsupportedFeatureError: an unknown codec.
     """
-    if lock_step is None:
-        lock_step = LOCK_STEP and _pays([b.rows for c in containers for b in c.blocks], containers[0].type)
-    if not lock_step:
-        return _chunked([decode_records(c) for c in containers], containers[0])
-    chunks = [a for group in _groups(containers) for a in _decode_group(group)]
-    return _chunked(chunks, containers[0])
-
-
-def _decode_group(group: Sequence[Container]) -> list[pa.Array]:
     try:
-        return [_decode_lanes(group)]
-    except _LANE_ERRORS:
-        # Which lane broke is not known; record by record it is, with the file's name.
-        return [decode_records(c) for c in group]
+        type_ = arrow_type(containers[0].type)
+    except FormatError as e:
+        raise _corrupt(containers[0].path, e) from e
+    return pa.chunked_array(list(iter_arrays(containers, lock_step=lock_step)), type_)
 
 
-_LANE_ERRORS: Final = (
-    avro_lanes.UnknownShapeError,
-    FormatError,
-    IndexError,
-    OverflowError,
-    pa.ArrowException,
-)
+def iter_arrays(containers: Sequence[Container], *, lock_step: bool | None = None) -> Iterator[pa.Array]:
+    """As `decode`, one array for every `_GROUP_BYTES` or so: memory is bounded by what the caller keeps."""
+    decoder = RecordDecoder(containers[0])
+    type_ = containers[0].type
+    for group in _groups(containers):
+        lanes = LOCK_STEP and _pays([p.rows for p in group], type_) if lock_step is None else lock_step
+        array = _decode_lanes(group, type_) if lanes else None
+        yield _decode_records(group, type_, decoder) if array is None else array
 
 
-def decode_records(container: Container) -> pa.Array:
-    """The records of one container by fastavro: the reference the lock-step decoder must equal.
+def _groups(containers: Sequence[Container]) -> Iterator[list[Payload]]:
+    """Blocks to decode together: at most `_LANES`, and no more after `_GROUP_BYTES`."""
+    group: list[Payload] = []
+    size = 0
+    for container in containers:
+        for payload in container.payloads():
+            group.append(payload)
+            size += len(payload.data)
+            if len(group) == _LANES or size > _GROUP_BYTES:
+                yield group
+                group, size = [], 0
+    if group:
+        yield group
+
+
+def _pays(counts: list[int], t: AvroType) -> bool:
+    """Whether decoding blocks of so many records in lock step is cheaper."""
+    total, steps = sum(counts), max(counts, default=0)
+    return steps * _STEP_COST + total * _VALUE_COST < total * _RECORD_COST
+
+
+def _decode_records(group: list[Payload], t: AvroType, decoder: RecordDecoder) -> pa.Array:
+    """The records of blocks by fastavro: the reference that the lock-step decoder must equal."""
+    try:
+        return array_of([r for payload in group for r in decoder.decode(payload)], t)
+    except _ARRAY_ERRORS as e:
+        for payload in group if len(group) > 1 else ():
+            _decode_records([payload], t, decoder)
+        raise _corrupt(group[0].path, e) from e
+
+
+_ARRAY_ERRORS: Final = (pa.ArrowException, FormatError, OverflowError, ValueError, TypeError, KeyError)
+
+
+def _corrupt(path: str, e: Exception) -> CorruptFileError:
+    return e if isinstance(e, CorruptFileError) else CorruptFileError(f"{path} is corrupt: {e}", path=path)
+
+
+def _decode_lanes(group: list[Payload], t: AvroType) -> pa.Array | None:
+    """The records of blocks in lock step; None where they must go record by record.
+
+    When something does not fit it is not known in which lane: fastavro will say it, with the file's name.
+    """
+    ends = np.cumsum(np.array([len(p.data) for p in group], np.int64))
+    if ends[-1] + avro_lanes.PADDING > np.iinfo(np.int32).max:
+        return None
+    try:
+        source = avro_lanes.Source(b"".join((*(p.data for p in group), bytes(avro_lanes.PADDING))))
+        root = avro_lanes.reader_of(t, source)
+        slots = _read_all(root, np.array([p.rows for p in group], np.int64), ends)
+        return root.finish(slots, None)
+    except (avro_lanes.UnknownShapeError, FormatError, IndexError, OverflowError, pa.ArrowException):
+        return None
+
+
+def _read_all(root: avro_lanes.Reader, counts: I64, ends: I64) -> I64:
+    """Read every record; the result is the slot of each, in the order of blocks.
 
     Raises:
-        CorruptFileError: names the file.
+        FormatError: a block's records do not end where it does.
     """
-    try:
-        return array_of(list(records(container)), container.type)
-    except (pa.ArrowException, OverflowError, FormatError, ValueError, TypeError, KeyError) as e:
-        if isinstance(e, CorruptFileError):
-            raise
-        raise CorruptFileError(f"{container.path} is corrupt: {e}", path=container.path) from e
+    # Lanes with more records come first, so the lanes still at work are always the first ones.
+    by_count = np.argsort(-counts, kind="stable")
+    starts = np.concatenate(([0], ends[:-1]))
+    at = starts[by_count]
+    active = np.searchsorted(-counts[by_count], -np.arange(1, counts.max() + 1), side="right")
+    for lanes in active.tolist():
+        root.read(at[:lanes])
+    if not np.array_equal(at, ends[by_count]):
+        raise FormatError("records do not end where their block does")
+    rank = np.empty(len(counts), np.int64)
+    rank[by_count] = np.arange(len(counts))
+    step_start = np.cumsum(active) - active
+    total = int(counts.sum())
+    step = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    slots: I64 = step_start[step] + np.repeat(rank, counts)
+    return slots
 
 
 def array_of(values: list[Any], t: AvroType) -> pa.Array:
@@ -123,9 +180,7 @@ def array_of(values: list[Any], t: AvroType) -> pa.Array:
         FormatError: a union of more than null and one type.
     """
     if t.null_branch is not None:
-        return _array_of(
-            values, t.inner[1 - t.null_branch], np.array([v is not None for v in values], np.bool_)
-        )
+        return _array_of(values, t.inner[1 - t.null_branch], np.array([v is not None for v in values], np.bool_))
     return _array_of(values, t, None)
 
 
@@ -157,14 +212,10 @@ def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
         entries = pa.StructArray.from_arrays([keys, inner], fields=[type_.key_field, type_.item_field])
         return _lists(items, type_, validity, [entries])
     encoded = [b"" if v is None else v if isinstance(v, bytes) else v.encode() for v in values]
-    return pa.Array.from_buffers(
-        type_, len(values), [validity, _offsets(encoded), pa.py_buffer(b"".join(encoded))]
-    )
+    return pa.Array.from_buffers(type_, len(values), [validity, _offsets(encoded), pa.py_buffer(b"".join(encoded))])
 
 
-def _lists(
-    items: list[Any], t: pa.DataType, validity: pa.Buffer | None, children: list[pa.Array]
-) -> pa.Array:
+def _lists(items: list[Any], t: pa.DataType, validity: pa.Buffer | None, children: list[pa.Array]) -> pa.Array:
     return pa.Array.from_buffers(t, len(items), [validity, _offsets(items)], children=children)
 
 
@@ -177,82 +228,8 @@ def _offsets(values: list[Any]) -> pa.Buffer:
 
 
 def _nullable(t: AvroType, nullable: bool) -> AvroType:
-    return (
-        t
-        if not nullable or t.null_branch is not None or t.kind == "null"
-        else AvroType("union", inner=(_NULL, t))
-    )
+    return t if not nullable or t.null_branch is not None or t.kind == "null" else AvroType("union", inner=(_NULL, t))
 
 
 _NULL: Final = AvroType("null")
 _NUMPY: Final = {"boolean": "?", "int": "i4", "long": "i8", "float": "f4", "double": "f8"}
-
-
-def _chunked(chunks: list[pa.Array], container: Container) -> pa.ChunkedArray:
-    try:
-        return pa.chunked_array(chunks, arrow_type(container.type))
-    except FormatError as e:
-        raise CorruptFileError(f"{container.path} is corrupt: {e}", path=container.path) from e
-
-
-def _pays(counts: list[int], t: AvroType) -> bool:
-    total, steps = sum(counts), max(counts, default=0)
-    return steps * _STEP_COST + total * _VALUE_COST < total * _RECORD_COST
-
-
-def _groups(containers: Sequence[Container]) -> Iterator[list[Container]]:
-    """Runs of containers with about `_LANES` blocks."""
-    group: list[Container] = []
-    lanes = size = 0
-    for c in containers:
-        if group and (lanes + len(c.blocks) > _LANES or size > _GROUP_BYTES):
-            yield group
-            group, lanes, size = [], 0, 0
-        group.append(c)
-        lanes += len(c.blocks)
-        size += len(c.data)
-    if group:
-        yield group
-
-
-def _decode_lanes(group: Sequence[Container]) -> pa.Array:
-    counts: list[int] = []
-    payloads: list[bytes] = []
-    for c in group:
-        for count, payload in c.payloads():
-            counts.append(count)
-            payloads.append(payload)
-    if not counts:
-        return pa.nulls(0, arrow_type(group[0].type))
-    ends = np.cumsum(np.array([len(p) for p in payloads], np.int64))
-    if ends[-1] + avro_lanes.PADDING > np.iinfo(np.int32).max:
-        raise FormatError("more bytes than Arrow offsets can hold")
-    source = avro_lanes.Source(b"".join((*payloads, bytes(avro_lanes.PADDING))))
-    del payloads
-    root = avro_lanes.reader_of(group[0].type, source)
-    slots = _read_all(root, np.array(counts, np.int64), ends)
-    return root.finish(slots, None)
-
-
-def _read_all(root: avro_lanes.Reader, counts: I64, ends: I64) -> I64:
-    """Read every record; the result is the slot of each, in the order of blocks.
-
-    Raises:
-        FormatError: a block's records do not end where it does.
-    """
-    # Lanes with more records come first, so the lanes still at work are always the first ones.
-    by_count = np.argsort(-counts, kind="stable")
-    starts = np.concatenate(([0], ends[:-1]))
-    at = starts[by_count]
-    active = np.searchsorted(-counts[by_count], -np.arange(1, counts.max() + 1), side="right")
-    for lanes in active.tolist():
-        root.read(at[:lanes])
-    if not np.array_equal(at, ends[by_count]):
-        raise FormatError("records do not end where their block does")
-    rank = np.empty(len(counts), np.int64)
-    rank[by_count] = np.arange(len(counts))
-    step_start = np.cumsum(active) - active
-    total = int(counts.sum())
-    step = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-    slots: Any = step_start[step] + np.repeat(rank, counts)
-    return slots  # type: ignore[no-any-return]

@@ -28,6 +28,10 @@ VERSION: Final = 2
 """`_VERSION` of manifests and manifest lists. Version 1 was before Paimon; Java refuses it too."""
 
 
+MOST_BYTES: Final = 2 << 30
+"""What the entries of manifests decoded together may occupy: far more than writers make of them."""
+
+
 class FileKind(IntEnum):
     """What an entry does to its file."""
 
@@ -136,9 +140,14 @@ def _interleaved(groups: list[list[int]], counts: Any) -> Any:
 
 
 def _entries(containers: Sequence[avro.Container]) -> pa.Table:
-    decoded = avro_columns.decode(containers)
+    batches: list[pa.RecordBatch] = []
+    size = 0
     try:
-        batches = [_flat(chunk) for chunk in decoded.chunks]
+        for records in avro_columns.iter_arrays(containers):
+            batches.append(_flat(records))
+            size += batches[-1].nbytes
+            if size > MOST_BYTES:
+                raise _BadEntryError(f"with those read beside it, it unpacks to more than {MOST_BYTES} bytes")
         return pa.Table.from_batches(batches, ENTRY_SCHEMA)
     except _BadEntryError as e:
         if len(containers) > 1:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
+from paimon_spark.errors import CorruptFileError, UnsupportedFeatureError
 from paimon_spark.spec import avro, avro_columns
 
 SCHEMA = {
@@ -67,12 +67,25 @@ def containers(files: list[list[Any]], sync_interval: int = 40, **how: Any) -> l
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from([1, 40, 1000]))
 def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_interval: int) -> None:
     opened = containers(files, sync_interval)
-    lanes = avro_columns._decode_lanes(opened)
-    lanes.validate(full=True)
-    assert lanes.to_pylist() == [row for rows in files for row in rows]
+    expected = [row for rows in files for row in rows]
+    group = [p for c in opened for p in c.payloads()]
+    lanes = avro_columns._decode_lanes(group, opened[0].type) if group else None
+    assert lanes is not None or not expected
     for lock_step in (False, True, None):
         decoded = avro_columns.decode(opened, lock_step=lock_step)
-        assert decoded.combine_chunks().equals(lanes)
+        decoded.validate(full=True)
+        assert decoded.to_pylist() == expected
+        assert lanes is None or decoded.combine_chunks().equals(lanes)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 200))
+def test_groups_of_blocks_of_any_size_give_the_same(files: list[list[dict[str, Any]]], lanes: int, size: int) -> None:
+    opened = containers(files, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(avro_columns, "_LANES", lanes)
+        patch.setattr(avro_columns, "_GROUP_BYTES", size)
+        arrays = list(avro_columns.iter_arrays(opened, lock_step=True))
+    assert [row for a in arrays for row in a.to_pylist()] == [row for rows in files for row in rows]
 
 
 @given(ROWS, st.data())
@@ -104,16 +117,15 @@ def test_garbage_records_are_refused_or_read_alike(payload: bytes, count: int) -
     whole = container_of(SCHEMA, [(count, payload)])
     opened = avro.open_container(whole, "the file")
     try:
-        lanes: pa.Array | None = avro_columns._decode_lanes([opened])
-    except (FormatError, IndexError, pa.ArrowException):
-        lanes = None
-    try:
-        records = avro_columns.decode_records(opened)
+        group = list(opened.payloads())
     except CorruptFileError:
-        assert lanes is None
         return
-    if lanes is not None:
-        assert lanes.equals(records)
+    lanes = avro_columns._decode_lanes(group, opened.type)
+    try:
+        records = avro_columns.decode([opened], lock_step=False).combine_chunks()
+    except CorruptFileError:
+        records = None
+    assert lanes is None or (records is not None and lanes.equals(records))
 
 
 def container_of(schema: Any, blocks: list[tuple[int, bytes]], codec: bytes = b"null") -> bytes:
