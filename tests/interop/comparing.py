@@ -55,7 +55,7 @@ def disagreement(
     schema = theirs.get("schema")
     if schema is not None and columns is None and _plain(fields) != _plain(schema):
         return f"fields: want {schema}\n        got {fields}"
-    types = {name: type_ for _, name, type_ in schema or fields}
+    types = {str(name): str(type_) for _, name, type_ in schema or fields}
     return difference(theirs["rows"], rows_of(table, types), unordered)
 
 

@@ -147,8 +147,8 @@ def _timestamps(data_format: str) -> TableScript:
     if data_format == "parquet":
         # Outside of what 64 bits of nanoseconds hold, for the precisions stored in micro- and milliseconds.
         for i, base in enumerate(("0001-01-01T00:00:00", "9999-12-31T23:59:59", "1582-10-10T00:00:00")):
-            plain = [base + FRACTIONS[p] if p <= 6 else None for p in precisions]
-            script.write([[20 + i, *plain, *[text and text + "Z" for text in plain]]])
+            far: list[str | None] = [base + FRACTIONS[p] if p <= 6 else None for p in precisions]
+            script.write([[20 + i, *far, *[None if text is None else text + "Z" for text in far]]])
     script.where("t3 > TIMESTAMP '2000-01-01 00:00:00'", [">", "t3", "2000-01-01T00:00:00"])
     return script
 
