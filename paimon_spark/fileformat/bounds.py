@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from paimon_spark.predicate.ast import (
@@ -53,10 +54,7 @@ def may_match(predicate: Predicate, bounds_of: Callable[[Column], Bounds | None]
             return value is True
         case Compare() | NullSafeEqual() | In() | IsNull() | IsNotNull() | Text():
             bounds = bounds_of(predicate.column)
-            try:
-                return bounds is None or _leaf(predicate, bounds)
-            except TypeError:  # a statistic of another type than the literal says nothing
-                return True
+            return bounds is None or _leaf(predicate, bounds)
     return True
 
 
@@ -85,14 +83,15 @@ def _compare(op: Op, column: Column, literal: Any, b: Bounds) -> bool:
     if isinstance(literal, float) and math.isnan(literal):
         return True
     # NaN is larger than every number and no statistic counts it.
-    upper = None if _is_floating(column) else b.upper
+    lower, top = _of_type(b.lower, literal), _of_type(b.upper, literal)
+    upper = None if _is_floating(column) else top
     match op:
         case Op.EQ:
-            return _not_above(b.lower, literal) and (b.upper is None or bool(b.upper >= literal))
+            return (lower is None or bool(lower <= literal)) and (top is None or bool(top >= literal))
         case Op.LT:
-            return b.lower is None or bool(b.lower < literal)
+            return lower is None or bool(lower < literal)
         case Op.LE:
-            return _not_above(b.lower, literal)
+            return lower is None or bool(lower <= literal)
         case Op.GT:
             return upper is None or bool(upper > literal)
         case Op.GE:
@@ -100,8 +99,15 @@ def _compare(op: Op, column: Column, literal: Any, b: Bounds) -> bool:
     return True
 
 
-def _not_above(lower: Any, literal: Any) -> bool:
-    return lower is None or bool(lower <= literal)
+def _of_type(bound: Any, literal: Any) -> Any:
+    """The bound if it is of the literal's type; else it says nothing (unscaled decimals, times, raw bytes)."""
+    if isinstance(literal, float):
+        return bound if isinstance(bound, (int, float)) and not math.isnan(bound) else None
+    if type(bound) is not type(literal):
+        return None
+    if isinstance(literal, datetime) and (bound.tzinfo is None) != (literal.tzinfo is None):
+        return None
+    return bound
 
 
 def _is_floating(column: Column) -> bool:

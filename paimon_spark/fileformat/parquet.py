@@ -18,10 +18,10 @@ from paimon_spark.fileformat.bounds import Bounds, may_match
 from paimon_spark.fileformat.conform import conformer
 from paimon_spark.fileformat.rows import FileRead, Pruning, Rows
 from paimon_spark.predicate.ast import Column
-from paimon_spark.spec.arrow import arrow_type
+from paimon_spark.spec.arrow import arrow_type, timestamp_unit
 from paimon_spark.spec.arrow_nested import Convert
 from paimon_spark.spec.parquet_footer import as_file, int96_as_bytes
-from paimon_spark.types import DataField, RowType
+from paimon_spark.types import DataField, RowType, TimestampType
 
 _STREAM_BUFFER: Final = 1 << 20
 """Bytes a column reads ahead from a store, so that a wide row group is never in memory whole."""
@@ -131,22 +131,33 @@ def _runs(file: pq.ParquetFile, pruning: Pruning | None) -> Iterator[tuple[int, 
         yield start, groups, count
 
 
-def _leaf_numbers(file: pq.ParquetFile) -> dict[str, int]:
-    """Column numbers of top-level columns without children."""
+def _is_exact(column: Column, schema: Any) -> bool:
+    """Whether statistics are in the unit the column is read in: values are cut to it, statistics are not."""
+    if not isinstance(column.type, TimestampType):
+        return True
+    unit = {"ms": "milliseconds", "us": "microseconds"}.get(timestamp_unit(column.type.precision))
+    # Nanoseconds compare by their microseconds.
+    return unit is not None and f'"{unit}"' in schema.logical_type.to_json()
+
+
+def _leaf_numbers(file: pq.ParquetFile) -> dict[str, tuple[int, Any]]:
+    """Numbers and schemas of top-level columns without children."""
     schema = file.metadata.schema
-    out: dict[str, int] = {}
+    out: dict[str, tuple[int, Any]] = {}
     for i in range(len(schema)):
         column = schema.column(i)
         if column.max_repetition_level == 0 and column.path == column.name and column.max_definition_level <= 1:
-            out.setdefault(column.name, i)
+            out.setdefault(column.name, (i, column))
     return out
 
 
-def _may_match(group: Any, columns: dict[str, int], pruning: Pruning) -> bool:
+def _may_match(group: Any, columns: dict[str, tuple[int, Any]], pruning: Pruning) -> bool:
     def bounds(column: Column) -> Bounds | None:
         name = pruning.columns.get(column.name)
-        number = None if name is None or len(column.path) > 1 else columns.get(name)
-        return None if number is None else _bounds(group, number)
+        found = None if name is None or len(column.path) > 1 else columns.get(name)
+        if found is None or not _is_exact(column, found[1]):
+            return None
+        return _bounds(group, found[0])
 
     return may_match(pruning.predicate, bounds)
 

@@ -211,7 +211,7 @@ def _as_original(data: bytes, block_bytes: int) -> bytes:
 
 def _read(source: pa.NativeFile, offset: int, size: int) -> bytes:
     source.seek(offset)
-    data: bytes = source.read(size)
+    data = bytes(source.read(size))
     if len(data) != size:
         raise FormatError("it is cut short")
     return data
@@ -292,7 +292,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _field(number: int, value: Any) -> bytes:
     if isinstance(value, int):
         return _encoded(number << 3 | _VARINT) + _encoded(value)
-    return _encoded(number << 3 | _BYTES) + _encoded(len(value)) + value
+    return _encoded(number << 3 | _BYTES) + _encoded(len(value)) + bytes(value)
 
 
 def _encoded(value: int) -> bytes:
