@@ -6,13 +6,12 @@ Source: Java `table/source/splitread/IncrementalDiffSplitRead.DiffMerger`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.merge.aggregators_exact import frozen, to_python
 from paimon_spark.merge.key_value import AGE, NO_ROW, Bool, Groups, Merged, Rows, is_retract, take
 from paimon_spark.merge.ordering import decimal_halves
 from paimon_spark.spec import arrow_numpy
@@ -69,26 +68,53 @@ class Difference:
 
 def equal_values(column: pa.Array, left: Rows, right: Rows) -> Bool:
     """Which rows of a column hold the same value, nulls and NaNs included, -0.0 apart from 0.0."""
+    same = _equal_content(column, left, right)
+    if column.null_count == 0:
+        return same
     valid = arrow_numpy.validity(column)
-    both_null = ~valid[left] & ~valid[right]
-    return both_null | (valid[left] & valid[right] & _equal_content(column, left, right))
+    one, other = valid[left], valid[right]
+    out: Bool = (one & other & same) | ~(one | other)
+    return out
 
 
 def _equal_content(column: pa.Array, left: Rows, right: Rows) -> Bool:
+    """`equal_values` of rows that are not null."""
     t = column.type
-    if pa.types.is_decimal128(t):
+    same: Bool
+    if pa.types.is_struct(t):
+        same = np.ones(len(left), np.bool_)
+        for i in range(t.num_fields):
+            same &= equal_values(column.field(i), left, right)
+    elif pa.types.is_map(t):
+        same = _equal_lists(column, [column.keys, column.items], left, right)
+    elif pa.types.is_list(t):
+        same = _equal_lists(column, [column.values], left, right)
+    elif pa.types.is_decimal128(t):
         low, high = decimal_halves(column)
-        return (low[left] == low[right]) & (high[left] == high[right])
-    if pa.types.is_floating(t):
-        values: Any = arrow_numpy.values(column)
+        same = (low[left] == low[right]) & (high[left] == high[right])
+    elif pa.types.is_floating(t):
+        values = arrow_numpy.values(column)
         bits = values.view(f"i{values.dtype.itemsize}")
         nan = np.isnan(values)
-        return (bits[left] == bits[right]) | (nan[left] & nan[right])
-    if pa.types.is_nested(t):
-        pairs = zip(to_python(take(column, left)), to_python(take(column, right)), strict=True)
-        return np.fromiter((frozen(a) == frozen(b) for a, b in pairs), np.bool_, len(left))
-    if pa.types.is_string(t) or pa.types.is_binary(t):
+        same = (bits[left] == bits[right]) | (nan[left] & nan[right])
+    elif pa.types.is_string(t) or pa.types.is_binary(t):
         equal = pc.equal(take(column, left), take(column, right))
-        return arrow_numpy.values(equal) & arrow_numpy.validity(equal)
-    numbers = arrow_numpy.values(column)
-    return numbers[left] == numbers[right]
+        same = arrow_numpy.values(equal) & arrow_numpy.validity(equal)
+    else:
+        numbers = arrow_numpy.values(column)
+        same = numbers[left] == numbers[right]
+    return same
+
+
+def _equal_lists(column: pa.Array, children: Sequence[pa.Array], left: Rows, right: Rows) -> Bool:
+    """Lists are equal when they are equally long and equal element by element in all `children`."""
+    offsets = arrow_numpy.values(column.offsets).astype(np.int64)
+    lengths = np.diff(offsets)
+    same: Bool = lengths[left] == lengths[right]
+    counts = np.where(same, lengths[left], 0)
+    pair = np.repeat(np.arange(len(left)), counts)
+    nth = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+    for child in children:
+        equal = equal_values(child, offsets[left][pair] + nth, offsets[right][pair] + nth)
+        same[pair[~equal]] = False
+    return same

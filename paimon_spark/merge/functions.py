@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import Aggregator, Events, aggregator
 from paimon_spark.merge.field_options import AGGREGATION_REMOVE, DEFAULT_AGGREGATE, field_options
-from paimon_spark.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged
+from paimon_spark.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged, Rows
 from paimon_spark.merge.partial_update import PartialUpdate
 from paimon_spark.merge.sorted_merge import MergeFunction
 from paimon_spark.options.table import MergeEngine, TableOptions
@@ -62,7 +62,7 @@ class FirstRow(_PicksRows):
         return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
 
 
-def _kinds_at(groups: Groups, places: np.ndarray) -> Kinds | None:  # type: ignore[type-arg]
+def _kinds_at(groups: Groups, places: Rows) -> Kinds | None:
     return None if groups.kinds is None else np.where(places == NO_ROW, 0, groups.kinds[places])
 
 

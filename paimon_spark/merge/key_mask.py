@@ -51,4 +51,5 @@ def _merged_rows(
     merged = plan.function.merge(columns, groups, ())
     assert merged.rows is not None
     winners[chosen] = merged.rows
-    return winners[winners != NO_ROW]
+    kept: Rows = winners[winners != NO_ROW]
+    return kept

@@ -81,6 +81,7 @@ def merged(
         keys.setdefault(r.key, []).append(r)
     out = []
     for key, group in sorted(keys.items()):
+        result: tuple[int, Row] | None
         if len(group) == 1:
             result = (group[0].kind, group[0].values)
         else:

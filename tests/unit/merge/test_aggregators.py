@@ -31,7 +31,8 @@ MAP = {"type": "MAP", "key": "STRING", "value": "INT"}
 
 
 def column_of(column: pa.Array, result: ColumnResult) -> list[Any]:
-    return take(concat([column, *result.extra]), result.rows).to_pylist()
+    values: list[Any] = take(concat([column, *result.extra]), result.rows).to_pylist()
+    return values
 
 
 def run(function: str, type: Any, values: list[Any], kinds: str = "", older: str = "", **options: str) -> Any:
