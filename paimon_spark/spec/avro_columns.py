@@ -93,14 +93,16 @@ def iter_arrays(containers: Sequence[Container], *, lock_step: bool | None = Non
 
 
 def _groups(containers: Sequence[Container]) -> Iterator[list[Payload]]:
-    """Blocks to decode together: at most `_LANES`, and no more after `_GROUP_BYTES`."""
+    """Blocks to decode together: at most `_LANES`, evenly, and no more after `_GROUP_BYTES`."""
+    total = sum(len(c.blocks) for c in containers)
+    lanes = -(-total // max(-(-total // _LANES), 1))
     group: list[Payload] = []
     size = 0
     for container in containers:
         for payload in container.payloads():
             group.append(payload)
             size += len(payload.data)
-            if len(group) == _LANES or size > _GROUP_BYTES:
+            if len(group) == lanes or size > _GROUP_BYTES:
                 yield group
                 group, size = [], 0
     if group:

@@ -12,6 +12,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple
 
@@ -305,8 +306,10 @@ def files_of(entries: pa.Table) -> list[DataFileMeta]:
     with _collector_paused():
         for kind in ("key", "value"):
             parts = (columns[f"{kind}_{part}"] for part in ("min", "max", "nulls"))
-            columns[f"{kind}_stats"] = map(SimpleStats, *parts)
-        return list(map(DataFileMeta, *(columns[name] for name in DataFileMeta._fields)))
+            columns[f"{kind}_stats"] = map(partial(tuple.__new__, SimpleStats), zip(*parts, strict=False))
+        # As DataFileMeta(*values) does, but without a call of Python's for every file.
+        values = zip(*(columns[name] for name in DataFileMeta._fields), strict=False)
+        return list(map(partial(tuple.__new__, DataFileMeta), values))
 
 
 _ENTRY_ONLY: Final = frozenset(("kind", "partition", "bucket", "total_buckets"))
@@ -346,9 +349,12 @@ def _array_objects(array: pa.Array) -> list[Any]:
     else:
         offsets_, data = arrow_numpy.byte_slices(array)
         bounds = offsets_.tolist()
-        raw = data.tobytes()
+        raw: Any = data.tobytes()
+        is_text = pa.types.is_string(t)
+        if is_text and raw.isascii():
+            raw, is_text = raw.decode(), False
         out = [raw[a:b] for a, b in pairwise(bounds)]
-        if pa.types.is_string(t):
+        if is_text:
             out = [b.decode() for b in out]
     if array.null_count:
         return [v if ok else None for v, ok in zip(out, arrow_numpy.validity(array).tolist(), strict=True)]
