@@ -23,8 +23,10 @@ from paimon_spark.spec.arrow_nested import Convert
 from paimon_spark.spec.parquet_footer import as_file, int96_as_bytes
 from paimon_spark.types import DataField, RowType, TimestampType
 
-_STREAM_BUFFER: Final = 1 << 20
-"""Bytes a column reads ahead from a store, so that a wide row group is never in memory whole."""
+_FETCHED_BYTES: Final = 64 << 20
+_LOCAL_BYTES: Final = 256 << 20
+_LEAST_BUFFER: Final = 256 << 10
+_MOST_BUFFER: Final = 8 << 20
 
 
 def read_parquet(read: FileRead) -> Iterator[Rows]:
@@ -35,18 +37,27 @@ def read_parquet(read: FileRead) -> Iterator[Rows]:
         DataError: a timestamp does not fit the column's type in Arrow.
     """
     with read.store.open(read.path) as source:
-        local = isinstance(source, (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader))
-        options = {
-            "buffer_size": 0 if local else _STREAM_BUFFER,
-            "pre_buffer": read.threads and not local,
-            "page_checksum_verification": True,
-        }
-        file = pq.ParquetFile(source, **options)
-        if file.metadata.num_rows != read.row_count:
-            raise FormatError(f"it holds {file.metadata.num_rows} rows, its manifest says {read.row_count}")
-        if any(f.name in _int96_columns(file) for f in read.fields):
-            file = pq.ParquetFile(source, metadata=_without_int96(source), **options)
+        metadata = pq.read_metadata(source)
+        if metadata.num_rows != read.row_count:
+            raise FormatError(f"it holds {metadata.num_rows} rows, its manifest says {read.row_count}")
+        int96 = _int96_columns(metadata)
+        if any(f.name in int96 for f in read.fields):
+            metadata = _without_int96(source)
+        options = _buffering(source, metadata.num_columns)
+        file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, **options)
         yield from _Decoder(file, read).rows()
+
+
+def _buffering(source: pa.NativeFile, columns: int) -> dict[str, Any]:
+    """How the file's bytes are fetched: in few requests while they are few, else streamed per column.
+
+    Without it Arrow holds the compressed columns of a row group, which may be as large as its writer liked.
+    """
+    local = isinstance(source, (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader))
+    if source.size() <= (_LOCAL_BYTES if local else _FETCHED_BYTES):
+        return {"buffer_size": 0, "pre_buffer": not local}
+    each = min(max(_FETCHED_BYTES // max(columns, 1), _LEAST_BUFFER), _MOST_BUFFER)
+    return {"buffer_size": each, "pre_buffer": False}
 
 
 class _Decoder:
@@ -176,11 +187,11 @@ def _bounds(group: Any, number: int) -> Bounds | None:
         return Bounds(None, None, nulls, group.num_rows)
 
 
-def _int96_columns(file: pq.ParquetFile) -> frozenset[str]:
-    """Top-level columns with an INT96 timestamp somewhere inside."""
-    schema = file.metadata.schema
-    roots = [path[0] for path in file.reader.column_paths]
-    return frozenset(roots[i] for i in range(len(schema)) if schema.column(i).physical_type == "INT96")
+def _int96_columns(metadata: pq.FileMetaData) -> frozenset[str]:
+    """Top-level columns with an INT96 timestamp somewhere inside; names with dots give their first part too."""
+    leaves = (metadata.schema.column(i) for i in range(len(metadata.schema)))
+    paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+    return frozenset(name for path in paths for name in (path, path.split(".")[0]))
 
 
 def _without_int96(source: pa.NativeFile) -> pq.FileMetaData:
