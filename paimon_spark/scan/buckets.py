@@ -27,6 +27,7 @@ from paimon_spark.predicate.ast import (
     Predicate,
     conjuncts,
 )
+from paimon_spark.scan.file_stats import is_padded
 from paimon_spark.spec.arrow import arrow_schema
 from paimon_spark.spec.arrow_numpy import Bool
 from paimon_spark.spec.arrow_values import array_of
@@ -106,6 +107,8 @@ def _choices(predicate: Predicate, field: DataField) -> list[Literal] | None:
     """Every value of the column with which `predicate` may be true; None when they cannot be listed."""
     if isinstance(field.type, TimestampType) and field.type.precision > 6:
         return None  # a literal stands for a thousand stored values
+    if is_padded(field.type):
+        return None  # whether the hashed value was padded is not known
     found: list[Literal] | None = None
     for part in conjuncts(predicate):
         values_of_part = _equal_values(part, field.name)

@@ -177,6 +177,10 @@ class _Group:
         return self._decoded("value", names.index(old.name), field.type, old.type)
 
     def _decoded(self, kind: str, position: int, wanted: DataType, stored: DataType) -> ColumnStats | None:
+        if is_padded(stored):
+            # ORC keeps bounds padded and readers give values without: only nulls can be told.
+            same = stored.with_nullable(True) == wanted.with_nullable(True)
+            return ColumnStats(None, None, list_items(self._column(f"{kind}_nulls"), position)) if same else None
         if not safe_for_bounds(stored, wanted):
             return None
         target = arrow_type(wanted.with_nullable(True))
@@ -226,6 +230,11 @@ def _same_lists(lists: pa.ListArray, rows: Rows) -> Iterator[Rows]:
 
 def _comparable(t: DataType) -> bool:
     return isinstance(t, _COMPARABLE) or (isinstance(t, AtomicType) and t.name != "VARIANT")
+
+
+def is_padded(t: DataType) -> bool:
+    """Whether files may store values of the type with blanks that readers do not give (CHAR)."""
+    return isinstance(t, CharType) and not t.varying
 
 
 def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:

@@ -18,6 +18,7 @@ from paimon_spark.types import (
     DOUBLE,
     INT,
     STRING,
+    CharType,
     DataField,
     DecimalType,
     OpaqueType,
@@ -331,3 +332,12 @@ def test_a_file_of_an_unknown_schema_is_corrupt_metadata() -> None:
     t.commit(File("a", schema_id=7))
     with pytest.raises(CorruptFileError, match="schema-7"):
         plan(t)
+
+
+def test_bounds_of_char_columns_are_not_trusted() -> None:
+    # Java's ORC writer pads them: the file's value 'ab' has the bounds 'ab   '.
+    row = RowType(False, (DataField(0, "c", CharType(True, 5, varying=False)),))
+    t = TableBuilder(TableSchema(0, row, 0, options={"bucket": "4", "bucket-key": "c"}))
+    t.commit(File("f", low={"c": "ab   "}, high={"c": "ab   "}, nulls={"c": 0}, total_buckets=4))
+    assert names(plan(t, "c = 'ab'")) == ["f"]
+    assert names(plan(t, "c IS NULL")) == []
