@@ -7,5 +7,5 @@ binary_row.py       BinaryRow by row        binary_row_columns  BinaryRow by col
 simple_stats.py     SimpleStats             bucket_hash.py      key → bucket; hive_hash.py Hive's way
 avro.py             Avro containers         avro_columns.py     Avro → Arrow; avro_lanes.py many blocks at once
 arrow.py            types ↔ Arrow           arrow_nested.py     nested arrays taken apart and put together
-arrow_numpy.py      Arrow ↔ numpy buffers   arrow_values.py     Python values → Arrow
+arrow_numpy.py      Arrow ↔ numpy buffers   arrow_values.py     Python values → Arrow; arrow_objects.py back
 """

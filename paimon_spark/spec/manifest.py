@@ -13,7 +13,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import islice, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 from paimon_spark.spec import arrow_numpy, avro, avro_columns
+from paimon_spark.spec.arrow_objects import objects
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.simple_stats import SimpleStats
 
@@ -296,20 +297,23 @@ def files_of(entries: pa.Table) -> list[DataFileMeta]:
     """The file of every entry, in order; columns that only entries have (kind, partition…) may be absent."""
     if len(entries) == 0:
         return []
-    columns = {n: _objects(entries.column(n)) for n in entries.column_names if n not in _ENTRY_ONLY}
+    columns = {n: objects(entries.column(n)) for n in entries.column_names if n not in _ENTRY_ONLY}
     if entries.column("extra_files").null_count:
-        columns["extra_files"] = (
-            repeat(())
-            if isinstance(columns["extra_files"], repeat)
-            else (names or () for names in columns["extra_files"])
-        )
+        columns["extra_files"] = (names or () for names in columns["extra_files"])
     with _collector_paused():
         for kind in ("key", "value"):
-            parts = (columns[f"{kind}_{part}"] for part in ("min", "max", "nulls"))
-            columns[f"{kind}_stats"] = map(partial(tuple.__new__, SimpleStats), zip(*parts, strict=False))
-        # As DataFileMeta(*values) does, but without a call of Python's for every file.
-        values = zip(*(columns[name] for name in DataFileMeta._fields), strict=False)
-        return list(map(partial(tuple.__new__, DataFileMeta), values))
+            parts = [columns[f"{kind}_{part}"] for part in ("min", "max", "nulls")]
+            columns[f"{kind}_stats"] = _built(SimpleStats, parts)
+        # The lengths bound columns that repeat one value for ever.
+        files = _built(DataFileMeta, [columns[name] for name in DataFileMeta._fields])
+        return list(islice(files, len(entries)))
+
+
+def _built(kind: type[Any], columns: list[Iterable[Any]]) -> Iterable[Any]:
+    """Tuples of `kind` as `kind(*values)` makes them, but without a call of Python's for each."""
+    if all(isinstance(c, repeat) for c in columns):
+        return repeat(kind(*(next(iter(c)) for c in columns)))
+    return map(partial(tuple.__new__, kind), zip(*columns, strict=False))
 
 
 _ENTRY_ONLY: Final = frozenset(("kind", "partition", "bucket", "total_buckets"))
@@ -325,37 +329,3 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _objects(column: pa.ChunkedArray) -> Iterable[Any]:
-    """A column as Python values, lists as tuples. Endless when all are null."""
-    if column.null_count == len(column):
-        return repeat(None)
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0)
-    return _array_objects(array)
-
-
-def _array_objects(array: pa.Array) -> list[Any]:
-    t = array.type
-    out: list[Any]
-    if pa.types.is_integer(t):
-        out = arrow_numpy.values(array).tolist()
-    elif pa.types.is_list(t):
-        offsets = arrow_numpy.byte_slices(array)[0].tolist()
-        items = _array_objects(array.values)
-        out = [tuple(items[a:b]) for a, b in pairwise(offsets)]
-    else:
-        offsets_, data = arrow_numpy.byte_slices(array)
-        bounds = offsets_.tolist()
-        raw: Any = data.tobytes()
-        is_text = pa.types.is_string(t)
-        if is_text and raw.isascii():
-            raw, is_text = raw.decode(), False
-        out = [raw[a:b] for a, b in pairwise(bounds)]
-        if is_text:
-            out = [b.decode() for b in out]
-    if array.null_count:
-        return [v if ok else None for v, ok in zip(out, arrow_numpy.validity(array).tolist(), strict=True)]
-    return out
