@@ -1,0 +1,68 @@
+"""Through Spark Connect: the server runs in a process of its own, the client has no JVM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.harness.golden import golden_path
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect]
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+path = sys.argv[1]
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    def rows(df):
+        return sorted(map(str, df.collect()))
+
+    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+    head = rows(spark.read.format("paimon").load(path))
+    assert head and head == rows(spark.read.format("paimon_py").load(path))
+    tag = rows(spark.read.format("paimon").option("versionAsOf", "t1").load(path))
+    assert tag and tag != head
+    assert rows(spark.sql("SELECT * FROM {t}", t=spark.read.format("paimon").load(path))) == head
+
+    table = paimon_spark.load_table(path)
+    assert rows(table.scan().to_spark(spark)) == head
+    assert rows(table.at("t1").scan(columns=["k", "v"]).to_spark()) == tag
+
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    assert rows(spark.read.format("paimon").load(path).where("k = 1")) == [r for r in head if "k=1," in r]
+
+    try:
+        spark.read.format("paimon").option("versionAsOf", "t11").load(path).collect()
+    except Exception as e:
+        assert "has no version 't11'" in str(e), e
+    else:
+        raise AssertionError("a version that does not exist was read")
+    paimon_spark.register(spark)
+    assert rows(spark.read.format("paimon").load(path)) == head
+finally:
+    spark.stop()
+print("connect ok")
+"""
+
+
+def test_reads_work_without_a_jvm_in_the_client() -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(golden_path("branches"))],
+        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        cwd="/",  # nothing of the project but what is installed can be found
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert "connect ok" in done.stdout
