@@ -4,7 +4,8 @@ A Snapshot and a ScanQuery come in, a frozen Plan of DataSplits and ReadRequests
 Arrow tables until they are chosen; only chosen files become objects. Spec chapters Manifest, Data File, Bucket.
 
 query.py          ScanQuery: what the read asks for
-plan.py           Plan; planning one snapshot, with a cache by immutable names
+plan.py           Plan; planning one version of a table, with a cache by immutable names
+one_branch.py     planning one snapshot of one branch
 report.py         PlanReport: what was looked at, kept and skipped, and why
 partitions.py     the distinct partitions among entries: values, paths, exact evaluation
 manifest_prune.py manifests that cannot hold a wanted file
