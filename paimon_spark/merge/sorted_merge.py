@@ -228,7 +228,10 @@ def merge_window(window: Window, plan: MergePlan) -> Iterator[pa.RecordBatch]:
     out_kinds = None if kinds is None else kinds[rows]
     alive: Bool | None = None
     merged: Merged | None = None
-    if chosen.any():
+    if plan.function.newest_wins and LEVEL not in window.columns:
+        rows = window.order[np.append(window.starts[1:], len(window.order)) - 1]
+        out_kinds = None if kinds is None else kinds[rows]
+    elif chosen.any():
         groups = merge_groups(window, chosen, kinds)
         merged = plan.function.merge(window.columns, groups, plan.output)
         out_kinds = _with_merged_kinds(out_kinds, merged.kinds, chosen)

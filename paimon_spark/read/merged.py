@@ -279,19 +279,27 @@ class _SectionMerge:
             )
         )
         run_rows = self._run_rows()
+        # Files read in one go are closed at once: there may be more of them than a process can hold open.
+        whole = sum(self._files[f].row_count for f in self.section.files) * self._row_bytes() <= _WINDOW_BYTES
 
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
-                yield from self._inputs(number, columns, run_rows)
+                batches = self._inputs(number, columns, run_rows)
+                small = whole or self._files[number].row_count <= run_rows
+                yield from list(batches) if small else batches
 
         return merge_runs([run(numbers) for numbers in self.section.runs], self.plan, run_rows)
 
     def _run_rows(self) -> int:
         """Rows of a run in a window so that all runs together keep to the budget of bytes."""
+        rows = _WINDOW_BYTES // self._row_bytes() // len(self.section.runs)
+        return max(512, min(rows, _RUN_ROWS))
+
+    def _row_bytes(self) -> int:
+        """Bytes of a decoded row, estimated."""
         files = [self._files[f] for f in self.section.files]
         row_bytes = _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files))
-        rows = _WINDOW_BYTES // max(16, row_bytes) // len(self.section.runs)
-        return max(512, min(rows, _RUN_ROWS))
+        return max(16, row_bytes)
 
     def masked(self) -> Iterator[pa.RecordBatch]:
         """Decide by keys which rows survive, then read each file's columns through its mask, in file order."""
