@@ -69,9 +69,7 @@ IGNORE_DELETE = Option(
 CHANGELOG_PRODUCER = Option(
     "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "Who writes changelog files."
 )
-DELETION_VECTORS = Option(
-    "deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files."
-)
+DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files.")
 DV_MERGE_ON_READ = Option(
     "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
 )
@@ -79,9 +77,7 @@ FORCE_LOOKUP = Option("force-lookup", boolean, False, "Compaction looks keys up 
 NUM_LEVELS: Option[int | None] = Option(
     "num-levels", integer, None, "LSM levels; default is the compaction trigger plus one."
 )
-COMPACTION_TRIGGER = Option(
-    "num-sorted-run.compaction-trigger", integer, 5, "Sorted runs that start a compaction."
-)
+COMPACTION_TRIGGER = Option("num-sorted-run.compaction-trigger", integer, 5, "Sorted runs that start a compaction.")
 PARTITION_DEFAULT_NAME = Option(
     "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
 )
@@ -91,17 +87,11 @@ PARTITION_LEGACY_NAME = Option(
 DATA_FILE_DIRECTORY: Option[str | None] = Option(
     "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
 )
-INDEX_IN_DATA_DIR = Option(
-    "index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory."
-)
+INDEX_IN_DATA_DIR = Option("index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory.")
 ROW_TRACKING = Option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
-DATA_EVOLUTION = Option(
-    "data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range."
-)
+DATA_EVOLUTION = Option("data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range.")
 SPLIT_TARGET_SIZE = Option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
-SPLIT_OPEN_COST = Option(
-    "source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for."
-)
+SPLIT_OPEN_COST = Option("source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +126,7 @@ class TableOptions:
     @property
     def need_lookup(self) -> bool:
         """Whether files above level 0 hold fully merged rows (Java `CoreOptions.needLookup`)."""
-        return (
-            self.deletion_vectors or self.force_lookup or self.changelog_producer is ChangelogProducer.LOOKUP
-        )
+        return self.deletion_vectors or self.force_lookup or self.changelog_producer is ChangelogProducer.LOOKUP
 
 
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
@@ -166,3 +154,16 @@ def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
         split_open_cost_bytes=SPLIT_OPEN_COST.get(raw),
         raw=dict(raw),
     )
+
+
+def read_defaults(raw: Mapping[str, str]) -> dict[str, str]:
+    """Text that readers put in place of nulls, by column: the option `fields.<column>.default-value`.
+
+    Only tables made before Paimon 1.3 have it; newer versions apply defaults on write, and keep them in the schema.
+    """
+    prefix, suffix = "fields.", ".default-value"
+    return {
+        key[len(prefix) : -len(suffix)]: text
+        for key, text in raw.items()
+        if key.startswith(prefix) and key.endswith(suffix)
+    }

@@ -12,12 +12,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from paimon_spark.handoff.read_request import ReadRequest
+from paimon_spark.options.table import read_defaults
 from paimon_spark.read.casts import caster
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import STRING
-
-_PREFIX = "fields."
-_SUFFIX = ".default-value"
 
 
 def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
@@ -27,10 +25,10 @@ def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
         DataError: a default is not of its column's type.
         UnsupportedFeatureError: text cannot become the column's type at all.
     """
-    options = request.options.raw
+    texts = read_defaults(request.options.raw)
     out: dict[str, pa.Scalar] = {}
-    for f in request.schema.fields:
-        text = options.get(f"{_PREFIX}{f.name}{_SUFFIX}")
+    for f in request.schema.fields if texts else ():
+        text = texts.get(f.name)
         if text is not None:
             array = array_of([text], pa.string())
             out[f.name] = caster(STRING, f.type)(array)[0]

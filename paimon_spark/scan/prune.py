@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.table import MergeEngine, read_defaults
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.scan.buckets import BucketFilter, bucket_filter
 from paimon_spark.scan.file_stats import FileStats
@@ -55,7 +55,8 @@ def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool =
     """
     schema = handle.schema
     partition_keys, keys = frozenset(schema.partition_keys), frozenset(schema.trimmed_primary_keys)
-    parts = conjuncts(query.predicate)
+    filled = read_defaults(handle.options.raw).keys()  # what is stored of these columns is not what is read
+    parts = [p for p in conjuncts(query.predicate) if not names_of(p) & filled]
     of_partition = [p for p in parts if (names := names_of(p)) and names <= partition_keys]
     rest = [p for p in parts if p not in of_partition]
     of_keys = [p for p in rest if (names := names_of(p)) and names <= keys]
@@ -66,7 +67,7 @@ def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool =
         conjunction(of_partition),
         conjunction(of_keys),
         conjunction(rest),
-        bucket_filter(handle, query.predicate),
+        bucket_filter(handle, conjunction(parts)),
         lowest,
         handle.options.bucket == -2,
     )

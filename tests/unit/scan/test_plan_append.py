@@ -341,3 +341,10 @@ def test_bounds_of_char_columns_are_not_trusted() -> None:
     t.commit(File("f", low={"c": "ab   "}, high={"c": "ab   "}, nulls={"c": 0}, total_buckets=4))
     assert names(plan(t, "c = 'ab'")) == ["f"]
     assert names(plan(t, "c IS NULL")) == []
+
+
+def test_nulls_that_read_as_a_default_keep_their_file() -> None:
+    t = TableBuilder(TableSchema(0, ROW, 3, options={"bucket": "-1", "fields.id.default-value": "42"}))
+    t.commit(File("a", low={"id": 1, "s": "a"}, high={"id": 5, "s": "f"}, nulls={"id": 3, "s": 0}))
+    assert names(plan(t, "id = 42")) == ["a"]
+    assert names(plan(t, "s = 'z'")) == []
