@@ -78,9 +78,7 @@ def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
     try:
         return [_entry(r, path) for r in avro.records(container)]
     except (KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(
-            f"{path} is not a readable index manifest: {type(e).__name__}: {e}", path=path
-        ) from e
+        raise CorruptFileError(f"{path} is not a readable index manifest: {type(e).__name__}: {e}", path=path) from e
 
 
 def decode_hashes(data: bytes, path: str) -> npt.NDArray[np.int32]:
@@ -144,7 +142,5 @@ def _global_index(row: dict[str, Any] | None) -> GlobalIndexMeta | None:
 
 def _file_name(name: str, path: str) -> str:
     if name in ("", ".", "..") or any(c in name for c in "/\\\0"):
-        raise CorruptFileError(
-            f"{path} names an index file {name!r}, which is not a plain file name", path=path
-        )
+        raise CorruptFileError(f"{path} names an index file {name!r}, which is not a plain file name", path=path)
     return name
