@@ -104,8 +104,16 @@ def _cut(data: Any, precision: int, per_second: int) -> Any:
 
 
 def dates(array: pa.Array) -> pa.Array:
-    """The day of each timestamp, on the wall clock."""
-    days = _count(wall_clock(array), 1) // (_DAY_MS // 1000)
+    """The day of each timestamp: that of the wall clock for local-zoned ones.
+
+    Without zone, milliseconds are divided towards zero, as every released Java does up to 2.0: what is less than a
+    day before 1970 is 1970-01-01.
+    """
+    if array.type.tz is None:
+        ms = _count(array, 1_000)
+        days = np.sign(ms) * (np.abs(ms) // _DAY_MS)
+    else:
+        days = _count(wall_clock(array), 1) // (_DAY_MS // 1000)
     return arrow_numpy.fixed_array(days.astype(np.int32), pa.date32(), _valid(array))
 
 
