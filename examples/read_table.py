@@ -19,9 +19,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "java-0.9"
 
 def main() -> None:
     """Show the versions asked for; nothing is written to the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", nargs="?", help="location of a Paimon table; default: the sample")
     parser.add_argument("--tag", help="a tag to read")
     parser.add_argument("--branch", help="a branch to read")

@@ -45,7 +45,8 @@ class DataType:
 
     nullable: bool = True
 
-    def with_nullable(self: _T, nullable: bool) -> _T:
+    def with_nullable(self: _T, nullable: bool) -> _T:  # noqa: PYI019  Self needs Python 3.11
+        """The same type, nullable or not."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
 
@@ -228,9 +229,7 @@ INTEGER_NAMES: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 _ATOMIC = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT"}
 _ALIASES = {"INTEGER": "INT", "DOUBLE PRECISION": "DOUBLE"}
-_TYPE_TEXT = re.compile(
-    r"^(?P<head>[A-Z_]+(?: PRECISION)?)\s*(?:\((?P<args>[^()]*)\))?\s*(?P<tail>.*)$", re.DOTALL
-)
+_TYPE_TEXT = re.compile(r"^(?P<head>[A-Z_]+(?: PRECISION)?)\s*(?:\((?P<args>[^()]*)\))?\s*(?P<tail>.*)$", re.DOTALL)
 _MAX_DEPTH = 100
 
 
@@ -258,9 +257,7 @@ def parse_type(value: str | Mapping[str, Any], _depth: int = 0) -> DataType:
         if head.startswith("MULTISET"):
             return MultisetType(nullable, parse_type(value["element"], _depth + 1))
         if head.startswith("MAP"):
-            return MapType(
-                nullable, parse_type(value["key"], _depth + 1), parse_type(value["value"], _depth + 1)
-            )
+            return MapType(nullable, parse_type(value["key"], _depth + 1), parse_type(value["value"], _depth + 1))
         if head.startswith("VECTOR"):
             return VectorType(nullable, parse_type(value["element"], _depth + 1), int(value["length"]))
         if head.startswith("ROW"):

@@ -26,9 +26,7 @@ from paimon_spark.types import (
     TimeType,
 )
 
-_ESCAPED: Final = str.maketrans(
-    {c: f"%{ord(c):02X}" for c in [*map(chr, range(0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
-)
+_ESCAPED: Final = str.maketrans({c: f"%{ord(c):02X}" for c in [*map(chr, range(0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]})
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DATE: Final = date(1970, 1, 1)
 _JAVA_BLANK: Final = frozenset(

@@ -52,6 +52,7 @@ class Option(Generic[T]):
 
 
 def boolean(text: str) -> bool:
+    """`true` or `false`, in any case."""
     match text.strip().lower():
         case "true":
             return True
@@ -61,6 +62,7 @@ def boolean(text: str) -> bool:
 
 
 def integer(text: str) -> int:
+    """A whole number."""
     try:
         return int(text.strip())
     except ValueError:
@@ -68,6 +70,7 @@ def integer(text: str) -> int:
 
 
 def string(text: str) -> str:
+    """The text as it is."""
     return text
 
 

@@ -16,6 +16,8 @@ from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, m
 
 
 class MergeEngine(str, Enum):
+    """How rows of one primary key become one row."""
+
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
     AGGREGATION = "aggregation"
@@ -23,6 +25,8 @@ class MergeEngine(str, Enum):
 
 
 class ChangelogProducer(str, Enum):
+    """Who writes changelog files, and when."""
+
     NONE = "none"
     INPUT = "input"
     LOOKUP = "lookup"
@@ -30,11 +34,15 @@ class ChangelogProducer(str, Enum):
 
 
 class SortOrder(str, Enum):
+    """Which of two sequence values is the later one."""
+
     ASCENDING = "ascending"
     DESCENDING = "descending"
 
 
 class BucketFunction(str, Enum):
+    """How a bucket key becomes a bucket number."""
+
     DEFAULT = "default"
     MOD = "mod"
     HIVE = "hive"

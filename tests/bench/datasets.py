@@ -28,8 +28,7 @@ AGGREGATION = {
 
 def schema_json(primary_keys: list[str], options: dict[str, str]) -> str:
     fields = [
-        {"id": i, "name": n, "type": t + (" NOT NULL" if n in primary_keys else "")}
-        for i, (n, t) in enumerate(FIELDS)
+        {"id": i, "name": n, "type": t + (" NOT NULL" if n in primary_keys else "")} for i, (n, t) in enumerate(FIELDS)
     ]
     return json.dumps(
         {
@@ -83,9 +82,7 @@ def rows(rng: np.random.Generator, keys: np.ndarray, null_share: float = 0.0) ->
     ]
     not_null = pa.field("id", pa.int64(), nullable=False)
     types = [c.type for c in columns]
-    schema = pa.schema(
-        [not_null, *(pa.field(n, t) for (n, _), t in list(zip(FIELDS, types, strict=True))[1:])]
-    )
+    schema = pa.schema([not_null, *(pa.field(n, t) for (n, _), t in list(zip(FIELDS, types, strict=True))[1:])])
     return pa.record_batch(columns, schema=schema)
 
 

@@ -49,9 +49,7 @@ def java_connector_jar() -> str:
         try:
             subprocess.run(command, check=True, cwd=target.parent)
         except (OSError, subprocess.CalledProcessError) as e:
-            raise RuntimeError(
-                f"the Java connector {coordinates} could not be fetched with Maven: {e}"
-            ) from e
+            raise RuntimeError(f"the Java connector {coordinates} could not be fetched with Maven: {e}") from e
     return str(target)
 
 
@@ -113,7 +111,5 @@ def build_datasets(scale: float) -> Path:
     """The folder of tables of that scale, made by the peers when missing."""
     out = HOME / f"data-{scale:g}"
     subprocess.run([rust_python(), HERE / "datasets.py", out, str(scale)], check=True)
-    subprocess.run(
-        [environment("pypaimon", pins()["PYPAIMON"]), HERE / "dataset_plan.py", out, str(scale)], check=True
-    )
+    subprocess.run([environment("pypaimon", pins()["PYPAIMON"]), HERE / "dataset_plan.py", out, str(scale)], check=True)
     return out

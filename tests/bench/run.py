@@ -44,9 +44,7 @@ def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]
     mine, rows, good = statistics.median(ours), [], True
     for other, bar in case.others:
         if other.label in errors:
-            rows.append(
-                f"| {case.name} | {mine:.3f} s | {other.label} not measured | {errors[other.label][:120]} | |"
-            )
+            rows.append(f"| {case.name} | {mine:.3f} s | {other.label} not measured | {errors[other.label][:120]} | |")
             continue
         theirs = statistics.median(a["seconds"] for a in answers[other.label])
         allowed = case.extra_ms if case.extra_ms is not None and bar is None else None

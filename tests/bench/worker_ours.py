@@ -6,10 +6,10 @@ import gc
 import time
 
 import worker_pypaimon
-from paimon_spark.metadata.manifests import CACHE
 from worker_pypaimon import checksum, main
 
 import paimon_spark
+from paimon_spark.metadata.manifests import CACHE
 
 
 def handle(request: dict) -> dict:

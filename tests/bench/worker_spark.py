@@ -55,12 +55,8 @@ def run(request: dict) -> int:
             return 0
         case "window":
             latest = Window.partitionBy("id").orderBy(f.col("_SEQUENCE_NUMBER").desc())
-            merged = frame.withColumn("_rank", f.row_number().over(latest)).where(
-                "_rank = 1 and _VALUE_KIND in (0, 2)"
-            )
-            merged.drop("_rank", "_SEQUENCE_NUMBER", "_VALUE_KIND").write.format("noop").mode(
-                "overwrite"
-            ).save()
+            merged = frame.withColumn("_rank", f.row_number().over(latest)).where("_rank = 1 and _VALUE_KIND in (0, 2)")
+            merged.drop("_rank", "_SEQUENCE_NUMBER", "_VALUE_KIND").write.format("noop").mode("overwrite").save()
             return 0
         case "sum":
             return int(frame.agg(f.sum(request["columns"][0])).collect()[0][0])

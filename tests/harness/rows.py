@@ -81,27 +81,21 @@ def difference(want: Iterable[Row], got: Iterable[Row], unordered: Collection[st
     surplus = sorted((found - wanted).elements())
     if not missing and not surplus:
         return None
-    lines = [
-        f"want {wanted.total()} rows, got {found.total()}: {len(missing)} missing, {len(surplus)} surplus"
-    ]
+    lines = [f"want {wanted.total()} rows, got {found.total()}: {len(missing)} missing, {len(surplus)} surplus"]
     if missing and surplus:
         lines.append(_nearest(missing[0], surplus))
     lines += [f"missing: {line}" for line in missing[:3]] + [f"surplus: {line}" for line in surplus[:3]]
     return "\n".join(lines)
 
 
-def assert_same_rows(
-    want: Iterable[Row], got: Iterable[Row], unordered: Collection[str] = (), about: str = ""
-) -> None:
+def assert_same_rows(want: Iterable[Row], got: Iterable[Row], unordered: Collection[str] = (), about: str = "") -> None:
     """Fail with `about` and the first differences unless both hold the same rows (see `difference`)."""
     found = difference(want, got, unordered)
     assert found is None, f"{about}\n{found}"
 
 
 def _comparable(row: Row, unordered: Collection[str]) -> str:
-    loose = {
-        k: sorted(v, key=row_line) if k in unordered and isinstance(v, list) else v for k, v in row.items()
-    }
+    loose = {k: sorted(v, key=row_line) if k in unordered and isinstance(v, list) else v for k, v in row.items()}
     return row_line(_plain_numbers(loose))
 
 
@@ -125,9 +119,7 @@ def _nearest(line: str, others: Sequence[str]) -> str:
 
     other = min((json.loads(o) for o in others), key=distance)
     names = [k for k in {**want, **other} if want.get(k, ...) != other.get(k, ...)]
-    shown = "; ".join(
-        f"{k}: want {want.get(k, '(none)')!r}, got {other.get(k, '(none)')!r}" for k in names[:4]
-    )
+    shown = "; ".join(f"{k}: want {want.get(k, '(none)')!r}, got {other.get(k, '(none)')!r}" for k in names[:4])
     return f"nearest pair differs in {shown}"
 
 
@@ -185,10 +177,7 @@ def _nested(array: Any) -> list[Any]:
     offsets = array.offsets.to_pylist()
     if pt.is_map(kind):
         pairs = [[k, v] for k, v in zip(_values(array.keys), _values(array.items), strict=True)]
-        return [
-            sorted(pairs[offsets[i] : offsets[i + 1]], key=row_line) if ok else None
-            for i, ok in enumerate(valid)
-        ]
+        return [sorted(pairs[offsets[i] : offsets[i + 1]], key=row_line) if ok else None for i, ok in enumerate(valid)]
     flat = _values(array.values)
     return [flat[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(valid)]
 

@@ -29,9 +29,7 @@ ATOMIC = st.sampled_from(
 SIZED = st.one_of(
     st.builds(t.CharType, length=st.integers(1, t.MAX_LENGTH), varying=st.booleans()),
     st.builds(t.BinaryType, length=st.integers(1, t.MAX_LENGTH), varying=st.booleans()),
-    st.integers(1, 38).flatmap(
-        lambda p: st.builds(t.DecimalType, precision=st.just(p), scale=st.integers(0, p))
-    ),
+    st.integers(1, 38).flatmap(lambda p: st.builds(t.DecimalType, precision=st.just(p), scale=st.integers(0, p))),
     st.builds(t.TimeType, precision=st.integers(0, 9)),
     st.builds(t.TimestampType, precision=st.integers(0, 9), local_zone=st.booleans()),
 )
@@ -41,9 +39,7 @@ FIELD_NAMES = st.text(min_size=1, max_size=5)
 
 def nested(inner: st.SearchStrategy[t.DataType]) -> st.SearchStrategy[t.DataType]:
     fields = st.lists(
-        st.builds(
-            t.DataField, st.integers(0, 99), FIELD_NAMES, inner, st.none() | st.text(), st.none() | st.text()
-        ),
+        st.builds(t.DataField, st.integers(0, 99), FIELD_NAMES, inner, st.none() | st.text(), st.none() | st.text()),
         max_size=3,
     )
     return st.one_of(

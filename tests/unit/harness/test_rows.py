@@ -41,9 +41,7 @@ def one(values: list, kind: pa.DataType) -> list:
     ],
     ids=str,
 )
-def test_every_arrow_type_has_one_form_and_null_is_null(
-    kind: pa.DataType, value: object, form: object
-) -> None:
+def test_every_arrow_type_has_one_form_and_null_is_null(kind: pa.DataType, value: object, form: object) -> None:
     assert one([value, None, value], kind) == [form, None, form]
 
 
@@ -55,9 +53,7 @@ def test_slices_of_nested_columns_keep_their_own_values() -> None:
 
 
 def test_an_empty_table_without_chunks_has_no_rows() -> None:
-    assert (
-        rows_of(pa.schema([("a", pa.int32()), ("b", pa.map_(pa.string(), pa.int32()))]).empty_table()) == []
-    )
+    assert rows_of(pa.schema([("a", pa.int32()), ("b", pa.map_(pa.string(), pa.int32()))]).empty_table()) == []
 
 
 def test_an_integer_column_of_type_time_is_a_time() -> None:
