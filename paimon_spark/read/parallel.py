@@ -12,15 +12,21 @@ import pyarrow as pa
 
 from paimon_spark.handoff.split import DataSplit
 
-_AHEAD: Final = 4
+AHEAD: Final = 16
 """Batches a split may be ahead of the consumer; bounds memory to threads x this x a batch."""
+
+UNBOUNDED: Final = 0
+"""For a consumer that keeps all batches anyway."""
+
 _WAIT_S: Final = 0.05
 _Read: TypeAlias = Callable[[DataSplit], Iterator[pa.RecordBatch]]
 _Item: TypeAlias = "pa.RecordBatch | BaseException | None"
 
 
-def read_splits(read: _Read, splits: Sequence[DataSplit], threads: int) -> Iterator[pa.RecordBatch]:
+def read_splits(read: _Read, splits: Sequence[DataSplit], threads: int, ahead: int = AHEAD) -> Iterator[pa.RecordBatch]:
     """Yield the batches of `read(split)` for each split, in order, reading up to `threads` splits at a time.
+
+    A split waits once it is `ahead` batches before the consumer.
 
     Closing the iterator stops the readers. What `read` raises is raised here, after the rows before it.
     """
@@ -30,7 +36,7 @@ def read_splits(read: _Read, splits: Sequence[DataSplit], threads: int) -> Itera
         return
     stop = threading.Event()
     # Splits start in order, so the one that is consumed always has a thread: the others wait, it never does.
-    outputs: list[queue.Queue[_Item]] = [queue.Queue(_AHEAD) for _ in splits]
+    outputs: list[queue.Queue[_Item]] = [queue.Queue(ahead) for _ in splits]
     pool = ThreadPoolExecutor(min(threads, len(splits)), thread_name_prefix="paimon-read")
     try:
         for split, output in zip(splits, outputs, strict=True):

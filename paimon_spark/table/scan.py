@@ -111,6 +111,11 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow batches of `arrow_schema`, some splits at a time; memory stays bounded."""
+        from paimon_spark.read.parallel import AHEAD
+
+        return self._batches(AHEAD)
+
+    def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
         from paimon_spark.read.parallel import read_splits
         from paimon_spark.read.split_reader import read_split
 
@@ -119,14 +124,16 @@ class Scan:
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)
 
-        return read_splits(read, plan.splits, os.cpu_count() or 1)
+        return read_splits(read, plan.splits, os.cpu_count() or 1, ahead)
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table."""
         import pyarrow as pa
 
+        from paimon_spark.read.parallel import UNBOUNDED
+
         schema = self.arrow_schema
-        return pa.Table.from_batches(list(self.to_batches()), schema=schema)
+        return pa.Table.from_batches(list(self._batches(UNBOUNDED)), schema=schema)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame.
