@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import FormatError
-from paimon_spark.fileformat.conform import conformer, rescale_timestamps
+from paimon_spark.fileformat.conform import conformed, conformer, rescale_timestamps
 from paimon_spark.fileformat.rows import FileRead, Rows
 from paimon_spark.spec import arrow_numpy, avro_columns
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
@@ -59,7 +59,7 @@ def read_avro(read: FileRead) -> Iterator[Rows]:
             if rows.null_count:
                 raise FormatError("a row of it is null")
             arrays = [
-                pa.nulls(len(rows), arrow_type(f.type)) if i < 0 else _converted(rows.field(i), convert)
+                pa.nulls(len(rows), arrow_type(f.type)) if i < 0 else conformed(rows.field(i), convert, f.name)
                 for f, (i, convert) in zip(read.fields, columns, strict=True)
             ]
             for start in range(0, len(rows), read.batch_rows):

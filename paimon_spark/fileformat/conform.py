@@ -8,6 +8,9 @@ Source: Java `format/parquet/reader/ParquetVectorUpdaterFactory`, `format/orc/re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -74,6 +77,23 @@ def conformer(found: pa.DataType, wanted: DataType, path: str, *, padded_chars: 
     if convert is None:
         raise FormatError(f"column {path} is {found} in the file, its schema says {wanted}")
     return convert
+
+
+def conformed(array: pa.Array, convert: Convert | None, column: str) -> pa.Array:
+    """The array converted; errors of its values name the column."""
+    if convert is None:
+        return array
+    with naming(column):
+        return convert(array)
+
+
+@contextmanager
+def naming(column: str) -> Iterator[None]:
+    """Errors of values name the column they come from."""
+    try:
+        yield
+    except DataError as e:
+        raise DataError(f"column {column}: {e.message}", **{"column": column, **e.context}) from e
 
 
 def _row(found: pa.DataType, wanted: RowType, target: pa.DataType, path: str, padded_chars: bool) -> Convert:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from paimon_spark.errors import FormatError
-from paimon_spark.fileformat.conform import conformer
+from paimon_spark.fileformat.conform import conformed, conformer, naming
 from paimon_spark.fileformat.orc_timestamps import Restorer, far_columns, with_longs
 from paimon_spark.fileformat.rows import FileRead, Rows
 from paimon_spark.spec.arrow import arrow_type
@@ -57,9 +57,9 @@ def _array(stripe: pa.RecordBatch, f: DataField, restorer: Restorer | None) -> p
         return pa.nulls(stripe.num_rows, arrow_type(f.type))
     array = stripe.column(stripe.schema.names.index(f.name))
     if restorer is not None:
-        array = restorer.column(array, f)
-    convert = conformer(array.type, f.type, f.name, padded_chars=True)
-    return array if convert is None else convert(array)
+        with naming(f.name):
+            array = restorer.column(array, f)
+    return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
 
 
 def _has_timestamps(kind: pa.DataType) -> bool:

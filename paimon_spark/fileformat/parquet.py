@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from paimon_spark.errors import FormatError
 from paimon_spark.fileformat.bounds import Bounds, may_match
-from paimon_spark.fileformat.conform import conformer
+from paimon_spark.fileformat.conform import conformed, conformer
 from paimon_spark.fileformat.rows import FileRead, Pruning, Rows
 from paimon_spark.predicate.ast import Column
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
@@ -92,8 +92,7 @@ class _Decoder:
             if number < 0:
                 out.append(pa.nulls(batch.num_rows, arrow_type(f.type)))
             else:
-                array = batch.column(number)
-                out.append(array if convert is None else convert(array))
+                out.append(conformed(batch.column(number), convert, f.name))
         return out
 
     def _column(self, schema: pa.Schema, f: DataField) -> tuple[int, Convert | None]:

@@ -35,6 +35,8 @@ class ReadRequest:
         with_row_kind: add a first column `rowkind` (text `+I -U +U -D`) and keep retracts.
         batch_rows: most rows in an output batch.
         threads: whether decoding may use Arrow's thread pool (in process yes, in a Spark task no).
+        timestamp_precision: most fractional digits of a second wanted, 6 or 9; with 6 finer timestamps come out
+            cut downwards to microseconds, in the types of TIMESTAMP(6).
     """
 
     store: Store
@@ -48,3 +50,4 @@ class ReadRequest:
     with_row_kind: bool = False
     batch_rows: int = 65536
     threads: bool = False
+    timestamp_precision: int = 9

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.read.casts import caster
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_nested import Convert, with_children, with_elements, with_entries
@@ -27,7 +27,10 @@ from paimon_spark.types import (
     MapType,
     MultisetType,
     RowType,
+    TimestampType,
 )
+
+_MICROSECONDS: Final = 6
 
 Source = Callable[[list[pa.Array], int], pa.Array]
 """Makes one output column from the file's columns and a row count."""
@@ -38,18 +41,27 @@ class Evolution:
     """How a file's columns become the columns asked for.
 
     Attributes:
+        names: of the columns asked for.
         file_fields: what to read from the file, in the file's names and types.
         sources: one per column asked for, over arrays of `file_fields`.
         testable: for columns whose values compare alike in the file, their name there: predicates may prune by them.
     """
 
+    names: tuple[str, ...]
     file_fields: tuple[DataField, ...]
     sources: tuple[Source, ...]
     testable: Mapping[str, str]
 
     def columns(self, arrays: list[pa.Array], count: int) -> list[pa.Array]:
-        """The columns asked for, of `count` rows."""
-        return [source(arrays, count) for source in self.sources]
+        """The columns asked for, of `count` rows. Raises DataError, naming the column."""
+        return [_made(n, source, arrays, count) for n, source in zip(self.names, self.sources, strict=True)]
+
+
+def _made(name: str, source: Source, arrays: list[pa.Array], count: int) -> pa.Array:
+    try:
+        return source(arrays, count)
+    except DataError as e:
+        raise DataError(f"column {name}: {e.message}", **{"column": name, **e.context}) from e
 
 
 def evolve(
@@ -82,7 +94,7 @@ def evolve(
         wanted.append(replace(found, type=pruned))
         if _compares_alike(found.type, column.type):
             testable[column.name] = found.name
-    return Evolution(tuple(wanted), tuple(sources), testable)
+    return Evolution(tuple(c.name for c in columns), tuple(wanted), tuple(sources), testable)
 
 
 def _nulls(kind: pa.DataType) -> Source:
@@ -117,9 +129,10 @@ def _converter_of(column: DataField, found: DataType) -> Convert | None:
 
 
 def _pruned(read: DataType, found: DataType) -> DataType | None:
-    """`found` without fields of rows that `read` does not have; None when a row keeps none of its fields.
+    """`found` without what `read` does not have: fields of rows, and digits of timestamps below microseconds.
 
-    Java gives null, not a row of nulls, for a row all whose fields are new.
+    None when a row keeps none of its fields: Java gives null, not a row of nulls, for a row all whose fields are
+    new. Digits go because Arrow's nanoseconds lack the years before 1677 and after 2262, its microseconds do not.
     """
     match read, found:
         case RowType(), RowType():
@@ -139,6 +152,8 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
         case MapType(), MapType():
             key, value = _pruned(read.key, found.key), _pruned(read.value, found.value)
             return None if key is None or value is None else replace(found, key=key, value=value)
+        case TimestampType(), TimestampType() if read.precision <= _MICROSECONDS < found.precision:
+            return replace(found, precision=_MICROSECONDS)
     return found
 
 
@@ -169,7 +184,7 @@ def converter(found: DataType, read: DataType) -> Convert | None:
 
 
 def _key(found: DataType, read: DataType) -> Convert | None:
-    if not same_values(found, read):
+    if not same_values(found, read) and not (isinstance(found, TimestampType) and isinstance(read, TimestampType)):
         raise UnsupportedFeatureError(
             f"the keys of a map changed from {found} to {read}, which cannot be cast", feature="cast of map keys"
         )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.errors import ColumnNotFoundError, CorruptFileError
+from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError
 from paimon_spark.fileformat.registry import read_rows
 from paimon_spark.fileformat.rows import FileRead, Pruning
 from paimon_spark.handoff.read_request import ReadRequest
@@ -154,7 +154,12 @@ def iter_rows(
             mask = arrow_numpy.boolean_array(kept)
             arrays = [a.filter(mask) for a in arrays]
         own = arrays[: len(extra)]
-        yield FileRows(first, kept, count, own, evolution.columns(arrays[len(extra) :], count))
+        try:
+            columns = evolution.columns(arrays[len(extra) :], count)
+        except DataError as e:
+            url = file_url(request.store, split, file)
+            raise DataError(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
+        yield FileRows(first, kept, count, own, columns)
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, ...]:

@@ -16,11 +16,11 @@ from paimon_spark.handoff.read_request import BUCKET, FILE_PATH, METADATA_COLUMN
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.read.file_reader import FileRows, file_url
 from paimon_spark.read.partition_values import partition_scalars
+from paimon_spark.read.precision import coarse_field, coarse_type
 from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow import arrow_field
+from paimon_spark.spec.arrow import arrow_field, arrow_type
 from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
     BIGINT,
     ROW_ID,
@@ -49,6 +49,8 @@ def is_tracking(request: ReadRequest, name: str) -> bool:
 def output_schema(request: ReadRequest) -> pa.Schema:
     """The Arrow schema of the batches that reading gives: `rowkind` if asked for, then `request.columns`.
 
+    Timestamps are as coarse as `request.timestamp_precision` says.
+
     Raises:
         KeyError: a column that is neither of the schema nor of metadata.
         UnsupportedFeatureError: a column's type cannot be read.
@@ -61,15 +63,10 @@ def _field(request: ReadRequest, name: str) -> pa.Field:
     if is_tracking(request, name):
         return pa.field(name, pa.int64())
     if name == PARTITION:
-        return pa.field(name, partition_struct(request.schema))
+        return pa.field(name, arrow_type(coarse_type(request.schema.partition_type, request.timestamp_precision)))
     if name in _TYPES:
         return pa.field(name, _TYPES[name])
-    return arrow_field(request.schema.row_type.field(name))
-
-
-def partition_struct(schema: TableSchema) -> pa.DataType:
-    """The type of the partition metadata column: a struct of the partition columns, empty without any."""
-    return pa.struct([arrow_field(f) for f in schema.partition_type.fields])
+    return arrow_field(coarse_field(request.schema.row_type.field(name), request.timestamp_precision))
 
 
 def check_mode(request: ReadRequest, split: DataSplit, names: Sequence[str]) -> None:
@@ -94,7 +91,7 @@ def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int
         return pa.repeat(scalar_of(split.bucket, pa.int32()), count)
     assert name == PARTITION
     scalars = partition_scalars(request.schema, split.partition)
-    kind = partition_struct(request.schema)
+    kind = arrow_type(request.schema.partition_type)
     children = [pa.repeat(v, count) if v.is_valid else pa.nulls(count, v.type) for v in scalars.values()]
     return pa.Array.from_buffers(kind, count, [None], null_count=0, children=children)
 

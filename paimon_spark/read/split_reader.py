@@ -18,8 +18,10 @@ from paimon_spark.predicate.ast import conjunction, conjuncts, names_of
 from paimon_spark.read.defaults import default_values
 from paimon_spark.read.evolved import read_evolved
 from paimon_spark.read.metadata_columns import check_mode, output_schema, split_constant
+from paimon_spark.read.precision import WHOLE, finishing_cuts, reading_schema
 from paimon_spark.read.raw import read_changes, read_raw
 from paimon_spark.spec.arrow import record_batch
+from paimon_spark.spec.arrow_nested import Convert
 
 
 def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -38,17 +40,23 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
     schema = output_schema(request)
     extra = sorted(names_of(request.predicate) - set(request.columns))
     constants = tuple(c for c in (PARTITION, BUCKET) if c in request.columns or c in extra)
-    inner = replace(request, columns=tuple(c for c in (*request.columns, *extra) if c not in constants))
-    defaults = default_values(request)
+    inner = replace(
+        request,
+        columns=tuple(c for c in (*request.columns, *extra) if c not in constants),
+        schema=reading_schema(request, split.mode),
+        timestamp_precision=WHOLE,
+    )
+    defaults = default_values(inner)
+    cuts = finishing_cuts(inner.schema, schema.names, request.timestamp_precision)
     for batch in _batches(_without_tests_of(inner, defaults), split):
         if batch.num_rows == 0:
             continue
-        found = _with_constants(request, split, batch, constants) if constants else batch
+        found = _with_constants(inner, split, batch, constants) if constants else batch
         found = _with_defaults(found, defaults) if defaults else found
         if request.predicate is not None:
             found = found.filter(matches(request.predicate, found))
         if found.num_rows:
-            yield _finished(request, split, found, schema)
+            yield _finished(request, split, found, schema, cuts)
 
 
 def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -87,10 +95,14 @@ def _with_constants(
     return record_batch([*batch.columns, *arrays], pa.schema([*batch.schema, *fields]), batch.num_rows)
 
 
-def _finished(request: ReadRequest, split: DataSplit, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _finished(
+    request: ReadRequest, split: DataSplit, batch: pa.RecordBatch, schema: pa.Schema, cuts: Mapping[str, Convert]
+) -> pa.RecordBatch:
     """The batch with the columns of `schema`, in its order."""
     place = {name: i for i, name in enumerate(batch.schema.names)}
     arrays = [batch.column(place[name]) for name in schema.names]
+    if cuts:
+        arrays = [cuts[n](a) if n in cuts else a for n, a in zip(schema.names, arrays, strict=True)]
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
             raise DataError(

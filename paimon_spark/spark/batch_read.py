@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from paimon_spark.table.scan import Scan
 
+_DIGITS: Final = 6
+"""Fractional digits of the seconds of Spark's timestamps."""
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -96,7 +99,8 @@ class BatchReader(DataSourceReader):
         """What executors need. Spark pickles the reader before it asks for partitions, so this may plan."""
         state = dict(self.__dict__)
         if self._scan is not None:
-            state["_requests"] = dict(self._scan.plan().requests)
+            requests = self._scan.plan().requests
+            state["_requests"] = {b: replace(r, timestamp_precision=_DIGITS) for b, r in requests.items()}
             state["_scan"] = None
             state["_unchanged"] = {}
         return state

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from tests.harness.golden import BEYOND_NANOSECONDS, GoldenRead, golden_reads
+from tests.harness.golden import GoldenRead, golden_reads
 from tests.harness.rows import Row, rows_of, to_microseconds
 
 pytestmark = pytest.mark.spark
@@ -19,8 +19,7 @@ WITH_TIMES = [
     read
     for read in READS
     if read.label == "latest"
-    and read.table
-    in {"append_all_types_avro", "append_all_types_orc", "append_all_types_parquet", "py_append_types"}
+    and read.table in {"append_all_types_avro", "append_all_types_orc", "append_all_types_parquet", "py_append_types"}
 ]
 
 
@@ -63,16 +62,8 @@ def new_york(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set("spark.sql.session.timeZone", str(before))
 
 
-@pytest.mark.parametrize("read", [r for r in READS if r.table not in BEYOND_NANOSECONDS], ids=str)
+@pytest.mark.parametrize("read", READS, ids=str)
 def test_rows_are_those_of_the_producer(spark: SparkSession, read: GoldenRead) -> None:
-    as_spark_holds(read).check(rows_through_spark(spark, read))
-
-
-@pytest.mark.parametrize("read", [r for r in READS if r.table in BEYOND_NANOSECONDS and r.rows], ids=str)
-def test_rows_beyond_what_arrow_nanoseconds_hold_do_not_disturb_other_columns(
-    spark: SparkSession, read: GoldenRead
-) -> None:
-    read = read.project(tuple(c for c in read.rows[0] if c != BEYOND_NANOSECONDS[read.table]))
     as_spark_holds(read).check(rows_through_spark(spark, read))
 
 
