@@ -16,7 +16,7 @@ import pyarrow.orc as po
 from paimon_spark.errors import FormatError
 from paimon_spark.fileformat.conform import conformed, conformer, naming
 from paimon_spark.fileformat.orc_timestamps import Restorer, far_columns, with_longs
-from paimon_spark.fileformat.rows import FileRead, Rows
+from paimon_spark.fileformat.rows import FileRead, Rows, opened
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.orc_file import read_tail
 from paimon_spark.types import DataField
@@ -29,7 +29,7 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
         FormatError, pa.ArrowException, OSError: the file is not what its schema and manifest say.
         DataError: a timestamp does not fit the column's type in Arrow.
     """
-    with read.store.open(read.path) as source:
+    with opened(read) as source:
         file = po.ORCFile(source)
         if file.nrows != read.row_count:
             raise FormatError(f"it holds {file.nrows} rows, its manifest says {read.row_count}")

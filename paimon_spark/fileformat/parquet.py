@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from paimon_spark.errors import FormatError
 from paimon_spark.fileformat.bounds import Bounds, may_match
 from paimon_spark.fileformat.conform import conformed, conformer
-from paimon_spark.fileformat.rows import FileRead, Pruning, Rows
+from paimon_spark.fileformat.rows import FileRead, Pruning, Rows, opened
 from paimon_spark.predicate.ast import Column
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
 from paimon_spark.spec.arrow_nested import Convert
@@ -36,7 +36,7 @@ def read_parquet(read: FileRead) -> Iterator[Rows]:
         FormatError, pa.ArrowException, OSError: the file is not what its schema and manifest say.
         DataError: a timestamp does not fit the column's type in Arrow.
     """
-    with read.store.open(read.path) as source:
+    with opened(read) as source:
         metadata = pq.read_metadata(source)
         if metadata.num_rows != read.row_count:
             raise FormatError(f"it holds {metadata.num_rows} rows, its manifest says {read.row_count}")

@@ -6,6 +6,7 @@ Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdent
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from paimon_spark.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_spark.fileformat.compacted_changelog import FORMAT_PREFIX, PREFIX, slice_of
 from paimon_spark.fileformat.rows import FileRead, Rows
 
 _COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
@@ -31,6 +33,8 @@ def format_of(file_name: str) -> str:
     `vector` for the column files of vector stores, whatever they are stored as.
     """
     parts = file_name.lower().split(".")
+    if file_name.startswith(PREFIX):
+        return parts[-1].removeprefix(FORMAT_PREFIX) if len(parts) > 1 else ""
     if len(parts) > 2 and parts[-2] in _SEVERAL_PARTS:
         return parts[-2]
     if len(parts) > 2 and parts[-1] in _COMPRESSIONS:
@@ -46,6 +50,9 @@ def read_rows(read: FileRead) -> Iterator[Rows]:
         CorruptFileError: the file is missing, cut short, garbage, or not what its schema and manifest say.
         DataError: a value does not fit the column's type.
     """
+    part = slice_of(read.store, read.path)
+    if part is not None:
+        read = replace(read, store=part)
     url = read.store.url(read.path)
     reader = _reader(format_of(read.path.rpartition("/")[2]), url)
     try:

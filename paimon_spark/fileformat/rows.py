@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.storage.range_file import failure_of
 from paimon_spark.storage.store import Store
 from paimon_spark.types import DataField
 
@@ -61,3 +63,16 @@ class FileRead:
     batch_rows: int = 65536
     threads: bool = False
     pruning: Pruning | None = None
+
+
+@contextmanager
+def opened(read: FileRead) -> Iterator[pa.NativeFile]:
+    """The file, for Arrow. A store that fails meanwhile fails with its own error, not with Arrow's about it."""
+    with read.store.open(read.path) as source:
+        try:
+            yield source
+        except (pa.ArrowException, OSError) as e:
+            failure = failure_of(source)
+            if failure is None or failure is e:
+                raise
+            raise failure from e

@@ -13,7 +13,17 @@ _LEAST_FETCH: Final = 64 << 10
 
 def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
     """An Arrow file whose reads become `read_range` calls; Arrow asks for what it needs and no more."""
-    return pa.PythonFile(_RangeFile(path, size, read_range), mode="r")
+    return _ArrowFile(_RangeFile(path, size, read_range), mode="r")
+
+
+def failure_of(file: pa.NativeFile) -> Exception | None:
+    """What a read of an `open_ranges` file failed with; libraries may have turned it into an error of their own."""
+    return file.ranges.failure if isinstance(file, _ArrowFile) else None
+
+
+class _ArrowFile(pa.PythonFile):  # type: ignore[misc]
+    def __init__(self, ranges: _RangeFile, mode: str) -> None:
+        self.ranges = ranges
 
 
 class _RangeFile(io.RawIOBase):
@@ -23,6 +33,7 @@ class _RangeFile(io.RawIOBase):
         self._path, self._size, self._read_range = path, size, read_range
         self._position = 0
         self._kept_from, self._kept = 0, b""
+        self.failure: Exception | None = None
 
     def readable(self) -> bool:
         return True
@@ -41,7 +52,11 @@ class _RangeFile(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._size - self._position)
         length = left if size < 0 else min(size, left)
-        data = self._fetch(self._position, length) if length else b""
+        try:
+            data = self._fetch(self._position, length) if length else b""
+        except Exception as e:
+            self.failure = e
+            raise
         self._position += len(data)
         return data
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.errors import CorruptFileError, DataError, FormatError, UnsupportedFeatureError
+from paimon_spark.errors import CorruptFileError, DataError, FormatError, StorageError, UnsupportedFeatureError
 from paimon_spark.fileformat.avro import decimals
 from paimon_spark.fileformat.registry import format_of, read_rows
 from paimon_spark.fileformat.rows import FileRead, Rows
@@ -23,6 +23,7 @@ from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.avro import encode
 from paimon_spark.spec.parquet_footer import as_file, int96_as_bytes
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.range_file import open_ranges
 from paimon_spark.types import DataField, DecimalType, parse_type
 
 SHARED_TMP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
@@ -56,6 +57,9 @@ def read(path: Path, fields: dict[str, Any], count: int, **more: Any) -> dict[st
         ("data-1.vector.lance", "vector"),
         ("data-1", ""),
         ("x.parquet.avro", "avro"),
+        ("compacted-changelog-1$0-20.cc-parquet", "parquet"),
+        ("compacted-changelog-1$0-20-20-7.cc-orc", "orc"),
+        ("cc-data.cc-orc", "cc-orc"),
     ],
 )
 def test_the_name_tells_the_format(name: str, expected: str) -> None:
@@ -322,3 +326,22 @@ def _raw(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {k: _raw(v) for k, v in schema.items() if k != "logicalType"}
     return schema
+
+
+class Failing(LocalStore):
+    """A store that is lost after the file was opened."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        return open_ranges(path, Path(path).stat().st_size, self.fail)
+
+    def fail(self, path: str, offset: int, length: int) -> bytes:
+        raise StorageError(f"no connection for {path}", path=path, retryable=True)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_store_that_fails_is_no_corrupt_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"f.{kind}"
+    (pq if kind == "parquet" else po).write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(StorageError, match="no connection for") as raised:
+        list(read_rows(FileRead(Failing(), str(path), (DataField(0, "a", parse_type("BIGINT")),), 1)))
+    assert raised.value.retryable
