@@ -99,7 +99,7 @@ class Aggregator:
 
         Raises:
             DataError: overflow, or a retract that the function cannot undo.
-            UnsupportedFeatureError: values of sketches or bitmaps would have to be merged.
+            UnsupportedFeatureError: sketches would have to be merged without their library.
         """
         if self.options.ignore_retract and events.retract is not None:
             counted = ~events.retract if events.counted is None else events.counted & ~events.retract
@@ -409,8 +409,8 @@ def _listagg(self: Aggregator, column: pa.Array, events: Events) -> _Done | None
     return result, None
 
 
-def _refused_unless_lone(self: Aggregator, column: pa.Array, events: Events) -> _Done:
-    """Sketches: fine while no two values meet."""
+def _union_unless_lone(self: Aggregator, column: pa.Array, events: Events) -> _Done:
+    """Sketches and bitmaps: lone values stay as they are, others are united value by value."""
     _refuse_retract(self, events)
     groups = events.groups
     filled = _and(events.live(), groups.valid(column))
@@ -432,8 +432,8 @@ _VECTOR: Final[dict[str, Callable[[Aggregator, pa.Array, Events], _Done | None]]
     "sum": _sum,
     "product": _product,
     "listagg": _listagg,
-    "hll_sketch": _refused_unless_lone,
-    "theta_sketch": _refused_unless_lone,
-    "rbm32": _refused_unless_lone,
-    "rbm64": _refused_unless_lone,
+    "hll_sketch": _union_unless_lone,
+    "theta_sketch": _union_unless_lone,
+    "rbm32": _union_unless_lone,
+    "rbm64": _union_unless_lone,
 }

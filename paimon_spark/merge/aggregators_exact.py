@@ -18,8 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.errors import DataError
+from paimon_spark.merge import sketches
 from paimon_spark.merge.field_options import FieldOptions, NestedKeyNullStrategy
+from paimon_spark.merge.sketches import Union, decoded, union_of
 
 Value: TypeAlias = Any
 """A Python value of a column, None for null. Its type depends on the column."""
@@ -395,15 +397,18 @@ class _NestedPartialUpdate(_Nested):
         return list(table.values())
 
 
-class _Refused(_Combine):
-    """Sketches and bitmaps, whose bytes only their own libraries can merge."""
+class _Union(_Combine):
+    """Sketches and bitmaps; a lone value stays as it is."""
+
+    _union: Union | None = None
 
     def combine(self, acc: Value, new: Value) -> Value:
-        raise UnsupportedFeatureError(
-            f"column {self.column!r}: merging values of aggregate function {self.function!r} is not supported; "
-            "compact the table fully with Paimon, or read without this column",
-            feature=self.function,
-        )
+        union = self._union = self._union or union_of(self.function, self.column)
+        one, other = (decoded(union, value, self.column, self.function) for value in (acc, new))
+        return union.unite(one, other)
+
+    def finish(self, acc: Value) -> Value:
+        return acc if self._union is None or acc is None or isinstance(acc, bytes) else self._union.encode(acc)
 
 
 _SIMPLE: Final[dict[str, type[ExactAggregate]]] = {
@@ -420,10 +425,7 @@ _SIMPLE: Final[dict[str, type[ExactAggregate]]] = {
     "sum": _Sum,
     "product": _Product,
     "merge_map": _MergeMap,
-    "hll_sketch": _Refused,
-    "theta_sketch": _Refused,
-    "rbm32": _Refused,
-    "rbm64": _Refused,
+    **dict.fromkeys(sketches.FUNCTIONS, _Union),
 }
 _WITH_OPTIONS: Final[dict[str, Callable[[FieldOptions, str, pa.DataType], ExactAggregate]]] = {
     "listagg": _Listagg,

@@ -116,8 +116,9 @@ def test_columns_and_single_values_agree(case: tuple[str, Any, pa.Array, Events]
     try:
         expected = made.exactly(column, what, everything).to_pylist()
     except DataError:
-        with pytest.raises(DataError):
-            made.aggregate(column, what)
+        if what.reset is None:  # else what overflowed may have been wiped out, which columns do not look at
+            with pytest.raises(DataError):
+                made.aggregate(column, what)
         return
     assert repr(column_of(column, made.aggregate(column, what))) == repr(expected)
 
@@ -235,12 +236,6 @@ def test_nested_partial_update() -> None:
     assert out == [element(1, "a", 7), element(2, "b")]
     with pytest.raises(InvalidOptionError, match="nested-key"):
         run("nested_partial_update", NESTED, [[]])
-
-
-def test_sketches_are_refused_only_when_two_meet() -> None:
-    assert run("hll_sketch", "BYTES", [None, b"x", None]) == b"x"
-    with pytest.raises(UnsupportedFeatureError, match="hll_sketch"):
-        run("hll_sketch", "BYTES", [b"x", b"y"])
 
 
 def test_unknown_functions_and_wrong_types_are_refused() -> None:
