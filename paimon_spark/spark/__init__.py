@@ -7,7 +7,8 @@ register.py     adds them to a session that cannot find them
 options.py      what Spark hands over → Scan
 schema.py       Paimon types → Spark types; what `.schema(…)` may ask
 filters.py      pushed filters → predicates, exact ones only
-batch_read.py   DataSourceReader: plans on the driver, reads on executors
+batch_read.py   DataSourceReader: plans on the driver
+task_read.py    what executors run
 packing.py      splits → partitions
 batches.py      Arrow batches → exactly the schema Spark checks
 dataframe.py    Scan → DataFrame

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from paimon_spark.handoff.read_request import ReadRequest
-from paimon_spark.handoff.split import DataSplit
 from paimon_spark.spark.filters import translate
 from paimon_spark.spark.packing import pack
 from paimon_spark.spark.schema import arrow_schema, check_readable_as, spark_type
+from paimon_spark.spark.task_read import SplitsPartition, TaskReader
 from paimon_spark.types import DataType
 
 if TYPE_CHECKING:
@@ -27,18 +26,6 @@ _DIGITS: Final = 6
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
-class SplitsPartition(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, splits: tuple[DataSplit, ...]) -> None:
-        super().__init__(None)
-        self.splits = splits
-
-    def __repr__(self) -> str:
-        files = sum(len(s.files) for s in self.splits)
-        return f"SplitsPartition({len(self.splits)} splits, {files} files)"
-
-
 def batch_reader(scan: Scan, declared: StructType) -> BatchReader:
     """A reader of the columns of `declared`, which takes filters when Spark is about to push some.
 
@@ -48,7 +35,11 @@ def batch_reader(scan: Scan, declared: StructType) -> BatchReader:
     Raises:
         ColumnNotFoundError, SchemaMismatchError: `declared` is not a view of the table.
     """
-    return (FilteringBatchReader if _filters_come() else BatchReader)(scan, declared)
+    if _filters_come():
+        return FilteringBatchReader(scan, declared)
+    reader = BatchReader(scan, declared)
+    reader.plan()
+    return reader
 
 
 def _filters_come() -> bool:
@@ -59,18 +50,19 @@ def _filters_come() -> bool:
 
 
 class BatchReader(DataSourceReader):
-    """Plans beside the driver; what is pickled to executors holds only what reading needs."""
+    """Plans beside the driver; what goes to executors is a `TaskReader`."""
 
     def __init__(self, scan: Scan, declared: StructType) -> None:
         self._names, self._unchanged = _match(scan, declared)
-        self._scan: Scan | None = scan.project(self._names)
+        self._scan = scan.project(self._names)
         self._target = arrow_schema(declared)
-        self._table_name = scan.table_name
-        self._requests: Mapping[str, ReadRequest] | None = None
+
+    def plan(self) -> None:
+        """Plan now. Later Spark is pickling, and would wrap the words of errors."""
+        self._scan.plan()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Groups of splits. Driver."""
-        assert self._scan is not None, "partitions are asked for only where the reader was made"
         plan = self._scan.plan()
         options = self._scan.handle.options
         return [
@@ -79,31 +71,17 @@ class BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a group of splits, as Spark's Arrow schema wants them. Executor."""
-        # Spark makes a partition of its own when there are none.
-        splits = partition.splits if isinstance(partition, SplitsPartition) else ()
-        if not splits:
-            return iter(())
-        return self._read(splits)
+        """The rows of a group of splits. Executors do without this class: see `__reduce__`."""
+        return self._task_reader().read(partition)
 
-    def _read(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
-        from paimon_spark.read.split_reader import read_split
-        from paimon_spark.spark.batches import fit
+    def _task_reader(self) -> TaskReader:
+        requests = {b: replace(r, timestamp_precision=_DIGITS) for b, r in self._scan.plan().requests.items()}
+        return TaskReader(requests, self._names, self._target, self._scan.table_name)
 
-        assert self._requests is not None
-        for split in splits:
-            batches = read_split(self._requests[split.branch], split)
-            yield from fit(batches, self._names, self._target, self._table_name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What executors need. Spark pickles the reader before it asks for partitions, so this may plan."""
-        state = dict(self.__dict__)
-        if self._scan is not None:
-            requests = self._scan.plan().requests
-            state["_requests"] = {b: replace(r, timestamp_precision=_DIGITS) for b, r in requests.items()}
-            state["_scan"] = None
-            state["_unchanged"] = {}
-        return state
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Executors get what reading needs. Spark pickles before it asks for partitions, so this may plan."""
+        reader = self._task_reader()
+        return TaskReader, (reader.requests, reader.names, reader.target, reader.table_name)
 
 
 class FilteringBatchReader(BatchReader):
@@ -111,10 +89,9 @@ class FilteringBatchReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
         """Take the filters we evaluate exactly; the others are Spark's. Driver."""
-        assert self._scan is not None
         taken, left = translate(filters, self._unchanged)
         self._scan = self._scan.filtered(taken)
-        self._scan.plan()  # here errors keep their words; while pickling Spark would wrap them
+        self.plan()
         return iter(left)
 
 

@@ -40,7 +40,8 @@ class PaimonDataSource(DataSource):
         """A batch reader of the columns of `schema`: ours, or those the user declared. Driver."""
         from paimon_spark.spark.batch_read import batch_reader
 
-        return batch_reader(self._scan(), schema)
+        scan, self._opened = self._scan(), None  # Spark sends this object to executors, which need no scan
+        return batch_reader(scan, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Refused: writing is not available yet."""

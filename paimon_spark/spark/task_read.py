@@ -1,0 +1,62 @@
+"""What executors run: splits of a plan → Arrow batches. Nothing here knows of planning.
+
+Spark starts a new Python worker whenever a query stopped before its end (`LIMIT`), and each new worker imports what
+the pickled reader names: this module keeps that short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_spark.handoff.read_request import ReadRequest
+    from paimon_spark.handoff.split import DataSplit
+
+
+class SplitsPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, splits: tuple[DataSplit, ...]) -> None:
+        super().__init__(None)
+        self.splits = splits
+
+    def __repr__(self) -> str:
+        files = sum(len(s.files) for s in self.splits)
+        return f"SplitsPartition({len(self.splits)} splits, {files} files)"
+
+
+@dataclass(frozen=True)
+class TaskReader:
+    """Reads partitions on executors. Picklable; touches no metadata file.
+
+    Attributes:
+        requests: by branch.
+        names: columns in the order of `target`, as the table calls them.
+        target: the Arrow schema that Spark demands.
+        table_name: how messages call the table.
+    """
+
+    requests: Mapping[str, ReadRequest]
+    names: tuple[str, ...]
+    target: pa.Schema
+    table_name: str
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a group of splits, as Spark's Arrow schema wants them."""
+        # Spark makes a partition of its own when there are none.
+        splits = partition.splits if isinstance(partition, SplitsPartition) else ()
+        return self._read(splits) if splits else iter(())
+
+    def _read(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
+        from paimon_spark.read.split_reader import read_split
+        from paimon_spark.spark.batches import fit
+
+        for split in splits:
+            batches = read_split(self.requests[split.branch], split)
+            yield from fit(batches, self.names, self.target, self.table_name)
