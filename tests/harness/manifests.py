@@ -7,7 +7,7 @@ from typing import Any
 
 from paimon_spark.spec import avro, binary_row
 
-_STATS = [
+_STATS: list[dict[str, Any]] = [
     {"name": "_MIN_VALUES", "type": "bytes"},
     {"name": "_MAX_VALUES", "type": "bytes"},
     {"name": "_NULL_COUNTS", "type": ["null", {"type": "array", "items": ["null", "long"]}], "default": None},
