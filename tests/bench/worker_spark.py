@@ -61,7 +61,7 @@ def run(request: dict) -> int:
         case "sum":
             return int(frame.agg(f.sum(request["columns"][0])).collect()[0][0])
         case "smallest":
-            return len(frame.limit(5).collect())
+            return len(frame.collect())
     raise ValueError(request["op"])
 
 
