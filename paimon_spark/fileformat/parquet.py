@@ -43,20 +43,20 @@ def read_parquet(read: FileRead) -> Iterator[Rows]:
         int96 = _int96_columns(metadata)
         if any(f.name in int96 for f in read.fields):
             metadata = _without_int96(source)
-        options = _buffering(source, metadata.num_columns)
+        options = _buffering(source, metadata.num_columns, read.open_files)
         file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, **options)
         yield from _Decoder(file, read).rows()
 
 
-def _buffering(source: pa.NativeFile, columns: int) -> dict[str, Any]:
+def _buffering(source: pa.NativeFile, columns: int, open_files: int) -> dict[str, Any]:
     """How the file's bytes are fetched: in few requests while they are few, else streamed per column.
 
     Without it Arrow holds the compressed columns of a row group, which may be as large as its writer liked.
     """
     local = isinstance(source, (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader))
-    if source.size() <= (_LOCAL_BYTES if local else _FETCHED_BYTES):
+    if source.size() <= (_LOCAL_BYTES if local else _FETCHED_BYTES) // open_files:
         return {"buffer_size": 0, "pre_buffer": not local}
-    each = min(max(_FETCHED_BYTES // max(columns, 1), _LEAST_BUFFER), _MOST_BUFFER)
+    each = min(max(_FETCHED_BYTES // max(columns, 1) // open_files, _LEAST_BUFFER), _MOST_BUFFER)
     return {"buffer_size": each, "pre_buffer": False}
 
 

@@ -54,6 +54,8 @@ class FileRead:
         batch_rows: most rows in one `Rows`.
         threads: whether Arrow may decode on its thread pool.
         pruning: see there; None reads all.
+        open_files: how many files are read side by side with this one, itself included; they share the memory
+            for bytes not decoded yet.
     """
 
     store: Store
@@ -63,6 +65,7 @@ class FileRead:
     batch_rows: int = 65536
     threads: bool = False
     pruning: Pruning | None = None
+    open_files: int = 1
 
 
 @contextmanager

@@ -80,6 +80,7 @@ def iter_file(
     predicate: Predicate | None = None,
     batch_rows: int,
     system_columns: bool = False,
+    open_files: int = 1,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file, in file order, deleted ones left out.
 
@@ -92,6 +93,7 @@ def iter_file(
         predicate: rows for which it is not true may be left out, whole row groups at a time; most are not.
         batch_rows: most rows in a batch.
         system_columns: put `_SEQUENCE_NUMBER` (int64) and `_VALUE_KIND` (int8) in front.
+        open_files: how many files the caller reads side by side, for their memory.
 
     Raises:
         CorruptFileError: names the file that is missing, damaged, or not what its manifest and schema say.
@@ -101,7 +103,17 @@ def iter_file(
     fields = fields_of(request.schema, columns)
     extra = SYSTEM_FIELDS if system_columns else ()
     schema = arrow_schema((*extra, *fields))
-    rows = iter_rows(request, split, file, deletion, fields, predicate=predicate, batch_rows=batch_rows, extra=extra)
+    rows = iter_rows(
+        request,
+        split,
+        file,
+        deletion,
+        fields,
+        predicate=predicate,
+        batch_rows=batch_rows,
+        extra=extra,
+        open_files=open_files,
+    )
     for r in rows:
         if system_columns:
             _check_system_columns(request.store, split, file, r.extra)
@@ -118,6 +130,7 @@ def iter_rows(
     predicate: Predicate | None = None,
     batch_rows: int,
     extra: Sequence[DataField] = (),
+    open_files: int = 1,
 ) -> Iterator[FileRows]:
     """`iter_file` for readers that need positions, or columns of the file besides those of the schema.
 
@@ -130,6 +143,7 @@ def iter_rows(
         predicate: as for `iter_file`.
         batch_rows: as for `iter_file`.
         extra: columns read by name as they are, nulls where the file lacks them.
+        open_files: as for `iter_file`.
     """
     file_schema = schema_of(request, split, file)
     in_file = fields_in(file, file_schema)
@@ -144,6 +158,7 @@ def iter_rows(
         batch_rows,
         request.threads,
         Pruning(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
+        open_files,
     )
     for first, count, arrays in read_rows(read):
         kept = None if deleted is None else kept_rows(deleted, first, count)

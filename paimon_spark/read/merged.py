@@ -196,6 +196,7 @@ class _SplitMerge:
         system_columns: bool,
         predicate: Predicate | None,
         batch_rows: int,
+        open_files: int = 1,
     ) -> Iterator[pa.RecordBatch]:
         return iter_file(
             self.request,
@@ -206,6 +207,7 @@ class _SplitMerge:
             predicate=predicate,
             batch_rows=batch_rows or self.request.batch_rows,
             system_columns=system_columns,
+            open_files=open_files,
         )
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
@@ -263,10 +265,12 @@ class _SectionMerge:
         deletes = any(self._files[f].delete_row_count != 0 for f in self.section.files)
         return deletes or not self.runs_in_order or self.merge.keep_deletes
 
-    def _inputs(self, number: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _inputs(
+        self, number: int, columns: Sequence[str], batch_rows: int, open_files: int = 1
+    ) -> Iterator[pa.RecordBatch]:
         """Columns of a file as the merge wants them: with what orders the rows."""
         system = self._needs_system()
-        batches = self.merge.read_file(number, columns, system, self.key_predicate, batch_rows)
+        batches = self.merge.read_file(number, columns, system, self.key_predicate, batch_rows, open_files)
         if system and self.runs_in_order:
             batches = (b.select([n for n in b.schema.names if n != SEQUENCE_NUMBER]) for b in batches)
         return _marked(batches, LEVEL, self._files[number].level) if self.levels else batches
@@ -284,7 +288,7 @@ class _SectionMerge:
 
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
-                batches = self._inputs(number, columns, run_rows)
+                batches = self._inputs(number, columns, run_rows, len(self.section.runs))
                 small = whole or self._files[number].row_count <= run_rows
                 yield from list(batches) if small else batches
 
