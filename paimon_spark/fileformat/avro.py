@@ -175,6 +175,7 @@ def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array
 
     Raises:
         FormatError: a value is empty or longer.
+        pa.ArrowInvalid: a value has more digits than the type.
     """
     offsets, raw = arrow_numpy.byte_slices(array)
     valid = arrow_numpy.validity(array)
@@ -188,4 +189,5 @@ def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array
         little[valid, k] = np.where(sizes > k, raw[np.maximum(ends - 1 - k, 0)], fill) if len(ends) else 0
     bitmap = None if bool(valid.all()) else arrow_numpy.pack_bits(valid)
     stored = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [bitmap, pa.py_buffer(little)])
+    stored.validate(full=True)
     return stored.cast(arrow_type(wanted))

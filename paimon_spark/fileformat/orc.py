@@ -18,7 +18,7 @@ from paimon_spark.fileformat.conform import conformed, conformer, naming
 from paimon_spark.fileformat.orc_timestamps import Restorer, far_columns, with_longs
 from paimon_spark.fileformat.rows import FileRead, Rows, opened
 from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.orc_file import read_tail
+from paimon_spark.spec.orc_file import read_tail, stripe_rows
 from paimon_spark.types import DataField
 
 
@@ -33,6 +33,9 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
         file = po.ORCFile(source)
         if file.nrows != read.row_count:
             raise FormatError(f"it holds {file.nrows} rows, its manifest says {read.row_count}")
+        rows = stripe_rows(source)
+        if rows not in (None, read.row_count):
+            raise FormatError(f"its stripes hold {rows} rows, its footer says {read.row_count}")
         names = set(file.schema.names)
         wanted = [f.name for f in read.fields if f.name in names]
         tail = read_tail(source) if any(_has_timestamps(file.schema.field(n).type) for n in wanted) else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -90,6 +90,29 @@ def read_tail(source: pa.NativeFile) -> Tail:
         FormatError: not an ORC file.
         UnsupportedFeatureError: its compression.
     """
+    tail = _raw_tail(source)
+    types, ranges = [], []
+    for number, value in _message(tail.footer):
+        if number == 4:
+            types.append(_type(value))
+        elif number == 7:
+            ranges.append(_timestamp_range(value))
+    return replace(tail, types=tuple(types), timestamp_ranges=tuple(ranges))
+
+
+def stripe_rows(source: pa.NativeFile) -> int | None:
+    """Rows of all stripes together, for which memory is taken before they are decoded.
+
+    None when the file's compression is not known here. Raises FormatError.
+    """
+    try:
+        return sum(s.row_count for s in _raw_tail(source).stripes)
+    except UnsupportedFeatureError:
+        return None
+
+
+def _raw_tail(source: pa.NativeFile) -> Tail:
+    """The tail without types and statistics."""
     size = source.size()
     raw = _read(source, max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
     if len(raw) < 2 or raw[-1] + 1 > len(raw):
@@ -103,15 +126,12 @@ def read_tail(source: pa.NativeFile) -> Tail:
     if start < 0:
         raise FormatError("its footer is longer than itself")
     footer = decompress(_read(source, start, length), codec, block)
-    stripes, types, ranges = [], [], []
+    stripes = []
     for number, value in _message(footer):
         if number == 3:
-            stripes.append(Stripe(*(_int(dict(_message(value)), i) for i in range(1, 6))))
-        elif number == 4:
-            types.append(_type(value))
-        elif number == 7:
-            ranges.append(_timestamp_range(value))
-    return Tail(codec, block, tuple(stripes), tuple(types), tuple(ranges), footer, start, post)
+            facts = dict(_message(value))
+            stripes.append(Stripe(*(_int(facts, i) for i in range(1, 6))))
+    return Tail(codec, block, tuple(stripes), (), (), footer, start, post)
 
 
 def read_stripe_footer(source: pa.NativeFile, tail: Tail, stripe: Stripe) -> StripeFooter:
@@ -178,11 +198,13 @@ def _inflated(block: bytes, codec: str, limit: int) -> bytes:
                 return bytes(zstandard.ZstdDecompressor().decompress(block, max_output_size=limit))
             case "snappy":
                 return _unsnapped(block, limit)
+            case "lz4":
+                return _unpacked_lz4(block, limit)
     except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError) as e:
         raise FormatError(f"a block of it does not decompress: {e}") from e
     raise UnsupportedFeatureError(
-        f"it holds timestamps outside 1677 to 2262 and is compressed with {codec}; such timestamps can be read "
-        "from ORC files with the codecs none, zlib, snappy and zstd",
+        f"it has timestamps and is compressed with {codec}; timestamps can be read from ORC files with the codecs "
+        "none, zlib, snappy, lz4 and zstd",
         feature=f"orc compression {codec}",
     )
 
@@ -198,6 +220,40 @@ def _unsnapped(block: bytes, limit: int) -> bytes:
         raise FormatError("a block of it is too large")
     out: bytes = pa.Codec("snappy").decompress(block, decompressed_size=size, asbytes=True)
     return out
+
+
+def _unpacked_lz4(block: bytes, limit: int) -> bytes:
+    """An LZ4 block, which unlike Arrow's codec needs no length in advance."""
+    out = bytearray()
+    at = 0
+    while at < len(block):
+        token = block[at]
+        literals, at = _lz4_length(block, at + 1, token >> 4)
+        out += block[at : at + literals]
+        at += literals
+        if at >= len(block):
+            break
+        back = int.from_bytes(block[at : at + 2], "little")
+        count, at = _lz4_length(block, at + 2, token & 15)
+        count += 4
+        if not 0 < back <= len(out) or len(out) + count > limit:
+            break
+        piece = bytes(out[len(out) - back :][:count])
+        out += (piece * (count // back + 1))[:count]
+    if at != len(block) or len(out) > limit:
+        raise FormatError("a block of it is not LZ4")
+    return bytes(out)
+
+
+def _lz4_length(block: bytes, at: int, nibble: int) -> tuple[int, int]:
+    """A length that starts with four bits and the position behind it."""
+    total = nibble
+    while nibble == 15 and at < len(block):
+        total += block[at]
+        at += 1
+        if block[at - 1] != 255:
+            break
+    return total, at
 
 
 def _as_original(data: bytes, block_bytes: int) -> bytes:

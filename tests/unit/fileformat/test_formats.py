@@ -18,7 +18,7 @@ from paimon_spark.errors import CorruptFileError, DataError, FormatError, Storag
 from paimon_spark.fileformat.avro import decimals
 from paimon_spark.fileformat.registry import format_of, read_rows
 from paimon_spark.fileformat.rows import FileRead, Rows
-from paimon_spark.spec import orc_rle
+from paimon_spark.spec import orc_file, orc_rle
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.avro import encode
 from paimon_spark.spec.parquet_footer import as_file, int96_as_bytes
@@ -345,3 +345,33 @@ def test_a_store_that_fails_is_no_corrupt_file(tmp_path: Path, kind: str) -> Non
     with pytest.raises(StorageError, match="no connection for") as raised:
         list(read_rows(FileRead(Failing(), str(path), (DataField(0, "a", parse_type("BIGINT")),), 1)))
     assert raised.value.retryable
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_orc_timestamps_of_every_codec(tmp_path: Path, codec: str) -> None:
+    near = [dt.datetime(2024, 1, 1) + dt.timedelta(milliseconds=i * i) for i in range(5000)]
+    far = [dt.datetime(1 + i % 9998, 1, 2, microsecond=i) for i in range(5000)]
+    columns = {f"near{i}": pa.array(near, pa.timestamp("us")) for i in range(30)}
+    table = pa.table({**columns, "far": pa.array(far, pa.timestamp("us"))})
+    po.write_table(table, tmp_path / "f.orc", compression=codec)
+    got = read(tmp_path / "f.orc", {"near0": "TIMESTAMP(6)", "far": "TIMESTAMP(6)"}, 5000)
+    assert got["near0"].to_pylist() == near
+    assert got["far"].to_pylist() == far
+
+
+@settings(max_examples=200)
+@given(data=st.one_of(st.binary(max_size=3000), st.text("ab", max_size=3000).map(str.encode)))
+def test_lz4_blocks(data: bytes) -> None:
+    packed = pa.Codec("lz4_raw").compress(data, asbytes=True)
+    stored = (len(packed) << 1).to_bytes(3, "little") + packed
+    assert orc_file.decompress(stored, "lz4", 4096) == data
+
+
+def test_orc_stripes_that_claim_more_rows_are_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "f.orc"
+    po.write_table(pa.table({"a": [1, 2, 3]}), path, compression="uncompressed")
+    data = path.read_bytes()
+    at = data.rindex(b"\x28\x03", 0, data.rindex(b"\x22"))  # a stripe's field 5, before the types
+    path.write_bytes(data[: at + 1] + b"\x7f" + data[at + 2 :])
+    with pytest.raises(CorruptFileError, match="its stripes hold 127 rows"):
+        read(path, {"a": "BIGINT"}, 3)
