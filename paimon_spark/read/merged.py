@@ -31,6 +31,7 @@ from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_
 from paimon_spark.read.file_reader import iter_file
 from paimon_spark.read.metadata_columns import output_schema
 from paimon_spark.read.raw import kind_symbols
+from paimon_spark.read.spill import spilled
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.data_file import DataFileMeta
@@ -42,6 +43,8 @@ _WINDOW_BYTES: Final = 96 << 20
 """Decoded bytes a window may hold, as estimated from file sizes."""
 _EXPANSION: Final = 4
 """How much larger rows are decoded than in files; a guess on the safe side."""
+_MOST_OPEN: Final = 16
+"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
 _MASK_ROWS: Final = 4 << 20
 _MASK_ROWS_TEXT: Final = 3 << 19
 """Rows of a section up to which its keys are held at once; fewer when keys have no fixed width."""
@@ -288,11 +291,18 @@ class _SectionMerge:
 
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
-                batches = self._inputs(number, columns, run_rows, len(self.section.runs))
+                batches = self._inputs(number, columns, run_rows, min(len(self.section.runs), _MOST_OPEN))
                 small = whole or self._files[number].row_count <= run_rows
                 yield from list(batches) if small else batches
 
-        return merge_runs([run(numbers) for numbers in self.section.runs], self.plan, run_rows)
+        aside = set() if whole else self._put_aside()
+        runs = [spilled(run(r)) if n in aside else run(r) for n, r in enumerate(self.section.runs)]
+        return merge_runs(runs, self.plan, run_rows)
+
+    def _put_aside(self) -> set[int]:
+        """The smallest runs, when there are too many to keep them all open. They are drained one after the other."""
+        rows = [sum(self._files[f].row_count for f in run) for run in self.section.runs]
+        return set(sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)])
 
     def _run_rows(self) -> int:
         """Rows of a run in a window so that all runs together keep to the budget of bytes."""

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from paimon_spark.options.table import parse_table_options
 from paimon_spark.predicate.ast import Column, Compare, Op
 from paimon_spark.read import merged
 from paimon_spark.read.metadata_columns import output_schema
+from paimon_spark.read.spill import spilled
 from paimon_spark.read.split_reader import read_split
 from paimon_spark.spec import binary_row
 from paimon_spark.spec.data_file import DataFileMeta
@@ -270,6 +271,33 @@ def test_memory_does_not_grow_with_the_bucket(tmp_path: Path, monkeypatch: pytes
         assert rows == 10000 * scale
         peaks.append((held, peak))
     assert peaks[1][1] < 2 * peaks[0][1], peaks
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
+def test_runs_that_are_put_aside_merge_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    schema = model.table(COLUMNS, {"merge-engine": engine})
+    files = []
+    for run in range(5):
+        records = [
+            Record(k, run * 10**6 + k, 0, 0, {"a": run if k % 2 else None, "b": None if k % 3 else f"{run}"})
+            for k in range(run, 900 + 50 * run, 1 + run % 2)
+        ]
+        files.append(write(tmp_path, records, 0))
+    r, s = request(schema, ("k", "a", "b")), split(tmp_path, files)
+    want = read(r, s)
+    asides = []
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        asides.append(1)
+        return spilled(batches)
+
+    monkeypatch.setattr(merged, "spilled", counted)
+    monkeypatch.setattr(merged, "_MASK_ROWS", 0)
+    monkeypatch.setattr(merged, "_WINDOW_BYTES", 0)
+    monkeypatch.setattr(merged, "_MOST_OPEN", 2)
+    got = read(r, s)
+    assert len(asides) == 3
+    assert sorted(got, key=lambda row: row["k"]) == sorted(want, key=lambda row: row["k"])
 
 
 def test_merging_does_not_import_pandas(tmp_path: Path) -> None:
