@@ -8,7 +8,9 @@ Without arguments, a small table written by Java Paimon is copied to a temporary
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -40,6 +42,8 @@ def main() -> None:
 
 def start_spark() -> SparkSession:
     """An ordinary local session: nothing in it is about Paimon, the installed package is enough."""
+    # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
         SparkSession.builder.master("local[2]")
         .appName("read a Paimon table")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +21,9 @@ SHOWN = {
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: p.name)
 def test_example_runs_alone(script: Path, tmp_path: Path) -> None:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False, env=plain
     )
     assert done.returncode == 0, done.stderr[-3000:]
     missing = [text for text in SHOWN[script.name] if text not in done.stdout]
