@@ -80,6 +80,7 @@ CASES = (
         spark("ours", "noop", "paimon", "append"),
         (
             (spark("spark.read.parquet", "noop", "parquet", "append"), 1.1),
+            (spark("pyarrow's batches as a data source", "noop", "bare", "append"), None),
             (spark("Java connector", "noop", "paimon", "append", "java"), 1.0),
         ),
     ),
@@ -96,6 +97,7 @@ CASES = (
         spark("ours", "sum", "paimon", "append", columns=ONE),
         (
             (spark("spark.read.parquet", "sum", "parquet", "append", columns=ONE), 1.6),
+            (spark("pyarrow's batches as a data source", "sum", "bare", "append", columns=ONE), None),
             (spark("Java connector", "sum", "paimon", "append", "java", columns=ONE), 1.0),
         ),
     ),

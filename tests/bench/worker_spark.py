@@ -29,6 +29,10 @@ def session() -> SparkSession:
         builder = builder.config("spark.jars", sys.argv[sys.argv.index("java") + 1])
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    if "java" not in sys.argv:
+        from bare_source import BareSource
+
+        spark.dataSource.register(BareSource)
     return spark
 
 
