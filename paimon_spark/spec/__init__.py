@@ -8,5 +8,5 @@ simple_stats.py     SimpleStats             bucket_hash.py      key → bucket; 
 avro.py             Avro containers         avro_columns.py     Avro → Arrow; avro_lanes.py many blocks at once
 arrow.py            types ↔ Arrow           arrow_nested.py     nested arrays taken apart and put together
 arrow_numpy.py      Arrow ↔ numpy buffers   arrow_values.py     Python values → Arrow; arrow_objects.py back
-roaring.py          bitmaps in columns
+roaring.py          bitmaps in columns      roaring_bytes.py    the form both bitmaps share
 """

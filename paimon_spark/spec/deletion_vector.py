@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.spec.roaring_bytes import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
 
 MAGIC_32: Final = 1581511376
 MAGIC_64: Final = 1681511377
@@ -27,13 +28,6 @@ FRAME_BYTES: Final = 8
 MOST_POSITIONS: Final = 1 << 27
 
 Positions = npt.NDArray[np.int64]
-
-_NO_RUNS: Final = 12346
-_WITH_RUNS: Final = 12347
-_NO_OFFSETS_BELOW: Final = 4
-_MAX_CONTAINERS: Final = 1 << 16
-_ARRAY_LIMIT: Final = 4096
-_BITMAP_BYTES: Final = 8192
 
 
 def decode(data: bytes, path: str, *, length: int | None = None, row_count: int | None = None) -> Positions:
@@ -77,23 +71,22 @@ def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions
     return out
 
 
-class _Roaring:
-    """Reads portable Roaring bitmaps from `data`, `at` moving on."""
+class _Roaring(RoaringBytes):
+    """Positions in portable Roaring bitmaps."""
 
     def __init__(self, data: bytes, at: int, most: int) -> None:
-        self.data = data
-        self.at = at
+        super().__init__(data, at)
         self.most = most
 
     def bitmaps(self) -> Positions:
         """A count, then bitmaps of 2**32 positions each with its number, ascending."""
-        (count,) = self._take("<q")
+        (count,) = self.take("<q")
         if not 0 <= count <= len(self.data) // 8:
             raise FormatError(f"it announces {count} bitmaps")
         parts: list[Positions] = []
         last = -1
         for _ in range(count):
-            (key,) = self._take("<i")
+            (key,) = self.take("<i")
             if key <= last:
                 raise FormatError("its bitmaps are out of order")
             last = key
@@ -101,24 +94,18 @@ class _Roaring:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def bitmap(self, base: int) -> Positions:
-        count, runs = self._header()
-        described = np.frombuffer(self._slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
-        keys, sizes = described[:, 0], described[:, 1] + 1
-        if (np.diff(keys) <= 0).any():
-            raise FormatError("its containers are out of order")
+        keys, sizes, are_runs = self.containers()
         total = int(sizes.sum())
         if total > self.most:
             raise FormatError(f"it deletes {total} rows where at most {self.most} can be")
         self.most -= total
-        if runs is None or count >= _NO_OFFSETS_BELOW:
-            self._slice(4 * count)  # offsets of the containers, which lie back to back
         out = np.empty(total, np.int64)
         end = 0
         for i, (key, size) in enumerate(zip(keys.tolist(), sizes.tolist(), strict=True)):
             start, end = end, end + size
-            if runs is not None and runs[i]:
+            if are_runs[i]:
                 low = self._runs(size)
-            elif size <= _ARRAY_LIMIT:
+            elif size <= ARRAY_LIMIT:
                 low = self._array(size)
             else:
                 low = self._bits(size)
@@ -126,50 +113,24 @@ class _Roaring:
             out[start:end] += base + (key << 16)
         return out
 
-    def _header(self) -> tuple[int, npt.NDArray[np.bool_] | None]:
-        """How many containers follow, and which of them are runs (None: none can be)."""
-        (cookie,) = self._take("<I")
-        if cookie & 0xFFFF == _WITH_RUNS:
-            count = (cookie >> 16) + 1
-            flags = np.frombuffer(self._slice((count + 7) // 8), np.uint8)
-            return count, np.unpackbits(flags, bitorder="little")[:count].view(np.bool_)
-        if cookie != _NO_RUNS:
-            raise FormatError(f"its bitmap starts with {cookie}")
-        (count,) = self._take("<I")
-        if count > _MAX_CONTAINERS:
-            raise FormatError(f"its bitmap has {count} containers")
-        return count, None
-
     def _array(self, size: int) -> Positions:
-        low = np.frombuffer(self._slice(2 * size), "<u2").astype(np.int64)
+        low = np.frombuffer(self.slice(2 * size), "<u2").astype(np.int64)
         if (np.diff(low) <= 0).any():
             raise FormatError("positions are out of order")
         return low
 
     def _bits(self, size: int) -> Positions:
-        bits = np.unpackbits(np.frombuffer(self._slice(_BITMAP_BYTES), np.uint8), bitorder="little")
+        bits = np.unpackbits(np.frombuffer(self.slice(BITMAP_BYTES), np.uint8), bitorder="little")
         low = np.flatnonzero(bits)
         if len(low) != size:
             raise FormatError(f"a container has {len(low)} positions and announces {size}")
         return low.astype(np.int64, copy=False)
 
     def _runs(self, size: int) -> Positions:
-        (count,) = self._take("<H")
-        pairs = np.frombuffer(self._slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
+        (count,) = self.take("<H")
+        pairs = np.frombuffer(self.slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
         first, lengths = pairs[:, 0], pairs[:, 1] + 1
         ends = first + lengths
         if int(lengths.sum()) != size or (first[1:] < ends[:-1]).any() or (count and ends[-1] > 1 << 16):
             raise FormatError("its runs overlap or do not add up")
         return np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(size, dtype=np.int64)
-
-    def _take(self, form: str) -> tuple[int, ...]:
-        out: tuple[int, ...] = struct.unpack_from(form, self.data, self.at)
-        self.at += struct.calcsize(form)
-        return out
-
-    def _slice(self, size: int) -> bytes:
-        out = self.data[self.at : self.at + size]
-        if len(out) != size:
-            raise FormatError("it is cut short")
-        self.at += size
-        return out

@@ -20,18 +20,20 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import FormatError
+from paimon_spark.spec.roaring_bytes import (
+    ARRAY_LIMIT,
+    BITMAP_BYTES,
+    NO_OFFSETS_BELOW,
+    NO_RUNS,
+    WITH_RUNS,
+    RoaringBytes,
+)
 
 Container: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint8]
-"""Sorted numbers, at most `_ARRAY_LIMIT` (uint16), or 65,536 bits, lowest first (uint8)."""
+"""Sorted numbers, at most `ARRAY_LIMIT` (uint16), or 65,536 bits, lowest first (uint8)."""
 Bitmap: TypeAlias = dict[int, Container]
 """Containers, none empty, by the bits above the lower 16."""
 
-_NO_RUNS: Final = 12346
-_WITH_RUNS: Final = 12347
-_NO_OFFSETS_BELOW: Final = 4
-_MAX_CONTAINERS: Final = 1 << 16
-_ARRAY_LIMIT: Final = 4096
-_BITMAP_BYTES: Final = 8192
 _RUN, _BITS, _ARRAY = 0, 1, 2
 _LEAF: Final = 4
 _BODY_BYTES: Final = (4, 16, 256, 32)
@@ -51,7 +53,7 @@ def union(one: Bitmap, other: Bitmap) -> Bitmap:
 
 
 def _united(one: Container, other: Container) -> Container:
-    if one.dtype == np.uint16 and other.dtype == np.uint16 and len(one) + len(other) <= _ARRAY_LIMIT:
+    if one.dtype == np.uint16 and other.dtype == np.uint16 and len(one) + len(other) <= ARRAY_LIMIT:
         return np.union1d(one, other)
     return _container(_bits(one) | _bits(other))
 
@@ -73,7 +75,7 @@ def _numbers(container: Container) -> npt.NDArray[np.uint16]:
 
 def _container(bits: npt.NDArray[np.uint8]) -> Container:
     numbers = _numbers(bits)
-    return bits if len(numbers) > _ARRAY_LIMIT else numbers
+    return bits if len(numbers) > ARRAY_LIMIT else numbers
 
 
 def _without_empty(bitmap: Bitmap) -> Bitmap:
@@ -88,7 +90,7 @@ def of(numbers: Iterable[int]) -> Bitmap:
     out: Bitmap = {}
     for key, low in by_key.items():
         array = np.array(low, np.uint16)
-        out[key] = array if len(array) <= _ARRAY_LIMIT else _bits(array)
+        out[key] = array if len(array) <= ARRAY_LIMIT else _bits(array)
     return out
 
 
@@ -113,43 +115,21 @@ def decode64(data: bytes) -> Bitmap:
         raise FormatError(f"not a 64-bit Roaring bitmap: {e}") from e
 
 
-class _Reader:
-    """Reads `data`, `at` moving on."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
+class _Reader(RoaringBytes):
+    """Bitmaps in `data`."""
 
     def bitmap32(self) -> Bitmap:
-        (cookie,) = self._take("<I")
-        runs: list[bool] | None = None
-        if cookie & 0xFFFF == _WITH_RUNS:
-            count = (cookie >> 16) + 1
-            flags = np.frombuffer(self._slice((count + 7) // 8), np.uint8)
-            runs = np.unpackbits(flags, bitorder="little")[:count].astype(np.bool_).tolist()
-        elif cookie == _NO_RUNS:
-            (count,) = self._take("<I")
-        else:
-            raise FormatError(f"it starts with {cookie}")
-        if count > _MAX_CONTAINERS:
-            raise FormatError(f"it announces {count} containers")
-        described = np.frombuffer(self._slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
-        if (np.diff(described[:, 0]) <= 0).any():
-            raise FormatError("its containers are out of order")
-        if runs is None or count >= _NO_OFFSETS_BELOW:
-            self._slice(4 * count)  # offsets of the containers, which lie back to back
+        keys, sizes, are_runs = self.containers()
         out: Bitmap = {}
-        for i, (key, less) in enumerate(described.tolist()):
-            bits = less >= _ARRAY_LIMIT
-            kind = _RUN if runs is not None and runs[i] else _BITS if bits else _ARRAY
-            out[key] = self._container(kind, less + 1)
+        for key, size, is_run in zip(keys.tolist(), sizes.tolist(), are_runs.tolist(), strict=True):
+            out[key] = self._container(_RUN if is_run else _BITS if size > ARRAY_LIMIT else _ARRAY, size)
         return _without_empty(out)
 
     def bitmap64(self) -> Bitmap:
-        (filled,) = self._take("B")
+        (filled,) = self.take("B")
         if not filled:
             return {}
-        (keys,) = self._take("<q")
+        (keys,) = self.take("<q")
         leaves = self._leaves(keys)
         containers = self._containers()
         try:
@@ -163,14 +143,14 @@ class _Reader:
         awaited = 1
         while awaited:
             awaited -= 1
-            kind, children, prefix = self._take("<BHB")
-            self._slice(prefix)
+            kind, children, prefix = self.take("<BHB")
+            self.slice(prefix)
             if kind == _LEAF:
-                high, low = self._take(">IH")
-                (container,) = self._take("<q")
+                high, low = self.take(">IH")
+                (container,) = self.take("<q")
                 out.append((high << 16 | low, container))
             elif kind < _LEAF:
-                self._slice(_BODY_BYTES[kind])
+                self.slice(_BODY_BYTES[kind])
                 awaited += children
             else:
                 raise FormatError(f"its tree has a node of kind {kind}")
@@ -180,32 +160,32 @@ class _Reader:
 
     def _containers(self) -> dict[int, Container]:
         out: dict[int, Container] = {}
-        (lists,) = self._take("<I")
+        (lists,) = self.take("<I")
         for first in range(lists):
-            _, places = self._take("<BI")
+            _, places = self.take("<BI")
             for second in range(places):
-                (there,) = self._take("B")
+                (there,) = self.take("B")
                 if there:
-                    kind, size = self._take("<BI")
+                    kind, size = self.take("<BI")
                     out[first << 32 | second] = self._container(kind, size)
-        self._take("<qii")  # how many there are, and where the last one is
+        self.take("<qii")  # how many there are, and where the last one is
         return out
 
     def _container(self, kind: int, size: int) -> Container:
         if kind == _RUN:
             return self._runs()
         if kind == _BITS:
-            return _container(np.frombuffer(self._slice(_BITMAP_BYTES), np.uint8))
+            return _container(np.frombuffer(self.slice(BITMAP_BYTES), np.uint8))
         if kind != _ARRAY or size > 1 << 16:
             raise FormatError(f"it has a container of kind {kind} and size {size}")
-        numbers = np.frombuffer(self._slice(2 * size), "<u2").astype(np.uint16, copy=False)
+        numbers = np.frombuffer(self.slice(2 * size), "<u2").astype(np.uint16, copy=False)
         if (numbers[1:] <= numbers[:-1]).any():
             raise FormatError("its numbers are out of order")
-        return numbers if size <= _ARRAY_LIMIT else _bits(numbers)
+        return numbers if size <= ARRAY_LIMIT else _bits(numbers)
 
     def _runs(self) -> Container:
-        (count,) = self._take("<H")
-        pairs = np.frombuffer(self._slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
+        (count,) = self.take("<H")
+        pairs = np.frombuffer(self.slice(4 * count), "<u2").reshape(count, 2).astype(np.int64)
         steps = np.zeros((1 << 16) + 1, np.int32)
         ends = pairs[:, 0] + pairs[:, 1] + 1
         if (ends > 1 << 16).any():
@@ -213,18 +193,6 @@ class _Reader:
         np.add.at(steps, pairs[:, 0], 1)
         np.add.at(steps, ends, -1)
         return _container(np.packbits(np.cumsum(steps[:-1]) > 0, bitorder="little"))
-
-    def _take(self, form: str) -> tuple[int, ...]:
-        out: tuple[int, ...] = struct.unpack_from(form, self.data, self.at)
-        self.at += struct.calcsize(form)
-        return out
-
-    def _slice(self, size: int) -> bytes:
-        out = self.data[self.at : self.at + size]
-        if len(out) != size:
-            raise FormatError("it is cut short")
-        self.at += size
-        return out
 
 
 def encode32(bitmap: Bitmap) -> bytes:
@@ -234,12 +202,12 @@ def encode32(bitmap: Bitmap) -> bytes:
     count = len(keys)
     runs = np.array([kind == _RUN for kind, _, _ in parts], np.bool_)
     if runs.any():
-        head = struct.pack("<I", _WITH_RUNS | (count - 1) << 16) + np.packbits(runs, bitorder="little").tobytes()
+        head = struct.pack("<I", WITH_RUNS | (count - 1) << 16) + np.packbits(runs, bitorder="little").tobytes()
     else:
-        head = struct.pack("<II", _NO_RUNS, count)
+        head = struct.pack("<II", NO_RUNS, count)
     described = b"".join(struct.pack("<HH", key, size - 1) for key, (_, size, _) in zip(keys, parts, strict=True))
     offsets = b""
-    if not runs.any() or count >= _NO_OFFSETS_BELOW:
+    if not runs.any() or count >= NO_OFFSETS_BELOW:
         begins = np.cumsum([len(head) + len(described) + 4 * count, *(len(body) for _, _, body in parts)])
         offsets = begins[:-1].astype("<u4").tobytes()
     return b"".join((head, described, offsets, *(body for _, _, body in parts)))
@@ -250,7 +218,7 @@ def _packed(container: Container) -> tuple[int, int, bytes]:
     numbers = _numbers(container).astype(np.int64)
     begins = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
     size = len(numbers)
-    if 2 + 4 * len(begins) < min(2 * size, _BITMAP_BYTES):
+    if 2 + 4 * len(begins) < min(2 * size, BITMAP_BYTES):
         ends = np.append(begins[1:], size) - 1
         pairs = np.stack((numbers[begins], numbers[ends] - numbers[begins]), axis=1).astype("<u2")
         return _RUN, size, struct.pack("<H", len(begins)) + pairs.tobytes()
