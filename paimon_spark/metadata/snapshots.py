@@ -14,7 +14,7 @@ from typing import Final
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_decoded, numbered, read_decoded
+from paimon_spark.metadata.small_files import find_decoded, numbered
 from paimon_spark.spec.snapshot import Snapshot, decode
 from paimon_spark.storage.store import Store
 
@@ -224,8 +224,3 @@ def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundE
             **context,
         )
     return SnapshotNotFoundError(f"{handle.describe()} has no snapshot {snapshot_id}: {alive_range(handle)}", **context)
-
-
-def read_snapshot_file(store: Store, path: str) -> Snapshot:
-    """Any snapshot file by path. Raises FileMissingError, CorruptFileError."""
-    return read_decoded(store, path, decode)

@@ -9,7 +9,7 @@ Source: Java `stats/SimpleStatsEvolution`, `io/DataFileMeta`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -254,8 +254,3 @@ def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:
         case TimestampType(), TimestampType():
             return stored.local_zone == wanted.local_zone and wanted.precision >= stored.precision
     return False
-
-
-def group_values(array: pa.Array) -> npt.NDArray[Any]:
-    """Values of a fixed-width column with nulls as -1."""
-    return np.where(validity(array), values(array), -1) if array.null_count else values(array)

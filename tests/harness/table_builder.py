@@ -14,119 +14,9 @@ from paimon_spark.spec import binary_row
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataType, RowType
+from tests.harness.manifests import LIST_SCHEMA, entry_schema, index_schema
 from tests.harness.tables import MetadataTable
 
-STATS = {
-    "type": "record",
-    "name": "stats",
-    "fields": [
-        {"name": "_MIN_VALUES", "type": "bytes"},
-        {"name": "_MAX_VALUES", "type": "bytes"},
-        {"name": "_NULL_COUNTS", "type": ["null", {"type": "array", "items": ["null", "long"]}], "default": None},
-    ],
-}
-_OPTIONAL = {
-    "_CREATION_TIME": {"type": "long", "logicalType": "timestamp-millis"},
-    "_DELETE_ROW_COUNT": "long",
-    "_EMBEDDED_FILE_INDEX": "bytes",
-    "_FILE_SOURCE": "int",
-    "_VALUE_STATS_COLS": {"type": "array", "items": "string"},
-    "_EXTERNAL_PATH": "string",
-    "_FIRST_ROW_ID": "long",
-    "_WRITE_COLS": {"type": "array", "items": "string"},
-}
-FILE = {
-    "type": "record",
-    "name": "file",
-    "fields": [
-        {"name": "_FILE_NAME", "type": "string"},
-        {"name": "_FILE_SIZE", "type": "long"},
-        {"name": "_ROW_COUNT", "type": "long"},
-        {"name": "_MIN_KEY", "type": "bytes"},
-        {"name": "_MAX_KEY", "type": "bytes"},
-        {"name": "_KEY_STATS", "type": STATS},
-        {"name": "_VALUE_STATS", "type": "stats"},
-        {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
-        {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"},
-        {"name": "_SCHEMA_ID", "type": "long"},
-        {"name": "_LEVEL", "type": "int"},
-        {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
-        *({"name": n, "type": ["null", t], "default": None} for n, t in _OPTIONAL.items()),
-    ],
-}
-ENTRY = {
-    "type": "record",
-    "name": "entry",
-    "fields": [
-        {"name": "_VERSION", "type": "int"},
-        {"name": "_KIND", "type": "int"},
-        {"name": "_PARTITION", "type": "bytes"},
-        {"name": "_BUCKET", "type": "int"},
-        {"name": "_TOTAL_BUCKETS", "type": "int"},
-        {"name": "_FILE", "type": FILE},
-    ],
-}
-MANIFEST_META = {
-    "type": "record",
-    "name": "meta",
-    "fields": [
-        {"name": "_VERSION", "type": "int"},
-        {"name": "_FILE_NAME", "type": "string"},
-        {"name": "_FILE_SIZE", "type": "long"},
-        {"name": "_NUM_ADDED_FILES", "type": "long"},
-        {"name": "_NUM_DELETED_FILES", "type": "long"},
-        {"name": "_PARTITION_STATS", "type": STATS},
-        {"name": "_SCHEMA_ID", "type": "long"},
-        *(
-            {"name": n, "type": ["null", t], "default": None}
-            for n, t in (
-                ("_MIN_BUCKET", "int"),
-                ("_MAX_BUCKET", "int"),
-                ("_MIN_LEVEL", "int"),
-                ("_MAX_LEVEL", "int"),
-                ("_MIN_ROW_ID", "long"),
-                ("_MAX_ROW_ID", "long"),
-            )
-        ),
-    ],
-}
-INDEX_ENTRY = {
-    "type": "record",
-    "name": "index",
-    "fields": [
-        {"name": "_VERSION", "type": "int"},
-        {"name": "_KIND", "type": "int"},
-        {"name": "_PARTITION", "type": "bytes"},
-        {"name": "_BUCKET", "type": "int"},
-        {"name": "_INDEX_TYPE", "type": "string"},
-        {"name": "_FILE_NAME", "type": "string"},
-        {"name": "_FILE_SIZE", "type": "long"},
-        {"name": "_ROW_COUNT", "type": "long"},
-        {
-            "name": "_DELETIONS_VECTORS_RANGES",
-            "type": [
-                "null",
-                {
-                    "type": "array",
-                    "items": [
-                        "null",
-                        {
-                            "type": "record",
-                            "name": "range",
-                            "fields": [
-                                {"name": "f0", "type": "string"},
-                                {"name": "f1", "type": "int"},
-                                {"name": "f2", "type": "int"},
-                                {"name": "_CARDINALITY", "type": ["null", "long"], "default": None},
-                            ],
-                        },
-                    ],
-                },
-            ],
-            "default": None,
-        },
-    ],
-}
 Row = Mapping[str, Any]
 
 
@@ -233,11 +123,11 @@ class TableBuilder:
         return len(out.getvalue())
 
     def _list(self, name: str, metas: list[dict[str, Any]]) -> str:
-        self._write(name, MANIFEST_META, metas)
+        self._write(name, LIST_SCHEMA, metas)
         return name
 
     def _manifest(self, name: str, entries: list[tuple[int, File]], old_writer: bool) -> dict[str, Any]:
-        size = self._write(name, ENTRY, [self._entry(kind, f) for kind, f in entries])
+        size = self._write(name, entry_schema(), [self._entry(kind, f) for kind, f in entries])
         files = [f for _, f in entries]
         types = [f.type for f in self.schema.partition_type]
         columns = [[f.partition.get(n) for f in files] for n in self.schema.partition_keys]
@@ -311,7 +201,7 @@ class TableBuilder:
                     ],
                 }
             )  # fmt: skip
-        self._write(name, INDEX_ENTRY, records)
+        self._write(name, index_schema(), records)
         return name
 
 
