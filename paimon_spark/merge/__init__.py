@@ -8,6 +8,7 @@
     functions.py       merge engines: deduplicate, first-row, aggregation, and the choice of one
     partial_update.py  the engine of that name; sequence_groups.py, partial_update_exact.py belong to it
     aggregators.py     aggregate functions on columns; aggregators_exact.py value by value
+    exact_values.py    columns as Python values, ordered and compared as Java does
     sketches.py        aggregate functions of sketches and bitmaps
     field_options.py   options of single columns and of engines
     changelog.py       difference of two merged states

@@ -22,10 +22,9 @@ from paimon_spark.merge.aggregators_exact import (
     FUNCTIONS,
     JAVA_SPACES,
     exact_aggregate,
-    from_python,
     retract_refused,
-    to_python,
 )
+from paimon_spark.merge.exact_values import from_python, to_python
 from paimon_spark.merge.field_options import FieldOptions
 from paimon_spark.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Rows
 from paimon_spark.merge.ordering import decimal_halves, pack, sort_rows, value_words

@@ -1,7 +1,6 @@
 """Aggregate functions one value at a time, as Java runs them: for what has no form on whole columns.
 
-Values are Python's, with dates, times and timestamps as integers (see `to_python`): integers, floats,
-Decimal, str, bytes, lists, dictionaries for rows, lists of pairs for maps, None for null.
+Values are those of `exact_values`.
 
 Source: Java `mergetree/compact/aggregate/**`.
 """
@@ -9,22 +8,18 @@ Source: Java `mergetree/compact/aggregate/**`.
 from __future__ import annotations
 
 import decimal
-import struct
 from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge import sketches
+from paimon_spark.merge.exact_values import Value, frozen, order_key
 from paimon_spark.merge.field_options import FieldOptions, NestedKeyNullStrategy
 from paimon_spark.merge.sketches import Union, decoded, union_of
-
-Value: TypeAlias = Any
-"""A Python value of a column, None for null. Its type depends on the column."""
 
 JAVA_SPACES: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
@@ -443,59 +438,3 @@ def exact_aggregate(function: str, options: FieldOptions, type: pa.DataType) -> 
     if simple is not None:
         return simple(options.column, function, type)
     return _WITH_OPTIONS[function](options, function, type)
-
-
-def order_key(value: Value) -> tuple[bool, Value]:
-    """A key that Python orders as Java orders the values: nulls first, text by bytes, NaN last."""
-    if value is None:
-        return False, 0
-    if isinstance(value, float):
-        (bits,) = struct.unpack(">q", struct.pack(">d", float("nan") if value != value else value))
-        return True, bits ^ 0x7FFFFFFFFFFFFFFF if bits < 0 else bits
-    if isinstance(value, str):
-        return True, value.encode()
-    return True, value
-
-
-def frozen(value: Value) -> Hashable:
-    """A hashable stand-in, equal exactly when Java's values are equal."""
-    if isinstance(value, float):
-        return "float", order_key(value)[1]
-    if isinstance(value, bool):
-        return "bool", value
-    if isinstance(value, dict):
-        return tuple(frozen(v) for v in value.values())
-    if isinstance(value, (list, tuple)):
-        return tuple(frozen(v) for v in value)
-    assert isinstance(value, Hashable)
-    return value
-
-
-def storage_type(t: pa.DataType) -> pa.DataType:
-    """The type with dates, times and timestamps replaced by the integers that store them."""
-    if pa.types.is_timestamp(t):
-        return pa.int64()
-    if pa.types.is_date32(t) or pa.types.is_time32(t):
-        return pa.int32()
-    if pa.types.is_map(t):
-        return pa.map_(
-            t.key_field.with_type(storage_type(t.key_type)), t.item_field.with_type(storage_type(t.item_type))
-        )
-    if pa.types.is_list(t):
-        return pa.list_(t.value_field.with_type(storage_type(t.value_type)))
-    if pa.types.is_struct(t):
-        return pa.struct([f.with_type(storage_type(f.type)) for f in t])
-    return t
-
-
-def to_python(column: pa.Array) -> list[Value]:
-    """The values of a column as this module wants them."""
-    target = storage_type(column.type)
-    return (column if target == column.type else pc.cast(column, target)).to_pylist()  # type: ignore[no-any-return]
-
-
-def from_python(values: list[Value], t: pa.DataType) -> pa.Array:
-    """The inverse of `to_python`."""
-    target = storage_type(t)
-    array = pa.array(values, target)
-    return array if target == t else pc.cast(array, t)

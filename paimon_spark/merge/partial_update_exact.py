@@ -15,14 +15,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import Aggregator
-from paimon_spark.merge.aggregators_exact import (
-    ExactAggregate,
-    Value,
-    exact_aggregate,
-    from_python,
-    order_key,
-    to_python,
-)
+from paimon_spark.merge.aggregators_exact import ExactAggregate, exact_aggregate
+from paimon_spark.merge.exact_values import Value, from_python, order_key, to_python
 from paimon_spark.merge.field_options import SequenceGroup
 from paimon_spark.merge.key_value import Groups, Kinds
 from paimon_spark.spec import arrow_numpy

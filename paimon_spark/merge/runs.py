@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.merge.aggregators_exact import order_key
+from paimon_spark.merge.exact_values import order_key
 from paimon_spark.spec import binary_row
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.types import DataType

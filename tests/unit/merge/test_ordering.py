@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.merge.aggregators_exact import order_key
+from paimon_spark.merge.exact_values import order_key
 from paimon_spark.merge.ordering import column_words, pack, sort_rows
 
 TEXT = st.text(st.sampled_from("ab\x00é\U0001f600"), max_size=12) | st.sampled_from(
