@@ -99,6 +99,10 @@ class BranchAlreadyExistsError(AlreadyExistsError):
     kind = "branch-already-exists"
 
 
+class DatabaseAlreadyExistsError(AlreadyExistsError):
+    kind = "database-already-exists"
+
+
 class InvalidInputError(PaimonError, ValueError):
     """The call itself is wrong; correct it and call again."""
 
@@ -154,6 +158,30 @@ class DataError(PaimonError):
     kind = "data-error"
 
 
+class CommitError(PaimonError):
+    """A commit did not make a snapshot, or nobody knows whether it did."""
+
+    kind = "commit-error"
+
+
+class CommitConflictError(CommitError):
+    """Someone else's commit contradicts this one. Nothing was committed; read again and write again."""
+
+    kind = "commit-conflict"
+
+
+class CommitRetriesExhaustedError(CommitError):
+    """Others were faster every time. Nothing was committed; the same call may succeed later."""
+
+    kind = "commit-retries-exhausted"
+
+
+class CommitOutcomeUnknownError(CommitError):
+    """The store failed so that it cannot be told whether the snapshot exists; look before writing again."""
+
+    kind = "commit-outcome-unknown"
+
+
 class StorageError(PaimonError):
     """The store failed. `retryable` says whether the same call may succeed later."""
 
@@ -168,6 +196,15 @@ class FileMissingError(StorageError, FileNotFoundError):
     """The store holds no file at the path asked for."""
 
     kind = "file-missing"
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class FileAlreadyThereError(StorageError, FileExistsError):
+    """The store holds a file where a new one was to be created exclusively."""
+
+    kind = "file-already-there"
 
     def __str__(self) -> str:
         return self.message

@@ -6,6 +6,7 @@ without scheme. A store is picklable and cheap to make; connections are opened o
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -20,8 +21,18 @@ class FileInfo(NamedTuple):
     modified_ms: int | None
 
 
+class AtomicCreate(str, Enum):
+    """Whether `Store.create_exclusive` lets exactly one of several racing callers win.
+
+    NATIVE: the file system itself sees to it. NONE: it offers nothing, and the verb only looks before it writes.
+    """
+
+    NATIVE = "native"
+    NONE = "none"
+
+
 class Store(Protocol):
-    """Reading verbs. Every failure is a StorageError that names the path."""
+    """Every failure is a StorageError that names the path."""
 
     @property
     def identity(self) -> str:
@@ -54,4 +65,54 @@ class Store(Protocol):
 
     def list(self, directory: str) -> list[FileInfo]:
         """The entries of a directory sorted by name; empty when it does not exist. Not recursive."""
+        ...
+
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        """What `create_exclusive` promises on this store."""
+        ...
+
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        """Make a file that is not there, whole; parent directories are made. Never repeated by the store itself.
+
+        Raises:
+            FileAlreadyThereError: there is one, which stays as it is.
+            StorageError: anything else; then the file may be there nonetheless, with all of `data` or not at all.
+        """
+        ...
+
+    def write(self, path: str, data: bytes) -> None:
+        """Make or replace a file: readers see the old bytes or the new ones, never a part. Parents are made."""
+        ...
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """An Arrow output file at a path where nothing is yet; the caller closes it, and deletes it after a failure.
+
+        Readers may see the file before it is closed, or not. Parents are made.
+        """
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is not there is no error."""
+        ...
+
+    def delete_many(self, paths: list[str]) -> None:
+        """Remove files, concurrently or in bulk where that pays; those that are not there are no error."""
+        ...
+
+    def delete_tree(self, directory: str) -> None:
+        """Remove a directory with everything in it; one that is not there is no error. Not atomic."""
+        ...
+
+    def make_directory(self, directory: str) -> None:
+        """Make a directory and its parents where the store has directories; one that is there is no error."""
+        ...
+
+    def rename_tree(self, old: str, new: str) -> None:
+        """Move a directory to where nothing is. Atomic where the file system can; elsewhere a copy, then a removal.
+
+        Raises:
+            FileMissingError: nothing at `old`.
+            FileAlreadyThereError: something at `new`.
+        """
         ...

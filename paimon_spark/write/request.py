@@ -1,0 +1,32 @@
+"""WriteRequest: what a writing task needs to know. Picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """Rows to write to one branch.
+
+    Attributes:
+        handle: the branch, with its latest schema and the options in force for this write.
+        commit_user: who will commit; a part of some file names.
+        base: the head of the branch when the write was planned; sequence numbers, bucket counts and hash indexes
+            continue from it. None: the branch has no snapshot, or the write replaces everything it touches
+            (`ignores_existing`).
+        ignores_existing: an overwrite: nothing is continued (Java `ignorePreviousFiles`).
+        writer_number: number of this writer among those that run beside each other; 0 when there is one.
+        shares_buckets: whether another writer of the same job may write rows of the same bucket. Sequence numbers
+            of such writers must differ, so each takes those of its own residue class (see `merge_tree`).
+    """
+
+    handle: TableHandle
+    commit_user: str
+    base: Snapshot | None = None
+    ignores_existing: bool = False
+    writer_number: int = 0
+    shares_buckets: bool = False
