@@ -23,12 +23,14 @@ class Case:
         others: label of the other side and the largest allowed ratio ours/other; None is shown without a bar.
         extra_ms: instead of a ratio, milliseconds we may take on top of the first other.
         agree: whether rows and checksums must be equal.
+        rate: rows a second that we must reach, where there is no other.
     """
 
     name: str
     ours: Contender
     others: tuple[tuple[Contender, float | None], ...]
     agree: bool = True
+    rate: float | None = None
     extra_ms: float | None = None
     note: str = field(default="")
 
@@ -47,6 +49,45 @@ def _merge(engine: str, rust_bar: float) -> Case:
         f"merge-on-read {engine}, 5M rows in 5 overlapping runs",
         read("ours", table),
         ((read("pypaimon", table), 1 / 30), (read("rust", table), rust_bar)),
+    )
+
+
+def write(worker: str, table: str, keys: list[str], **options: str) -> Contender:
+    return Contender(worker, worker, {"op": "write", "table": table, "keys": keys, "options": options})
+
+
+def spark_write(label: str, format: str, table: str, worker: str, keys: list[str], **options: str) -> Contender:
+    request = {"op": "write", "format": format, "table": table, "keys": keys, "options": options}
+    return Contender(label, worker, request)
+
+
+def _spark_writes(worker: str, about: str, append_bar: float, keys_bar: float) -> tuple[Case, ...]:
+    parquet = "df.write.parquet, zstd"
+    return (
+        Case(
+            f"Spark: append write of 5M rows, {about}",
+            spark_write("ours", "paimon", "write-append", worker, [], bucket="-1"),
+            (
+                (spark_write(parquet, "parquet", "write-append", worker, []), append_bar),
+                (spark_write("Java connector", "paimon", "write-append", "java", [], bucket="-1"), None),
+            ),
+        ),
+        Case(
+            f"Spark: write of 1M rows with keys into 4 buckets, {about}",
+            spark_write("ours", "paimon", "write-keys", worker, ["id"], bucket="4"),
+            (
+                (spark_write(parquet, "parquet", "write-keys", worker, []), keys_bar),
+                (spark_write("Java connector", "paimon", "write-keys", "java", ["id"], bucket="4"), None),
+            ),
+            agree=False,
+        ),
+    )
+
+
+def _hashes(key: str, **type: object) -> Case:
+    name = f"bucket of 5M keys, {type.get('type') or ('int64' if key == 'id' else 'string')}"
+    return Case(
+        name, Contender("ours", "ours", {"op": "hashes", "table": "write-append", "key": key, **type}), (), rate=10e6
     )
 
 
@@ -111,4 +152,37 @@ CASES = (
         agree=False,
         extra_ms=200,
     ),
+    Case(
+        "write of 1M rows with keys into 4 buckets",
+        write("ours", "write-keys", ["id"], bucket="4"),
+        (
+            (write("pypaimon", "write-keys", ["id"], bucket="4"), 1 / 30),
+            (write("rust", "write-keys", ["id"], bucket="4"), 0.7),
+        ),
+    ),
+    Case(
+        "append write of 5M rows",
+        write("ours", "write-append", [], bucket="-1"),
+        (
+            (Contender("pyarrow's Parquet writer", "ours", {"op": "write-parquet", "table": "write-append"}), 1.1),
+            (write("pypaimon", "write-append", [], bucket="-1"), None),
+            (write("rust", "write-append", [], bucket="-1"), None),
+        ),
+    ),
+    _hashes("id"),
+    _hashes("name"),
+    *(_hashes("r", type=name) for name in ("int8", "int16", "int32", "float64", "date32")),
+    _hashes("r", type="float32"),
+    _hashes("r", type="timestamp", arguments=["ms"]),
+    _hashes("r", type="timestamp", arguments=["us"]),
+    _hashes("r", type="decimal128", arguments=[20, 0]),
+    _hashes("name", type="binary"),
+    Case(
+        "commit of one file at 1,000 snapshots",
+        Contender("ours", "ours", {"op": "commits", "table": "write-append", "at": 1000, "around": 60}),
+        ((Contender("ours at 10", "ours", {"op": "commits", "table": "write-append", "at": 10, "around": 20}), 1.3),),
+        agree=False,
+    ),
+    *_spark_writes("spark-tuned", "session configured", 0.85, 1.0),
+    *_spark_writes("spark", "stock settings", 1.4, 1.4),
 )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 APPEND_ROWS = 5_000_000
 MERGE_RUNS, MERGE_ROWS, MERGE_KEYS, BUCKETS = 5, 1_000_000, 2_000_000, 4
@@ -111,7 +113,25 @@ def merge(name: str, options: dict[str, str], null_share: float):
     return build
 
 
+def arrow_file(name: str, keys: Callable[[np.random.Generator, float], np.ndarray]):
+    """Rows to write, as an Arrow file: what every writer of a case is given in memory."""
+
+    def build(out: Path, scale: float) -> None:
+        rng = np.random.default_rng(4)
+        (out / name).mkdir(parents=True, exist_ok=True)
+        batch = rows(rng, keys(rng, scale).astype(np.int64))
+        with pa.OSFile(str(out / name / "rows.arrow"), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+        pq.write_table(pa.table(batch), out / name / "rows.parquet", row_group_size=500_000)
+
+    return build
+
+
 DATASETS = {
+    "write-append": arrow_file("write-append", lambda _, scale: np.arange(int(APPEND_ROWS * scale))),
+    "write-keys": arrow_file(
+        "write-keys", lambda rng, scale: rng.integers(0, int(MERGE_KEYS * scale), int(MERGE_ROWS * scale))
+    ),
     "append": append,
     "small": small,
     "merge-deduplicate": merge("merge-deduplicate", {}, 0.0),

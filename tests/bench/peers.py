@@ -85,7 +85,7 @@ class Worker:
 
 
 def start(name: str) -> Worker:
-    """A worker by name: ours, pypaimon, rust, spark, java. Raises RuntimeError when it has no set-up."""
+    """A worker by name: ours, pypaimon, rust, spark, spark-tuned, java. Raises RuntimeError when it has no set-up."""
     pin = pins()
     match name:
         case "ours":
@@ -96,6 +96,8 @@ def start(name: str) -> Worker:
             return Worker(rust_python(), "worker_rust.py")
         case "spark":
             return Worker(sys.executable, "worker_spark.py")
+        case "spark-tuned":
+            return Worker(sys.executable, "worker_spark.py", "tuned")
         case "java":
             jar = java_connector_jar()
             python = environment("java", pin["JAVA_CONNECTOR_PYSPARK"], "pyarrow<20", "setuptools")

@@ -42,6 +42,11 @@ def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]
     if case.ours.label in errors:
         return [f"| {case.name} | | | **failed**: {errors[case.ours.label]} | |"], False
     mine, rows, good = statistics.median(ours), [], True
+    if case.rate is not None:
+        reached = answers[case.ours.label][0]["rows"] / mine
+        good = reached >= case.rate
+        text = f"{reached / 1e6:.0f}M rows/s (bar {case.rate / 1e6:.0f}M)"
+        rows.append(f"| {case.name} | {mine:.3f} s | | {text} | {'met' if good else 'MISSED'} |")
     for other, bar in case.others:
         if other.label in errors:
             rows.append(f"| {case.name} | {mine:.3f} s | {other.label} not measured | {errors[other.label][:120]} | |")

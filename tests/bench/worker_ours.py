@@ -3,16 +3,76 @@
 from __future__ import annotations
 
 import gc
+import statistics
 import time
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import worker_pypaimon
 from worker_pypaimon import checksum, main
+from write_tables import FreshTable, source
 
 import paimon_spark
 from paimon_spark.metadata.manifests import CACHE
+from paimon_spark.options.table import BucketFunction
+from paimon_spark.spec import bucket_hash
+
+
+def write(request: dict) -> dict:
+    """As the function of that name in worker_pypaimon."""
+    rows = source(request["path"] + "/rows.arrow")
+    with FreshTable(request["path"], request["keys"], request["options"]) as fresh:
+        gc.collect()
+        start = time.perf_counter()
+        paimon_spark.load_table(str(fresh.path)).write(rows)
+        seconds = time.perf_counter() - start
+        table = paimon_spark.load_table(str(fresh.path)).scan().to_arrow()
+    return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
+
+
+def write_parquet(request: dict) -> dict:
+    """pyarrow's own writer: the floor of an append write."""
+    rows = source(request["path"] + "/rows.arrow")
+    with FreshTable(request["path"], [], {}) as fresh:
+        gc.collect()
+        start = time.perf_counter()
+        pq.write_table(rows, fresh.path / "rows.parquet", compression="zstd", compression_level=1)
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, "rows": rows.num_rows, "checksum": checksum(rows)}
+
+
+def commits(request: dict) -> dict:
+    """Median seconds of one-row commits around the `at`-th snapshot of a table."""
+    row = source(request["path"] + "/rows.arrow").slice(0, 1)
+    with FreshTable(request["path"], [], {"bucket": "-1"}) as fresh:
+        table = paimon_spark.load_table(str(fresh.path))
+        times = []
+        for _ in range(request["at"] + request["around"] // 2):
+            start = time.perf_counter()
+            table.write(row)
+            times.append(time.perf_counter() - start)
+        count = len(table.snapshots())
+    return {"seconds": statistics.median(times[-request["around"] :]), "rows": count, "checksum": 0}
+
+
+def hashes(request: dict) -> dict:
+    """Buckets of one key column of all rows, cast to the type asked for."""
+    rows = source(request["path"] + "/rows.arrow")
+    column = rows.column(request["key"]).combine_chunks()
+    if request.get("type"):
+        column = column.cast(getattr(pa, request["type"])(*request.get("arguments", [])), safe=False)
+    keys = pa.record_batch([column], names=["k"])
+    start = time.perf_counter()
+    found = bucket_hash.buckets(keys, 16, BucketFunction.DEFAULT)
+    return {"seconds": time.perf_counter() - start, "rows": len(found), "checksum": int(found.sum())}
+
+
+OPS = {"write": write, "write-parquet": write_parquet, "commits": commits, "hashes": hashes}
 
 
 def handle(request: dict) -> dict:
+    if request["op"] in OPS:
+        return OPS[request["op"]](request)
     if request.get("cold", True):
         CACHE.clear()
     gc.collect()

@@ -17,8 +17,32 @@ def open_table(path: str):
     return Table.from_resolved_schema(path, (Path(path) / "schema" / "schema-0").read_text())
 
 
+def write(request: dict) -> dict:
+    """As the function of that name in worker_pypaimon."""
+    from pypaimon_rust.datafusion import Table
+    from write_tables import FreshTable, source
+
+    batches = source(request["path"] + "/rows.arrow").to_batches()
+    with FreshTable(request["path"], request["keys"], request["options"]) as fresh:
+        gc.collect()
+        start = time.perf_counter()
+        builder = Table.from_resolved_schema(str(fresh.path), fresh.schema).new_batch_write_builder()
+        writer, committer = builder.new_write(), builder.new_commit()
+        for batch in batches:
+            writer.write_arrow(batch)
+        committer.commit(writer.prepare_commit())
+        writer.close()
+        committer.close()
+        seconds = time.perf_counter() - start
+        read = open_table(str(fresh.path)).new_read_builder()
+        table = pa.Table.from_batches(read.new_read().read(read.new_scan().plan().splits()))
+    return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
+
+
 def handle(request: dict) -> dict:
     gc.collect()
+    if request["op"] == "write":
+        return write(request)
     start = time.perf_counter()
     builder = open_table(request["path"]).new_read_builder()
     if request.get("columns"):

@@ -1,4 +1,5 @@
 """A Spark session as a worker: this package and Spark's own, or the Java connector (`java JAR`).
+With the argument `tuned`, under the settings of `paimon_spark.configure_session`.
 
 The same protocol as worker_pypaimon. Requests: {"op": noop|sum|smallest|window,
 "format": paimon|parquet|range, "path", "columns"}. Every query ends in the noop sink or in one number, so
@@ -33,6 +34,10 @@ def session() -> SparkSession:
         from bare_source import BareSource
 
         spark.dataSource.register(BareSource)
+    if "tuned" in sys.argv:
+        import paimon_spark
+
+        paimon_spark.configure_session(spark)
     return spark
 
 
@@ -49,6 +54,30 @@ def source(request: dict) -> DataFrame:
     if request.get("columns") and "java" not in sys.argv:
         reader = reader.option("columns", ",".join(request["columns"]))
     return reader.load(path)
+
+
+CACHED: dict[str, DataFrame] = {}
+
+
+def write(request: dict) -> dict:
+    """Write rows that are in Spark's memory already to a new table, or to Parquet files with the same codec.
+
+    Columns of keys are NOT NULL in the table, so nulls are looked for; the count is read back outside of the time.
+    """
+    from write_tables import FreshTable
+
+    path = request["path"]
+    if path not in CACHED:
+        CACHED[path] = SPARK.read.parquet(path + "/rows.parquet").repartition(2).cache()
+        CACHED[path].count()
+    with FreshTable(path, request.get("keys", []), request.get("options", {})) as fresh:
+        target = str(fresh.path) + ("/files" if request["format"] == "parquet" else "")
+        start = time.perf_counter()
+        writer = CACHED[path].write.format(request["format"]).mode("append")
+        (writer.option("compression", "zstd") if request["format"] == "parquet" else writer).save(target)
+        seconds = time.perf_counter() - start
+        count = SPARK.read.format(request["format"]).load(target).count()
+    return {"seconds": seconds, "rows": count, "checksum": 0}
 
 
 def run(request: dict) -> int:
@@ -70,6 +99,8 @@ def run(request: dict) -> int:
 
 
 def handle(request: dict) -> dict:
+    if request["op"] == "write":
+        return write(request)
     start = time.perf_counter()
     answer = run(request)
     return {"seconds": time.perf_counter() - start, "rows": 0, "checksum": answer % 2**64}

@@ -1,0 +1,36 @@
+"""What every worker that writes shares: the rows to write, and an empty table to write them to.
+
+Runs in the environments of all peers: only the standard library and pyarrow.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+from datasets import schema_json
+
+
+def source(path: str) -> pa.Table:
+    """The rows of an Arrow file, in memory."""
+    with pa.memory_map(path) as file:
+        return pa.ipc.open_file(file).read_all().combine_chunks()
+
+
+class FreshTable:
+    """An empty table in a folder of its own, gone at the end; without `keys` an append table."""
+
+    def __init__(self, beside: str, keys: list[str], options: dict[str, str]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="write-", dir=Path(beside).parent))
+        self.path = self.folder / "db.db" / "t"
+        (self.path / "schema").mkdir(parents=True)
+        self.schema = schema_json(keys, options)
+        (self.path / "schema" / "schema-0").write_text(self.schema)
+
+    def __enter__(self) -> FreshTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder)
