@@ -2,6 +2,7 @@
 
 store.py         Store: the verbs everything else uses, and FileInfo
 local.py         Store over the machine's own file system, read through Arrow directly
+no_replace.py    a local file gets its name only where nothing has it
 fsspec_store.py  Store over any fsspec file system; what its failures mean
 range_file.py    a remote file as Arrow sees it
 slice.py         a part of a file as a file of its own

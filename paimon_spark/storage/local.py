@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_spark.errors import FileMissingError, StorageError
-from paimon_spark.storage.store import FileInfo
+from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
+from paimon_spark.storage.no_replace import move_no_replace
+from paimon_spark.storage.store import AtomicCreate, FileInfo
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStore:
     """Store over local paths. Files are read whole with one call, or handed to Arrow as `OSFile`.
+
+    A new file's bytes go to `.<name>.<uuid>.tmp` beside it, which then takes the name in one step (by a hard
+    link, or a rename that does not replace). A killed process may leave such a file; nothing ever reads it.
 
     Attributes:
         options: file system options the user gave; they matter only for files outside this store.
@@ -57,6 +65,86 @@ class LocalStore:
             return []
         return sorted(found)
 
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        return AtomicCreate.NATIVE
+
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        with _failures("create", path), _beside(path, data) as temporary:
+            try:
+                move_no_replace(temporary, path)
+            except FileExistsError as e:
+                raise FileAlreadyThereError(f"there is a file {path} already", path=path) from e
+
+    def write(self, path: str, data: bytes) -> None:
+        with _failures("write", path), _beside(path, data) as temporary:
+            os.replace(temporary, path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        with _failures("write", path):
+            return _with_parents(path, lambda: pa.OSFile(path, "wb"))
+
+    def delete(self, path: str) -> None:
+        with suppress(FileMissingError), _failures("delete", path):
+            os.unlink(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def delete_tree(self, directory: str) -> None:
+        with suppress(FileMissingError), _failures("delete", directory):
+            _remove_tree(directory)
+
+    def make_directory(self, directory: str) -> None:
+        with _failures("make directory", directory):
+            os.makedirs(directory, exist_ok=True)
+
+    def rename_tree(self, old: str, new: str) -> None:
+        with _failures("rename", old):
+            os.stat(old)
+            # A rename would replace an empty directory.
+            if os.path.lexists(new):
+                raise FileAlreadyThereError(f"cannot move {old} to {new}: something is there already", path=new)
+            _with_parents(new, lambda: os.rename(old, new))
+
+
+@contextmanager
+def _beside(path: str, data: bytes) -> Iterator[str]:
+    """A temporary file with `data` in the directory of `path`; if it is still there at the end, it goes."""
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}.{uuid4()}.tmp")
+    try:
+        with _with_parents(temporary, lambda: open(temporary, "xb")) as f:
+            f.write(data)
+        yield temporary
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _with_parents(path: str, make: Callable[[], T]) -> T:
+    """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
+    try:
+        return make()
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return make()
+
+
+def _remove_tree(directory: str) -> None:
+    """Remove what is in a directory and then itself, though others remove from it at the same time."""
+    with os.scandir(directory) as entries:
+        found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for path, is_directory in found:
+        with suppress(FileNotFoundError):
+            if is_directory:
+                _remove_tree(path)
+            else:
+                os.unlink(path)
+    os.rmdir(directory)
+
 
 def _info(entry: os.DirEntry[str]) -> FileInfo | None:
     """The entry; None when it went away meanwhile or is a link to nowhere."""
@@ -73,6 +161,8 @@ def _info(entry: os.DirEntry[str]) -> FileInfo | None:
 def _failures(verb: str, path: str) -> Iterator[None]:
     try:
         yield
+    except StorageError:
+        raise
     except (FileNotFoundError, NotADirectoryError) as e:
         raise FileMissingError(f"there is no file {path}", path=path) from e
     except (OSError, ValueError) as e:  # ValueError: a NUL in the path

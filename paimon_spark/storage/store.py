@@ -6,6 +6,7 @@ without scheme. A store is picklable and cheap to make; connections are opened o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -96,7 +97,7 @@ class Store(Protocol):
         """Remove a file; one that is not there is no error."""
         ...
 
-    def delete_many(self, paths: list[str]) -> None:
+    def delete_many(self, paths: Sequence[str]) -> None:
         """Remove files, concurrently or in bulk where that pays; those that are not there are no error."""
         ...
 
