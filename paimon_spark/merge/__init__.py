@@ -4,6 +4,7 @@
     ordering.py        columns → integer words in Java's order; stable sorting of rows by words
     key_value.py       rows gathered by key: Groups, and what a merge makes of them
     sorted_merge.py    sorted runs → windows of complete keys → merged batches, in bounded memory
+    spill.py           batches put aside on local disk
     key_mask.py        which rows survive, decided from keys alone
     functions.py       merge engines: deduplicate, first-row, aggregation, and the choice of one
     partial_update.py  the engine of that name; sequence_groups.py, partial_update_exact.py belong to it

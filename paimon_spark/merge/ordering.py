@@ -140,6 +140,42 @@ def sort_rows(words: Iterable[Word], count: int) -> tuple[Rows, Bool]:
     return (np.arange(count) if order is None else order), ties
 
 
+def sort_unsorted_rows(words: Sequence[Word], count: int) -> tuple[Rows, Bool]:
+    """What `sort_rows` gives, faster where rows come in no order.
+
+    `sort_rows` profits from runs; here a row's number is packed below its first word, or ties are put in order of
+    rows afterwards, so that numpy's unstable sort of plain integers can be used.
+    """
+    if not words or count < 2 or bool((words[0][1:] >= words[0][:-1]).all()):
+        return sort_rows(words, count)
+    order, ties = _sort_packed(words[0], count)
+    for word in words[1:]:
+        order = refine(order, ties, word)
+        if not ties.any():
+            break
+    return order, ties
+
+
+def _sort_packed(word: Word, count: int) -> tuple[Rows, Bool]:
+    """A stable order by one word, and the ties in it."""
+    low = int(word.min())
+    position_bits = (count - 1).bit_length()
+    ties = np.zeros(count, np.bool_)
+    if (int(word.max()) - low).bit_length() + position_bits > _PACKED_BITS:
+        order: Rows = np.argsort(word)
+        ordered = word[order]
+        ties[1:] = ordered[1:] == ordered[:-1]
+        wrong = ties[1:] & (order[1:] < order[:-1])
+        return (_sort_within_ties(order, ties, order, wrong) if wrong.any() else order), ties
+    packed = word.astype(np.int64) if word.dtype.kind == "i" else word.astype(np.uint64)
+    packed = packed.view(np.uint64) - np.uint64(low & 0xFFFFFFFFFFFFFFFF)
+    packed = (packed << np.uint64(position_bits)) | np.arange(count, dtype=np.uint64)
+    packed.sort()
+    keys = packed >> np.uint64(position_bits)
+    ties[1:] = keys[1:] == keys[:-1]
+    return (packed & np.uint64((1 << position_bits) - 1)).view(np.int64), ties
+
+
 def refine(order: Rows | None, ties: Bool, word: Word) -> Rows:
     """Order tied rows by one more word, stably; `ties` is narrowed in place. `order` None is row order."""
     if order is None:

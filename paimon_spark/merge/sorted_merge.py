@@ -70,6 +70,7 @@ class MergePlan:
         output: names of the columns to put out, in order.
         keep_deletes: keep merged -U and -D rows and put `_VALUE_KIND` first.
         batch_rows: most rows of an output batch.
+        sequence_numbers: put `_SEQUENCE_NUMBER` before everything else: that of the row picked, or of the newest.
     """
 
     function: MergeFunction
@@ -78,6 +79,7 @@ class MergePlan:
     output: tuple[str, ...]
     keep_deletes: bool = False
     batch_rows: int = 65536
+    sequence_numbers: bool = False
 
 
 class Window(NamedTuple):
@@ -206,7 +208,8 @@ def sequence_order(columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows
     words = [w for field in plan.sequence for w in column_words(columns[field.name], field.descending)]
     if SEQUENCE_NUMBER in columns:
         words.append(arrow_numpy.values(columns[SEQUENCE_NUMBER]))
-        words.append((arrow_numpy.values(columns[VALUE_KIND]) & 1) ^ 1)
+        if VALUE_KIND in columns:
+            words.append((arrow_numpy.values(columns[VALUE_KIND]) & 1) ^ 1)
     elif AGE in columns:
         words.append(arrow_numpy.values(columns[AGE]))
     for word in words:
@@ -220,20 +223,22 @@ def key_order(keys: Sequence[pa.Array]) -> tuple[Rows, Bool]:
 
 
 def merge_window(window: Window, plan: MergePlan) -> Iterator[pa.RecordBatch]:
-    """The merged rows of a window as batches of `plan.output`, `_VALUE_KIND` before them on request."""
+    """The merged rows of a window as batches of `plan.output`; system columns before them as the plan says."""
     kinds = _window_kinds(window.columns)
     sizes = np.diff(window.starts, append=len(window.order))
     chosen = sizes > (0 if plan.function.sees_single_rows else 1)
-    rows = window.order[window.starts]
+    rows = numbered = window.order[window.starts]
     out_kinds = None if kinds is None else kinds[rows]
     alive: Bool | None = None
     merged: Merged | None = None
     if plan.function.newest_wins and LEVEL not in window.columns:
-        rows = window.order[np.append(window.starts[1:], len(window.order)) - 1]
+        rows = numbered = window.order[np.append(window.starts[1:], len(window.order)) - 1]
         out_kinds = None if kinds is None else kinds[rows]
     elif chosen.any():
         groups = merge_groups(window, chosen, kinds)
         merged = plan.function.merge(window.columns, groups, plan.output)
+        numbered = rows.copy()
+        numbered[chosen] = groups.rows[groups.last_places] if merged.rows is None else merged.rows
         out_kinds = _with_merged_kinds(out_kinds, merged.kinds, chosen)
         if merged.rows is not None and (merged.rows == NO_ROW).any():
             alive = np.ones(len(rows), np.bool_)
@@ -248,6 +253,9 @@ def merge_window(window: Window, plan: MergePlan) -> Iterator[pa.RecordBatch]:
             out_kinds = np.zeros(len(rows), np.int8)
         arrays.insert(0, kinds_array(out_kinds if alive is None else out_kinds[alive]))
         names.insert(0, VALUE_KIND)
+    if plan.sequence_numbers:
+        arrays.insert(0, take(window.columns[SEQUENCE_NUMBER], numbered if alive is None else numbered[alive]))
+        names.insert(0, SEQUENCE_NUMBER)
     count = len(rows) if alive is None else int(alive.sum())
     yield from batches_of(arrays, names, count, plan.batch_rows)
 

@@ -3,7 +3,6 @@
 split_reader.py      the entry: dispatch by SplitMode, exact filtering, output schema
 raw.py               files as they lie, and changes with their kinds
 merged.py            files of a bucket merged by key, and differences of two such states
-spill.py             runs of a merge put aside on disk when they are too many to keep open
 evolved.py           data evolution: columns of a row id range from several files
 file_reader.py       one data file as rows of the schema being read
 evolution.py         old columns → columns of that schema, by field id

@@ -26,12 +26,12 @@ from paimon_spark.merge.key_mask import surviving_rows
 from paimon_spark.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
 from paimon_spark.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
 from paimon_spark.merge.sorted_merge import MergePlan, SequenceField, merge_runs
+from paimon_spark.merge.spill import spilled
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.read.file_reader import iter_file
 from paimon_spark.read.metadata_columns import output_schema
 from paimon_spark.read.raw import kind_symbols
-from paimon_spark.read.spill import spilled
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.data_file import DataFileMeta

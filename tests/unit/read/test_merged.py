@@ -18,11 +18,11 @@ import pytest
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
+from paimon_spark.merge.spill import spilled
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.predicate.ast import Column, Compare, Op
 from paimon_spark.read import merged
 from paimon_spark.read.metadata_columns import output_schema
-from paimon_spark.read.spill import spilled
 from paimon_spark.read.split_reader import read_split
 from paimon_spark.spec import binary_row
 from paimon_spark.spec.data_file import DataFileMeta

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import FileMissingError, StorageError
-from paimon_spark.read.spill import spilled
+from paimon_spark.merge.spill import SpillFile, spilled
 
 BATCHES = [pa.record_batch({"k": [n, None], "s": [["a"], [str(n)]]}) for n in range(5)]
 
@@ -27,26 +29,24 @@ def test_the_same_batches_come_back_and_nothing_stays(tmp_path: Path, monkeypatc
     assert list(spilled(iter([]))) == []
 
 
+def test_runs_in_one_file_are_read_side_by_side() -> None:
+    with closing(SpillFile()) as file:
+        runs = [file.put(iter(BATCHES[n:])) for n in range(3)]
+        for n, run in enumerate(runs):
+            assert run is not None
+            assert run.row_count == 2 * (5 - n)
+        streams = [file.read(run) for run in runs if run is not None]
+        assert [next(s) for s in streams] == BATCHES[:3]
+        assert [list(s) for s in streams] == [BATCHES[n + 1 :] for n in range(3)]
+        assert file.size_bytes == sum(run.size_bytes for run in runs if run is not None)
+    assert file.size_bytes == 0
+
+
 def test_a_full_disk_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        closed = False
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
 
-        def write(self, data: Any) -> int:
-            raise OSError(28, "No space left on device")
-
-        def __enter__(self) -> Full:
-            return self
-
-        def __exit__(self, *error: object) -> None:
-            self.closed = True
-
-        def flush(self) -> None:
-            pass
-
-        def close(self) -> None:
-            self.closed = True
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(StorageError, match="TMPDIR"):
         list(spilled(iter(BATCHES)))
 

@@ -1,0 +1,111 @@
+"""Batches put aside on local disk, and read back one at a time.
+
+Source: Java `mergetree/MergeSorter`, `disk/IOManager`, which spill for the same reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import IO, NamedTuple
+
+import pyarrow as pa
+
+from paimon_spark.errors import StorageError
+
+
+class SpilledRun(NamedTuple):
+    """Batches in a `SpillFile`.
+
+    Attributes:
+        schema: of all of them.
+        places: offset and length of each batch.
+        row_count: rows in all.
+    """
+
+    schema: pa.Schema
+    places: tuple[tuple[int, int], ...]
+    row_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(length for _, length in self.places)
+
+
+class SpillFile:
+    """A temporary file that any number of runs of batches are added to. It vanishes when closed, or with the process.
+
+    It is in the folder for temporary files (`TMPDIR`). Room is given back only by `close`. Not safe for threads.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self.size_bytes = 0
+
+    def put(self, batches: Iterable[pa.RecordBatch]) -> SpilledRun | None:
+        """Add a run; None when it is empty. Raises StorageError: there is no room for it."""
+        schema, places, rows = None, [], 0
+        for batch in batches:
+            schema = batch.schema
+            places.append(self._append(batch.serialize()))
+            rows += batch.num_rows
+        return None if schema is None else SpilledRun(schema, tuple(places), rows)
+
+    def _append(self, data: pa.Buffer) -> tuple[int, int]:
+        with _room():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="paimon-merge-", buffering=0)  # noqa: SIM115  close() does
+            view, at = memoryview(data), self.size_bytes
+            while view:
+                written = os.pwrite(self._file.fileno(), view, at)
+                at, view = at + written, view[written:]
+        place = (self.size_bytes, data.size)
+        self.size_bytes = at
+        return place
+
+    def read(self, run: SpilledRun) -> Iterator[pa.RecordBatch]:
+        """The batches of a run, each read when it is asked for."""
+        assert self._file is not None
+        for offset, length in run.places:
+            buffer = pa.allocate_buffer(length)
+            view, at = memoryview(buffer), offset
+            while view:
+                got = os.preadv(self._file.fileno(), [view], at)
+                if got == 0:
+                    raise StorageError(f"a temporary file in {tempfile.gettempdir()} has lost bytes put into it")
+                at, view = at + got, view[got:]
+            yield pa.ipc.read_record_batch(buffer, run.schema)
+
+    def close(self) -> None:
+        """Give the room back. Runs can no longer be read."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.size_bytes = 0
+
+
+def spilled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, out of a temporary file that all of them are written to before the first is given out.
+
+    The file vanishes with the iterator.
+
+    Raises:
+        StorageError: there is no room for it.
+    """
+    with closing(SpillFile()) as file:
+        run = file.put(batches)
+        if run is not None:
+            yield from file.read(run)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise StorageError(
+            f"rows to merge could not be put aside in {tempfile.gettempdir()}: {e}; set TMPDIR to a folder with room "
+            "for the decoded columns, or have the table compacted"
+        ) from e
