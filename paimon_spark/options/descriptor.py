@@ -116,6 +116,21 @@ def _quantity(text: str, units: Mapping[str, int], what: str) -> int:
     return int(m[1]) * units[m[2].lower()]
 
 
+def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, str]:
+    """`options` with every key that `by_lower` holds in lower case spelt as there; other keys stay.
+
+    Raises:
+        InvalidOptionError: one option is given twice with two values, in different spellings.
+    """
+    out: dict[str, str] = {}
+    for key, value in options.items():
+        name = by_lower.get(key.lower(), key)
+        if name in out and out[name] != value:
+            raise InvalidOptionError(f"option {name} is given twice: {out[name]!r} and {value!r}", option=name)
+        out[name] = value
+    return out
+
+
 def memory_size(text: str) -> int:
     """Bytes: `128 mb`, `1g`, `4096`. Units are powers of 1024."""
     return _quantity(text, _SIZE_UNITS, "a size such as 128 mb")

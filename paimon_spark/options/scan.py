@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, string, unknown_option
+from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, spelt, string, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 
 
@@ -130,13 +130,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
     Raises:
         InvalidOptionError: one option is given twice with two values, in different spellings.
     """
-    out: dict[str, str] = {}
-    for key, value in options.items():
-        name = _BY_LOWER.get(key.lower(), key)
-        if name in out and out[name] != value:
-            raise InvalidOptionError(f"option {name} is given twice: {out[name]!r} and {value!r}", option=name)
-        out[name] = value
-    return out
+    return spelt(options, _BY_LOWER)
 
 
 def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
@@ -156,7 +150,7 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
         raise InvalidOptionError(f"option {BATCH_ROWS.key} = {batch_rows}: at least 1", option=BATCH_ROWS.key)
     columns = COLUMNS.get(given)
     return ScanOptions(
-        branch=_branch(given),
+        branch=branch_named(given),
         version=version,
         incremental=incremental,
         where=WHERE.get(given),
@@ -199,7 +193,12 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             )
 
 
-def _branch(given: Mapping[str, str]) -> str | None:
+def branch_named(given: Mapping[str, str]) -> str | None:
+    """The branch that option `branch`, or its other name, names; None when neither is given.
+
+    Raises:
+        InvalidOptionError: both are given and differ, or it is blank.
+    """
     names = {k: given[k].strip() for k in (BRANCH.key, *BRANCH.fallbacks) if k in given}
     if len(set(names.values())) > 1:
         raise InvalidOptionError(
@@ -208,7 +207,7 @@ def _branch(given: Mapping[str, str]) -> str | None:
         )
     name = next(iter(names.values()), None)
     if name == "":
-        raise InvalidOptionError("option branch is blank; leave it out to read main", option="branch")
+        raise InvalidOptionError("option branch is blank; leave it out for main", option="branch")
     return name
 
 

@@ -1,0 +1,249 @@
+"""BatchWriteOptions: what one batch write asks for, parsed once from option text.
+
+Keys are taken in any case, because Spark lower-cases them. What the options of a table mean is not decided here:
+they are kept as text, for the table made or in force for this write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, nearest, spelt, string, unknown_option
+from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option, is_table_option
+from paimon_spark.options.scan import (
+    BRANCH,
+    COLUMNS,
+    INCREMENTAL_KEYS,
+    LOCATION_KEYS,
+    TIME_ZONE,
+    VERSION_KEYS,
+    WHERE,
+    branch_named,
+)
+
+
+class WriteMode(str, Enum):
+    """What a write does to the rows that are there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+
+
+class PartitionOverwriteMode(str, Enum):
+    """What an overwrite without a partition replaces: everything, or the partitions present in the data."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+OVERWRITE_MODE = Option(
+    "partitionOverwriteMode", enum_of(PartitionOverwriteMode), PartitionOverwriteMode.STATIC,
+    "static replaces the table, dynamic the partitions present in the data.",
+)  # fmt: skip
+DYNAMIC_OVERWRITE: Option[bool | None] = Option(
+    "dynamic-partition-overwrite", boolean, None, "Paimon's name for partitionOverwriteMode = dynamic."
+)
+OVERWRITE_PARTITION: Option[str | None] = Option(
+    "overwrite.partition", string, None, "The partition that an overwrite replaces: dt=2024-01-01,hr=5."
+)
+MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Columns that the table lacks are added to it.")
+COMMIT_USER: Option[str | None] = Option(
+    "commit.user", string, None, "Who commits, as snapshots record it; default is a new name for every write."
+)
+CLUSTERED = Option(
+    "write.clustered", boolean, False, "The rows of a bucket come in one task; set by Table.write, which sees to it."
+)
+WATERMARK: Option[int | None] = Option(
+    "end-input.watermark", integer, None, "Watermark of the snapshot, epoch milliseconds."
+)
+OPTIONS: Final = (
+    BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTERED,
+    WATERMARK,
+)  # fmt: skip
+
+_OWN_KEYS: Final = (
+    *LOCATION_KEYS, BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key,
+    OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTERED.key, WATERMARK.key,
+)  # fmt: skip
+"""Keys that only this write has; all others are of the table or of the file system."""
+_READ_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, WHERE.key, COLUMNS.key)
+_BY_LOWER: Final = {k.lower(): k for k in (*TABLE_OPTIONS, *_OWN_KEYS, *_READ_KEYS)}
+_PAIR: Final = re.compile(
+    r"""\s*(?:`(?P<quoted_name>(?:[^`]|``)+)`|(?P<name>[^=,`'"]+?))\s*=\s*"""
+    r"""(?:'(?P<single>(?:[^']|'')*)'|"(?P<double>(?:[^"]|"")*)"|(?P<plain>[^,'"]*?))\s*(?:,|$)"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWriteOptions:
+    """What one batch write asks for.
+
+    Attributes:
+        branch: None when the write names none.
+        time_zone: zone of timestamps of the other kind; None means the machine's.
+        dynamic_overwrite: an overwrite replaces the partitions present in the data.
+        overwrite_partition: column and text of the partition that an overwrite replaces; None replaces everything.
+        commit_user: who commits; None means a new name.
+        clustered: all rows of a bucket come in one task.
+        watermark: of the snapshot.
+        table_options: table options as text: of the table made, or in force for this write.
+        storage_options: how to reach the file system, as text.
+        unknown_options: what nobody knows; a table made keeps it.
+    """
+
+    branch: str | None = None
+    time_zone: str | None = None
+    dynamic_overwrite: bool = False
+    overwrite_partition: Mapping[str, str] | None = None
+    commit_user: str | None = None
+    clustered: bool = False
+    watermark: int | None = None
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    unknown_options: Mapping[str, str] = field(default_factory=dict)
+
+
+def canonical_write(options: Mapping[str, str]) -> dict[str, str]:
+    """`options` with every known key spelt as documented; unknown keys stay.
+
+    Raises:
+        InvalidOptionError: one option is given twice with two values, in different spellings.
+    """
+    return spelt(options, _BY_LOWER)
+
+
+def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> BatchWriteOptions:
+    """The write that `options` ask for; keys that say where the table lies are passed over.
+
+    Raises:
+        InvalidOptionError: a value of the wrong type, two branches, an option of reads, or one of overwrites in
+            another mode.
+    """
+    given = canonical_write(options)
+    for key in _READ_KEYS:
+        if key in given:
+            raise InvalidOptionError(
+                f"option {key} chooses what is read; a write goes to the head of a branch: leave it out", option=key
+            )
+    partition = OVERWRITE_PARTITION.get(given)
+    dynamic = OVERWRITE_MODE.get(given) is PartitionOverwriteMode.DYNAMIC or bool(DYNAMIC_OVERWRITE.get(given))
+    if partition is not None and mode is not WriteMode.OVERWRITE:
+        raise InvalidOptionError(
+            f"option {OVERWRITE_PARTITION.key} = {partition!r} is for mode overwrite; the mode is {mode.value}",
+            option=OVERWRITE_PARTITION.key,
+        )
+    if partition is not None and dynamic:
+        raise InvalidOptionError(
+            f"{OVERWRITE_PARTITION.key} = {partition!r} names what is replaced, and a dynamic overwrite replaces the "
+            "partitions of the data; give one of them",
+            option=OVERWRITE_PARTITION.key,
+        )
+    return BatchWriteOptions(
+        branch=branch_named(given),
+        time_zone=TIME_ZONE.get(given),
+        dynamic_overwrite=dynamic and mode is WriteMode.OVERWRITE,
+        overwrite_partition=None if partition is None else parse_partition(partition),
+        commit_user=_commit_user(given),
+        clustered=CLUSTERED.get(given),
+        watermark=WATERMARK.get(given),
+        table_options={k: v for k, v in given.items() if k not in _OWN_KEYS and is_table_option(k)},
+        storage_options={k: v for k, v in given.items() if is_storage_option(k)},
+        unknown_options={
+            k: v for k, v in given.items() if k not in _OWN_KEYS and not is_table_option(k) and not is_storage_option(k)
+        },
+    )
+
+
+def refuse_unknown(options: BatchWriteOptions, *, creating: bool) -> None:
+    """Refuse options that nobody knows; a table that is made keeps those that are not misspelt.
+
+    Raises:
+        InvalidOptionError: offers the nearest names.
+    """
+    for key in options.unknown_options:
+        if not creating or nearest(key, _BY_LOWER.values()):
+            raise unknown_option(key, _BY_LOWER.values(), "write")
+
+
+def parse_partition(text: str) -> dict[str, str]:
+    """`dt=2024-01-01,hr=5` as column → text. Names may be in backquotes, values in quotes, which are doubled inside.
+
+    Raises:
+        InvalidOptionError: not of that form, or a column twice.
+    """
+    out: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        m = _PAIR.match(text, position)
+        name = None if m is None else (m["quoted_name"] or "").replace("``", "`") or (m["name"] or "").strip()
+        if m is None or not name or m.end() == position:
+            break
+        if name in out:
+            raise InvalidOptionError(
+                f"option {OVERWRITE_PARTITION.key} = {text!r} names column {name} twice", option=OVERWRITE_PARTITION.key
+            )
+        out[name] = _value(m)
+        position = m.end()
+    if not out or position < len(text) or text.rstrip().endswith(","):
+        raise InvalidOptionError(
+            f"option {OVERWRITE_PARTITION.key} = {text!r}: expected column=value pairs such as dt=2024-01-01,hr=5; "
+            "put values that hold a comma or a quote into '…'",
+            option=OVERWRITE_PARTITION.key,
+            value=text,
+        )
+    return out
+
+
+def write_mode(text: str) -> WriteMode:
+    """The mode called `text`.
+
+    Raises:
+        InvalidInputError: not a mode of this source.
+    """
+    try:
+        return WriteMode(text.strip().lower())
+    except ValueError:
+        raise InvalidInputError(
+            f"mode {text!r}: expected append or overwrite; to write only where there is no table, create it first "
+            "(Catalog.create_table refuses one that exists)",
+            mode=text,
+        ) from None
+
+
+def restore_case(options: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, str]:
+    """Options whose keys hold a column's name, spelt as the column is: Spark lower-cases every key.
+
+    Args:
+        options: options of a table, as text.
+        columns: lower-case name → name.
+    """
+    out: dict[str, str] = {}
+    for key, value in options.items():
+        prefix = next((p for p in ("fields.", "file-index.") if key.startswith(p) and p in TABLE_OPTION_PREFIXES), None)
+        out[key if prefix is None else prefix + _recased(key[len(prefix) :], columns)] = value
+    return out
+
+
+def _recased(rest: str, columns: Mapping[str, str]) -> str:
+    """`rest` is `column.option`, `a,b.option` or `kind.column.option`; columns are replaced where they match whole."""
+    return ".".join(",".join(columns.get(name.lower(), name) for name in part.split(",")) for part in rest.split("."))
+
+
+def _value(m: re.Match[str]) -> str:
+    if m["single"] is not None:
+        return m["single"].replace("''", "'")
+    if m["double"] is not None:
+        return m["double"].replace('""', '"')
+    return m["plain"]
+
+
+def _commit_user(given: Mapping[str, str]) -> str | None:
+    user = COMMIT_USER.get(given)
+    if user is not None and not user.strip():
+        raise InvalidOptionError(f"option {COMMIT_USER.key} is blank; leave it out", option=COMMIT_USER.key)
+    return user
