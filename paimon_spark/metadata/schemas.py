@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.errors import (
+    CorruptFileError,
+    FileAlreadyThereError,
+    FileMissingError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.small_files import find_decoded, numbered
-from paimon_spark.spec.table_schema import TableSchema, decode
-from paimon_spark.storage.store import Store
+from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
+from paimon_spark.spec.table_schema import TableSchema, decode, encode
+from paimon_spark.storage.store import AtomicCreate, Store
 
 if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
@@ -60,6 +67,43 @@ def schemas_by_id(handle: TableHandle, ids: Iterable[int]) -> dict[int, TableSch
         for i in rest:
             found[i] = read_schema(handle.store, handle.layout, i)
     return found
+
+
+def create_schema(store: Store, layout: Layout, schema: TableSchema) -> None:
+    """Make the schema file of `schema` in the branch's directory; exactly one of several racing callers succeeds.
+
+    An answer of the store that leaves it open whether the file was made is looked up. Not repeated after a failure.
+
+    Raises:
+        FileAlreadyThereError: the branch has a schema of this id, made by someone else.
+        UnsupportedFeatureError: the store cannot promise one winner, unless `commit.allow-unsafe-create` is set.
+        StorageError: the file was not made, as far as can be seen.
+    Source: Java `SchemaManager.commit`.
+    """
+    path = layout.schema_path(schema.id)
+    if store.atomic_create is AtomicCreate.NONE and not ALLOW_UNSAFE_CREATE.get(schema.options):
+        raise UnsupportedFeatureError(
+            f"schema file {store.url(path)} cannot be made: this store does not let exactly one of two writers make "
+            f"a file, so one of two racing changes would be lost. If nobody else changes the table, set option "
+            f"{ALLOW_UNSAFE_CREATE.key} = true",
+            feature="exclusive create",
+            path=path,
+        )
+    data = encode(schema)
+    try:
+        store.create_exclusive(path, data)
+    except FileAlreadyThereError:
+        raise
+    except StorageError:
+        if _found(store, path) != data:
+            raise
+
+
+def _found(store: Store, path: str) -> bytes | None:
+    try:
+        return store.read(path)
+    except FileMissingError:
+        return None
 
 
 def _places(layout: Layout) -> list[Layout]:

@@ -38,7 +38,7 @@ TABLE_OPTIONS: Final = frozenset(
     changelog.precommit-compact changelog.precommit-compact.buffer-size changelog.precommit-compact.thread-num
     changelog.time-retained clustering.columns clustering.history-partition.idle-to-full-sort
     clustering.history-partition.limit clustering.incremental clustering.incremental.mode
-    clustering.incremental.optimize-write clustering.strategy commit.callbacks
+    clustering.incremental.optimize-write clustering.strategy commit.allow-unsafe-create commit.callbacks
     commit.custom-listeners commit.discard-duplicate-files commit.force-compact commit.force-create-snapshot
     commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.strict-mode.last-safe-snapshot
     commit.timeout commit.user-prefix compaction.bucket-distribution-strategy

@@ -100,6 +100,12 @@ ROW_TRACKING = Option("row-tracking.enabled", boolean, False, "Rows have an id a
 DATA_EVOLUTION = Option("data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range.")
 SPLIT_TARGET_SIZE = Option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
 SPLIT_OPEN_COST = Option("source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for.")
+ALLOW_UNSAFE_CREATE = Option(
+    "commit.allow-unsafe-create",
+    boolean,
+    False,
+    "Commit on a store that cannot make a file exclusively; two racing writers may lose a commit.",
+)
 
 
 @dataclass(frozen=True, slots=True)
