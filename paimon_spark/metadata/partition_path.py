@@ -14,7 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import TableOptions
+from paimon_spark.spec import binary_row
+from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.types import (
     AtomicType,
     BinaryType,
@@ -55,6 +58,27 @@ def partition_path(partition_type: RowType, values: Sequence[Any], options: Tabl
             text = options.partition_default_name
         parts.append(f"{escape(column.name)}={escape(text)}")
     return "/".join(parts)
+
+
+def partition_path_of(handle: TableHandle, partition: bytes) -> str:
+    """Directories of a partition, given as BinaryRow bytes; empty for an unpartitioned table."""
+    partition_type = handle.schema.partition_type
+    if not partition_type.fields:
+        return ""
+    decoded = binary_row.decode(partition, [f.type for f in partition_type])
+    return partition_path(partition_type, decoded, handle.options)
+
+
+def bucket_path_of(handle: TableHandle, partition: bytes, bucket: int) -> str:
+    """The directory of a bucket's data files; `partition` as BinaryRow bytes."""
+    return handle.layout.bucket_path(partition_path_of(handle, partition), bucket)
+
+
+def index_file_path(handle: TableHandle, entry: IndexManifestEntry) -> str:
+    """Where an index file lies. Raises CorruptFileError: its name would lead elsewhere."""
+    in_bucket = handle.options.index_in_data_dir
+    bucket_path = bucket_path_of(handle, entry.partition, entry.bucket) if in_bucket else None
+    return handle.layout.index_path(entry.file_name, bucket_path, entry.external_path)
 
 
 def escape(text: str) -> str:

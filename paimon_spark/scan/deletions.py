@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from paimon_spark.handoff.split import DeletionFile
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
-from paimon_spark.scan.partitions import partition_path_of
+from paimon_spark.metadata.partition_path import index_file_path
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.index_manifest import DELETION_VECTORS
 from paimon_spark.spec.snapshot import Snapshot
@@ -46,10 +46,7 @@ def deletions_of(handle: TableHandle, snapshot: Snapshot | None) -> Deletions:
     for entry in read_index_manifest(handle, snapshot.index_manifest):
         if entry.index_type != DELETION_VECTORS or not entry.deletion_vectors:
             continue
-        bucket_path = None
-        if handle.options.index_in_data_dir:
-            bucket_path = handle.layout.bucket_path(partition_path_of(handle, entry.partition), entry.bucket)
-        path = handle.layout.index_path(entry.file_name, bucket_path, entry.external_path)
+        path = index_file_path(handle, entry)
         bucket = by_bucket.setdefault((entry.partition, entry.bucket), {})
         for vector in entry.deletion_vectors:
             bucket[vector.data_file_name] = DeletionFile(path, vector.offset, vector.length, vector.cardinality)

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import partition_path
+from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.spec import binary_row
 from paimon_spark.spec.arrow import arrow_schema, record_batch
 from paimon_spark.spec.arrow_numpy import Bool, values
 from paimon_spark.spec.binary_row_columns import decode_column
@@ -60,15 +59,6 @@ class Partitions:
     def path(self, code: int) -> str:
         """Directories of a partition, relative to the table; empty for an unpartitioned table."""
         return partition_path_of(self._handle, self.row_bytes[code])
-
-
-def partition_path_of(handle: TableHandle, row: bytes) -> str:
-    """Directories of a partition, relative to the table; empty for an unpartitioned table."""
-    partition_type = handle.schema.partition_type
-    if not partition_type.fields:
-        return ""
-    decoded = binary_row.decode(row, [f.type for f in partition_type])
-    return partition_path(partition_type, decoded, handle.options)
 
 
 def decode_partitions(partition_type: RowType, rows: pa.BinaryArray) -> pa.RecordBatch:
