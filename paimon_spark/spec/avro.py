@@ -29,7 +29,7 @@ from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatur
 MAX_BLOCK_BYTES: Final = 256 << 20
 """Most bytes one block may decompress to. Writers close blocks at 16 to 64 KB."""
 
-_MAGIC: Final = b"Obj\x01"
+MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _STEP_BYTES: Final = 1 << 20
 _XZ_BYTES: Final = 128 << 20
@@ -215,6 +215,20 @@ def encode(schema: Any, rows: Sequence[Any], *, codec: str = "zstandard", sync_i
     return out.getvalue()
 
 
+def encode_rows(schema: Any, rows: Sequence[Any]) -> bytes:
+    """Records one behind the other, as they lie in a block."""
+    parsed = fastavro.parse_schema(schema)
+    out = io.BytesIO()
+    for row in rows:
+        fastavro.schemaless_writer(out, parsed, row)
+    return out.getvalue()
+
+
+def items(values: Sequence[Any] | None) -> list[Any] | None:
+    """An array as `encode_rows` takes it: fastavro reads a tuple as the name of a union's branch and its value."""
+    return None if values is None else list(values)
+
+
 def parse_type(schema: Any) -> AvroType:
     """A schema's JSON with references resolved.
 
@@ -307,7 +321,7 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def _open(data: bytes, path: str) -> Container:
-    if data[:4] != _MAGIC:
+    if data[:4] != MAGIC:
         raise FormatError("it does not start with Avro's mark" if data else "it is empty")
     meta, at = _metadata(data, 4)
     sync = data[at : at + _SYNC_BYTES]

@@ -1,4 +1,4 @@
-"""Deletion vectors: bytes → positions of deleted rows.
+"""Deletion vectors: bytes ↔ positions of deleted rows.
 
 A vector is a Roaring bitmap in its portable form, between a size, a magic number and a checksum. There are two
 magics: 32-bit positions (size and magic big endian, the recorded length counts magic and bitmap) and 64-bit
@@ -12,18 +12,24 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.spec import roaring_bytes
+from paimon_spark.spec.index_manifest import DeletionVectorRange
 from paimon_spark.spec.roaring_bytes import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
 
 MAGIC_32: Final = 1581511376
 MAGIC_64: Final = 1681511377
 FRAME_BYTES: Final = 8
 """Bytes of a record around its recorded length when the magic is `MAGIC_32`: size in front, checksum behind."""
+
+FILE_VERSION: Final = 1
+"""The first byte of a file of vectors."""
 
 MOST_POSITIONS: Final = 1 << 27
 
@@ -48,6 +54,62 @@ def decode(data: bytes, path: str, *, length: int | None = None, row_count: int 
         return _decode(data, length, row_count)
     except (FormatError, struct.error, ValueError, IndexError) as e:
         raise CorruptFileError(f"{path} is not a readable deletion vector: {e}", path=path) from e
+
+
+def encode(positions: Positions, bitmap64: bool = False) -> bytes:
+    """One vector record.
+
+    Args:
+        positions: ascending, each once.
+        bitmap64: option `deletion-vectors.bitmap64`: positions of 64 bits, as Iceberg's vectors.
+
+    Raises:
+        FormatError: positions out of order, negative, or too great.
+    """
+    most = 1 << 63 if bitmap64 else 1 << 31
+    if len(positions) and not (positions[0] >= 0 and positions[-1] < most and (np.diff(positions) > 0).all()):
+        raise FormatError(f"positions of a deletion vector ascend from 0 and stay below {most}")
+    body = struct.pack("<i", MAGIC_64) + _bitmaps(positions) if bitmap64 else _body_32(positions)
+    return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def _body_32(positions: Positions) -> bytes:
+    return struct.pack(">i", MAGIC_32) + roaring_bytes.encode(positions)
+
+
+def _bitmaps(positions: Positions) -> bytes:
+    """A count, then every bitmap up to the last, empty ones too, each with its number (as Java does)."""
+    count = int(positions[-1] >> 32) + 1 if len(positions) else 0
+    bounds = np.searchsorted(positions, np.arange(count + 1, dtype=np.int64) << 32).tolist()
+    parts = [struct.pack("<q", count)]
+    for key in range(count):
+        low = positions[bounds[key] : bounds[key + 1]] & 0xFFFFFFFF
+        parts.append(struct.pack("<i", key) + roaring_bytes.encode(low))
+    return b"".join(parts)
+
+
+def encode_file(
+    vectors: Mapping[str, Positions], bitmap64: bool = False
+) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
+    """A `DELETION_VECTORS` index file, and where the vector of each data file lies in it.
+
+    Args:
+        vectors: positions by name of the data file, as `encode` takes them.
+        bitmap64: as in `encode`.
+
+    Raises:
+        FormatError: as `encode`.
+    """
+    parts = [bytes([FILE_VERSION])]
+    ranges = []
+    offset = 1
+    for name, positions in vectors.items():
+        record = encode(positions, bitmap64)
+        length = len(record) - (0 if bitmap64 else FRAME_BYTES)
+        ranges.append(DeletionVectorRange(name, offset, length, len(positions)))
+        parts.append(record)
+        offset += len(record)
+    return b"".join(parts), tuple(ranges)
 
 
 def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions:

@@ -1,4 +1,4 @@
-"""Index manifests and hash index files: bytes → entries.
+"""Index manifests and hash index files: bytes ↔ entries.
 
 Source: Paimon spec, chapter Manifest (Index Manifest); Java `manifest/IndexManifestEntry`, `index/IndexFileMeta`,
 `index/DeletionVectorMeta`, `index/GlobalIndexMeta`, `index/HashIndexFile`.
@@ -6,13 +6,14 @@ Source: Paimon spec, chapter Manifest (Index Manifest); Java `manifest/IndexMani
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError
-from paimon_spark.spec import avro
+from paimon_spark.spec import avro, avro_writer, manifest_schema
 
 VERSION: Final = 1
 HASH: Final = "HASH"
@@ -79,6 +80,54 @@ def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
         return [_entry(r, path) for r in avro.records(container)]
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(f"{path} is not a readable index manifest: {type(e).__name__}: {e}", path=path) from e
+
+
+def encode(entries: Sequence[IndexManifestEntry], compression: str = "zstd", level: int = 1) -> bytes:
+    """An index manifest of `entries`, which are all index files of a snapshot.
+
+    Args:
+        entries: in the order to write them; `kind` is written as it is.
+        compression: option `manifest.compression`.
+        level: zstd level.
+
+    Raises:
+        InvalidOptionError: the compression is not known.
+    """
+    rows = [_row(e) for e in entries]
+    return avro_writer.container(manifest_schema.INDEX_ENTRY, rows, compression, level)
+
+
+def _row(entry: IndexManifestEntry) -> dict[str, Any]:
+    ranges, index = entry.deletion_vectors, entry.global_index
+    return {
+        "_VERSION": VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": entry.index_type,
+        "_FILE_NAME": entry.file_name,
+        "_FILE_SIZE": entry.file_size,
+        "_ROW_COUNT": entry.row_count,
+        "_DELETIONS_VECTORS_RANGES": None
+        if ranges is None
+        else [{"f0": r.data_file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges],
+        "_EXTERNAL_PATH": entry.external_path,
+        "_GLOBAL_INDEX": None
+        if index is None
+        else {
+            "_ROW_RANGE_START": index.row_range_start,
+            "_ROW_RANGE_END": index.row_range_end,
+            "_INDEX_FIELD_ID": index.index_field_id,
+            "_EXTRA_FIELD_IDS": avro.items(index.extra_field_ids),
+            "_INDEX_META": index.index_meta,
+            "_SOURCE_META": index.source_meta,
+        },
+    }
+
+
+def encode_hashes(hashes: npt.NDArray[np.int32]) -> bytes:
+    """A `HASH` index file of key hashes, in the order given."""
+    return hashes.astype(">i4").tobytes()
 
 
 def decode_hashes(data: bytes, path: str) -> npt.NDArray[np.int32]:

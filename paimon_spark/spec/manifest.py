@@ -105,6 +105,9 @@ _COLUMNS: Final[dict[str, _Column]] = {
     "write_cols_sequences": _Column(("_FILE", "_WRITE_COLS_SEQUENCES"), _LONGS, False),
 }
 
+COLUMN_PATHS: Final = {name: c.path for name, c in _COLUMNS.items()}
+"""Where each column of `ENTRY_SCHEMA` lies in the records on disk."""
+
 ENTRY_SCHEMA: Final = pa.schema([pa.field(name, c.type) for name, c in _COLUMNS.items()])
 """Columns of manifest entries, flat: `kind` is a `FileKind`, the others as in `DataFileMeta`.
 

@@ -1,4 +1,6 @@
-"""The portable form of a Roaring bitmap: the bytes in front of its containers. Values are the caller's matter.
+"""The portable form of a Roaring bitmap: the bytes in front of its containers, and whole bitmaps written.
+
+Values that are read are the caller's matter.
 
 Source: RoaringFormatSpec.
 """
@@ -78,3 +80,43 @@ class RoaringBytes:
             raise FormatError("it is cut short")
         self.at += size
         return out
+
+
+def encode(values: npt.NDArray[np.int64]) -> bytes:
+    """The bitmap of `values`, ascending, each once, from 0 to 2**32 - 1. Containers are runs where that is smaller."""
+    keys, starts = np.unique(values >> 16, return_index=True)
+    ends = np.append(starts, len(values))[1:]
+    low = (values & 0xFFFF).astype("<u2")
+    parts = [_container(low[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
+    are_runs = np.array([is_run for is_run, _ in parts], np.bool_)
+    bodies = [body for _, body in parts]
+    count = len(keys)
+    if are_runs.any():
+        head = struct.pack("<I", WITH_RUNS | (count - 1) << 16) + np.packbits(are_runs, bitorder="little").tobytes()
+    else:
+        head = struct.pack("<II", NO_RUNS, count)
+    described = np.empty((count, 2), "<u2")
+    described[:, 0] = keys
+    described[:, 1] = ends - starts - 1
+    head += described.tobytes()
+    if not are_runs.any() or count >= NO_OFFSETS_BELOW:
+        sizes = np.array([len(b) for b in bodies], np.int64)
+        first = len(head) + 4 * count
+        head += (first + np.cumsum(sizes) - sizes).astype("<u4").tobytes()
+    return head + b"".join(bodies)
+
+
+def _container(low: npt.NDArray[np.uint16]) -> tuple[bool, bytes]:
+    """Whether it is runs, and its bytes."""
+    first = np.flatnonzero(np.diff(low.astype(np.int32), prepend=-2) != 1)
+    plain_bytes = 2 * len(low) if len(low) <= ARRAY_LIMIT else BITMAP_BYTES
+    if 2 + 4 * len(first) < plain_bytes:
+        runs = np.empty((len(first), 2), "<u2")
+        runs[:, 0] = low[first]
+        runs[:, 1] = np.diff(first, append=len(low)) - 1
+        return True, struct.pack("<H", len(first)) + runs.tobytes()
+    if len(low) <= ARRAY_LIMIT:
+        return False, low.tobytes()
+    bits = np.zeros(1 << 16, np.bool_)
+    bits[low] = True
+    return False, np.packbits(bits, bitorder="little").tobytes()

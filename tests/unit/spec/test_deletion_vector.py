@@ -6,13 +6,15 @@ import struct
 import zlib
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.errors import CorruptFileError
+from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.spec import deletion_vector
-from paimon_spark.spec.deletion_vector import MAGIC_32, MAGIC_64, decode
+from paimon_spark.spec.deletion_vector import FRAME_BYTES, MAGIC_32, MAGIC_64, decode, encode, encode_file
+from paimon_spark.spec.index_manifest import DeletionVectorRange
 
 SMALL_32 = bytes.fromhex("000000245e43f2d03a300000020000000000020001000000180000001e0000000000050007007011fc086066")
 SMALL_64 = bytes.fromhex(
@@ -175,3 +177,58 @@ def test_garbage_is_refused_or_gives_ascending_positions(inner: bytes, magic: in
         except CorruptFileError:
             continue
         assert (np.diff(out) > 0).all()
+
+
+def array(positions: list[int]) -> npt.NDArray[np.int64]:
+    return np.array(positions, np.int64)
+
+
+def test_vectors_are_written_with_the_bytes_of_other_writers() -> None:
+    assert encode(array([0, 5, 7, 70000])) == SMALL_32
+    assert encode(array([0, 5, 7, 70000]), bitmap64=True) == SMALL_64
+    data, ranges = encode_file({"data-1": array([0, 1])})
+    assert data == JAVA_FILE
+    assert ranges == (DeletionVectorRange("data-1", 1, 24, 2),)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300_000), st.sampled_from([1, 1, 3, 70, 5000, 70_000])), max_size=8),
+    st.booleans(),
+)
+def test_written_positions_come_back(runs: list[tuple[int, int]], bitmap64: bool) -> None:
+    ordered = np.unique(np.concatenate([np.arange(a, a + n) for a, n in runs] or [array([])])).astype(np.int64)
+    data = encode(ordered, bitmap64)
+    assert decode(data, "v").tolist() == ordered.tolist()
+    assert len(data) <= len(record(ordered.tolist(), bitmap64)) + 8
+
+
+def test_a_long_run_takes_few_bytes() -> None:
+    data = encode(np.arange(1_000_000, dtype=np.int64))
+    assert len(data) < 300
+    assert len(decode(data, "v")) == 1_000_000
+
+
+def test_written_positions_beyond_32_bits_come_back_with_the_empty_bitmaps_between() -> None:
+    ordered = array([1, (1 << 32) + 5, (3 << 32) + 70_000])
+    data = encode(ordered, bitmap64=True)
+    assert decode(data, "v").tolist() == ordered.tolist()
+    assert struct.unpack_from("<q", data, 8) == (4,)
+
+
+@pytest.mark.parametrize("positions", [[1, 1], [2, 1], [-1, 4], [1 << 31]])
+def test_positions_that_no_vector_holds_are_refused(positions: list[int]) -> None:
+    with pytest.raises(FormatError, match="ascend from 0"):
+        encode(array(positions))
+
+
+@given(st.lists(st.sets(st.integers(0, 200_000), max_size=9), max_size=4), st.booleans())
+def test_every_vector_of_a_file_lies_where_its_range_says(sets: list[set[int]], bitmap64: bool) -> None:
+    vectors = {f"data-{i}": array(sorted(s)) for i, s in enumerate(sets)}
+    data, ranges = encode_file(vectors, bitmap64)
+    assert data[0] == 1
+    assert [r.data_file_name for r in ranges] == list(vectors)
+    for r in ranges:
+        part = data[r.offset : r.offset + r.length + (0 if bitmap64 else FRAME_BYTES)]
+        assert decode(part, "v", length=r.length).tolist() == vectors[r.data_file_name].tolist()
+        assert r.cardinality == len(vectors[r.data_file_name])
+    assert len(data) == 1 + sum(r.length + (0 if bitmap64 else FRAME_BYTES) for r in ranges)

@@ -1,0 +1,142 @@
+"""Manifests and manifest lists: entries → bytes.
+
+Source: Paimon spec, chapter Manifest; Java `manifest/ManifestEntrySerializer`, `io/DataFileMetaSerializer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.spec import arrow_numpy, avro, avro_columns, avro_writer, manifest_schema
+from paimon_spark.spec.avro import AvroType
+from paimon_spark.spec.data_file import DataFileMeta
+from paimon_spark.spec.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
+
+_BLOCK_ROWS: Final = 256
+_ENTRY_TYPE: Final = avro.parse_type(manifest_schema.ENTRY)
+
+
+def entries(
+    kind: FileKind, partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFileMeta]
+) -> pa.Table:
+    """Manifest entries that do `kind` to files of one bucket, as `ENTRY_SCHEMA`."""
+    constants: dict[str, Any] = {
+        "kind": int(kind),
+        "partition": partition,
+        "bucket": bucket,
+        "total_buckets": total_buckets,
+    }
+    columns = []
+    for field in ENTRY_SCHEMA:
+        name = field.name
+        values = [constants[name]] * len(files) if name in constants else [_value(f, name) for f in files]
+        array = avro_columns.array_of(values, _type_at(COLUMN_PATHS[name]))
+        columns.append(_as_int8(array) if field.type == pa.int8() else array)
+    return pa.Table.from_arrays(columns, schema=ENTRY_SCHEMA)
+
+
+def _value(file: DataFileMeta, column: str) -> Any:
+    group, _, part = column.partition("_")
+    if group in ("key", "value") and part in _STATS:
+        stats = file.key_stats if group == "key" else file.value_stats
+        return stats[_STATS[part]]
+    return getattr(file, column)
+
+
+_STATS: Final = {"min": 0, "max": 1, "nulls": 2}
+
+
+def _type_at(path: tuple[str, ...]) -> AvroType:
+    found = _ENTRY_TYPE
+    for name in path:
+        found = found.inner[found.names.index(name)]
+    return found
+
+
+def _as_int8(array: pa.Array) -> pa.Array:
+    return arrow_numpy.fixed_array(arrow_numpy.values(array).astype(np.int8), pa.int8())
+
+
+def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1) -> bytes:
+    """A manifest of entries.
+
+    Args:
+        table: entries as `ENTRY_SCHEMA`.
+        compression: option `manifest.compression`.
+        level: zstd level.
+
+    Raises:
+        InvalidOptionError: the compression is not known.
+    """
+    writer = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level)
+    for rows, payload in _blocks(table):
+        writer.add(rows, payload)
+    return writer.finish()
+
+
+def encode_manifests(
+    table: pa.Table, compression: str = "zstd", level: int = 1, *, target_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """As `encode_manifest`, in manifests that end after the block that brings them to `target_bytes`.
+
+    Yields:
+        How many of the entries a manifest has, and its bytes; nothing for no entries.
+    """
+    writer, count = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level), 0
+    for rows, payload in _blocks(table):
+        writer.add(rows, payload)
+        count += rows
+        if writer.size >= target_bytes:
+            yield count, writer.finish()
+            writer, count = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level), 0
+    if count:
+        yield count, writer.finish()
+
+
+def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
+    """Entries encoded, `_BLOCK_ROWS` at a time."""
+    for start in range(0, len(table), _BLOCK_ROWS):
+        part = table.slice(start, _BLOCK_ROWS)
+        yield len(part), avro.encode_rows(manifest_schema.ENTRY, [_record(r) for r in part.to_pylist()])
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    record: dict[str, Any] = {"_VERSION": VERSION}
+    for name, path in COLUMN_PATHS.items():
+        inner = record
+        for step in path[:-1]:
+            inner = inner.setdefault(step, {})
+        inner[path[-1]] = row[name]
+    record["_FILE"]["_EXTRA_FILES"] = record["_FILE"]["_EXTRA_FILES"] or []
+    return record
+
+
+def encode_manifest_list(metas: Sequence[ManifestFileMeta], compression: str = "zstd", level: int = 1) -> bytes:
+    """A manifest list of `metas`, in order; none make a list without rows. Raises as `encode_manifest`."""
+    rows = [
+        {
+            "_VERSION": VERSION,
+            "_FILE_NAME": m.file_name,
+            "_FILE_SIZE": m.file_size,
+            "_NUM_ADDED_FILES": m.num_added_files,
+            "_NUM_DELETED_FILES": m.num_deleted_files,
+            "_PARTITION_STATS": {
+                "_MIN_VALUES": m.partition_stats.min_values,
+                "_MAX_VALUES": m.partition_stats.max_values,
+                "_NULL_COUNTS": avro.items(m.partition_stats.null_counts),
+            },
+            "_SCHEMA_ID": m.schema_id,
+            "_MIN_BUCKET": m.min_bucket,
+            "_MAX_BUCKET": m.max_bucket,
+            "_MIN_LEVEL": m.min_level,
+            "_MAX_LEVEL": m.max_level,
+            "_MIN_ROW_ID": m.min_row_id,
+            "_MAX_ROW_ID": m.max_row_id,
+        }
+        for m in metas
+    ]
+    return avro_writer.container(manifest_schema.LIST_ROW, rows, compression, level)
