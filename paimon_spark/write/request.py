@@ -22,6 +22,10 @@ class WriteRequest:
         writer_number: number of this writer among those that run beside each other; 0 when there is one.
         shares_buckets: whether another writer of the same job may write rows of the same bucket. Sequence numbers
             of such writers must differ, so each takes those of its own residue class (see `merge_tree`).
+        assigner: (number, count) when the keys of a table with dynamic buckets are divided among writers, so that
+            no two see the same key: this one sees those of channel `number` of `dynamic_buckets.assigner_channels`,
+            and puts new ones into buckets of its own residue class modulo `count`. None: one writer sees all keys,
+            or `shares_buckets`.
     """
 
     handle: TableHandle
@@ -30,3 +34,4 @@ class WriteRequest:
     ignores_existing: bool = False
     writer_number: int = 0
     shares_buckets: bool = False
+    assigner: tuple[int, int] | None = None
