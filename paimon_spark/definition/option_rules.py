@@ -166,11 +166,10 @@ def _merging(schema: TableSchema, options: TableOptions) -> None:
                 "changelog-producer",
             )
     kind = _text(options, "rowkind.field")
-    if kind:
-        if not isinstance(_column(schema, "rowkind.field", kind), CharType):
-            raise _refuse(
-                f"rowkind.field = {kind!r}: the column holds +I, -U, +U or -D, so it is a STRING", "rowkind.field"
-            )
+    if kind and not isinstance(_column(schema, "rowkind.field", kind), CharType):
+        raise _refuse(
+            f"rowkind.field = {kind!r}: the column holds +I, -U, +U or -D, so it is a STRING", "rowkind.field"
+        )
 
 
 def _changelog(schema: TableSchema, options: TableOptions) -> None:
