@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from paimon_spark.definition import ddl
+from paimon_spark.definition.ddl import default_text
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.types import (
     BYTES,
@@ -51,9 +51,8 @@ _WIDER: Final[dict[str, tuple[type[spark.DataType], ...]]] = {
 }
 """Types that hold every value of a type exactly."""
 _CHAR_METADATA: Final = "__CHAR_VARCHAR_TYPE_STRING"
-_DEFAULT_METADATA: Final = "CURRENT_DEFAULT"
-_CHAR_METADATA: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark keeps CHAR(n) and VARCHAR(n) of a column of type STRING."""
+_DEFAULT_METADATA: Final = "CURRENT_DEFAULT"
 _CHAR: Final = re.compile(r"(var)?char\((\d+)\)", re.IGNORECASE)
 
 
@@ -108,6 +107,7 @@ def row_type(schema: spark.StructType, *, all_nullable: bool = False) -> RowType
     """The columns of a table for `schema`; field ids only count. CHAR and VARCHAR columns keep their lengths.
 
     Args:
+        schema: of a DataFrame, or as declared.
         all_nullable: whether NOT NULL is passed over, as Spark does for the tables it makes of a query.
 
     Raises:
@@ -123,8 +123,13 @@ def _column(position: int, field: spark.StructField, where: str, all_nullable: b
         data_type: DataType = CharType(length=int(length[2]), varying=bool(length[1]))
     else:
         data_type = _paimon_type(field.dataType, where, all_nullable)
+    default = metadata.get(_DEFAULT_METADATA)
     return DataField(
-        position, field.name, data_type.with_nullable(all_nullable or field.nullable), metadata.get("comment")
+        position,
+        field.name,
+        data_type.with_nullable(all_nullable or field.nullable),
+        metadata.get("comment"),
+        None if default is None else default_text(default, where),
     )
 
 
@@ -161,67 +166,9 @@ def _paimon_type(t: spark.DataType, where: str, all_nullable: bool) -> DataType:
             fields = (_column(i, f, f"{where}.{f.name}", all_nullable) for i, f in enumerate(t.fields))
             return RowType(fields=tuple(fields))
     raise UnsupportedFeatureError(
-        f"column {where.split('.')[0]}: no type of a table holds Spark's {t.simpleString()}; cast {where} to another type",
+        f"column {where.split('.')[0]}: no type of a table holds Spark's {t.simpleString()}; "
+        f"cast {where} to another type",
         feature=t.simpleString(),
-        column=where,
-    )
-
-
-def row_type(schema: spark.StructType) -> RowType:
-    """The columns of a table for rows of a Spark schema: comments, lengths of CHAR and VARCHAR and defaults come along.
-
-    Raises:
-        UnsupportedFeatureError: a column's type, or an expression as default, that tables cannot have.
-    Source: Paimon's Spark connector, `SparkTypeUtils.toPaimonRowType`.
-    """
-    return RowType(False, tuple(_column(i, f, f.name) for i, f in enumerate(schema.fields)))
-
-
-def _column(position: int, field: spark.StructField, where: str) -> DataField:
-    metadata = field.metadata or {}
-    if _CHAR_METADATA in metadata:
-        t = ddl.data_type(metadata[_CHAR_METADATA])
-    else:
-        t = data_type(field.dataType, where)
-    default = metadata.get(_DEFAULT_METADATA)
-    return DataField(
-        position,
-        field.name,
-        t.with_nullable(field.nullable),
-        metadata.get("comment"),
-        None if default is None else ddl.default_text(default, where),
-    )
-
-
-def data_type(t: spark.DataType, where: str = "") -> DataType:
-    """The type of a table's column for a Spark type; `where` is the column's path. Raises as `row_type`."""
-    match t:
-        case spark.CharType() | spark.VarcharType():
-            return CharType(length=t.length, varying=isinstance(t, spark.VarcharType))
-        case spark.StringType():
-            return CharType()
-        case spark.BinaryType():
-            return BinaryType()
-        case spark.DecimalType():
-            return DecimalType(precision=t.precision, scale=t.scale)
-        case spark.TimestampType() | spark.TimestampNTZType():
-            return TimestampType(local_zone=isinstance(t, spark.TimestampType))
-        case spark.ArrayType():
-            element = data_type(t.elementType, f"{where}.element")
-            return ArrayType(element=element.with_nullable(t.containsNull))
-        case spark.MapType():
-            key = data_type(t.keyType, f"{where}.key").with_nullable(False)
-            return MapType(key=key, value=data_type(t.valueType, f"{where}.value").with_nullable(t.valueContainsNull))
-        case spark.StructType():
-            return RowType(fields=tuple(_column(i, f, f"{where}.{f.name}") for i, f in enumerate(t.fields)))
-    if type(t).__name__ == "TimeType":  # PySpark 4.1 and newer
-        return TimeType(precision=int(getattr(t, "precision", 0)))
-    for name, atom in _ATOMS.items():
-        if type(t) is atom:
-            return AtomicType(name=name)
-    raise UnsupportedFeatureError(
-        f"column {where}: tables have no type for Spark's {t.simpleString()}; cast it to one that they have",
-        feature=f"Spark type {t.simpleString()}",
         column=where,
     )
 
