@@ -54,6 +54,13 @@ def changelog_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) ->
     return read_manifests(handle, metas)
 
 
+def file_ids(entries: pa.Table) -> I64:
+    """A number per entry, equal exactly for entries of one file, ADD or DELETE."""
+    if len(entries) == 0:
+        return np.empty(0, np.int64)
+    return _file_ids(entries, _codes(entries.column("file_name")))
+
+
 def _fold(handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Table) -> pa.Table:
     deleted = _values(entries, "kind") == FileKind.DELETE
     names = _codes(entries.column("file_name"))

@@ -1,0 +1,163 @@
+"""Attempts at one snapshot, until it is there or certainly will not be.
+
+Source: Java `operation/FileStoreCommitImpl.tryCommit`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_spark.commit.base import Base, checked
+from paimon_spark.commit.new_snapshot import Prepared, prepare
+from paimon_spark.commit.outcome import Committed, LostRace, Refused, Unknown
+from paimon_spark.commit.publish import publish, write_hints
+from paimon_spark.commit.retry import Retries, Surroundings
+from paimon_spark.commit.schema_check import check_schema
+from paimon_spark.commit.wanted import Wanted
+from paimon_spark.commit.written import Written
+from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.options.commit import CommitOptions
+from paimon_spark.spec.snapshot import Snapshot
+
+_LOG = logging.getLogger(__name__)
+
+BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+"""The identifier of every batch commit; those of streams count up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who commits, and what is known of what they committed before.
+
+    Attributes:
+        looked_up_to: the head at which commits of streams were filtered; a commit of the same user, identifier and
+            kind after it is this one, made by a twin. None: never filtered.
+    """
+
+    commit_user: str
+    looked_up_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot that was asked for.
+
+    Attributes:
+        retries: times it was tried again.
+        ours: False when a twin made it, with files of its own.
+    """
+
+    snapshot: Snapshot
+    retries: int
+    ours: bool = True
+
+
+def make_snapshot(
+    handle: TableHandle, options: CommitOptions, wanted: Wanted, author: Author, around: Surroundings
+) -> Made:
+    """Make the snapshot `wanted`, on whatever head it takes.
+
+    Raises:
+        CommitConflictError, CommitRetriesExhaustedError, StorageError: it was not made; its metadata files are gone.
+        CommitOutcomeUnknownError: nobody knows; every file stays.
+    """
+    written = Written.through(handle)
+    try:
+        made, needed = _attempts(handle, options, wanted, author, around, written)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        written.remove()
+        raise
+    written.remove(keep=needed)
+    write_hints(handle, made.snapshot.id, first=made.snapshot.id == 1)
+    return made
+
+
+def _attempts(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    author: Author,
+    around: Surroundings,
+    written: Written,
+) -> tuple[Made, Sequence[str]]:
+    retries = Retries(options, around)
+    prepared: Prepared | None = None
+    base: Base | None = None
+    seen = author.looked_up_to
+    while True:
+        head = latest_snapshot(handle)
+        twin = _twin(handle, wanted, author.commit_user, seen, head)
+        if twin is not None:
+            return Made(twin, retries.count, ours=False), ()
+        seen = 0 if head is None else head.id
+        changes, base = checked(handle, options, wanted, wanted.changes_on(head), head, author.commit_user, base)
+        prepared = prepare(
+            written.handle,
+            options,
+            wanted,
+            changes,
+            head,
+            commit_user=author.commit_user,
+            schema_id=check_schema(handle),
+            time_ms=around.clock_ms(),
+            earlier=prepared,
+        )
+        match publish(handle, prepared.snapshot, retries):
+            case Committed(snapshot):
+                return Made(snapshot, retries.count), list(prepared.paths(handle))
+            case Refused(error):
+                raise error
+            case Unknown(error):
+                raise _unknown(handle, prepared.snapshot) from error
+            case LostRace():
+                _LOG.info("snapshot %d of %s was taken by another commit", prepared.snapshot.id, handle.describe())
+        if not retries.again():
+            raise _exhausted(handle, prepared.snapshot, retries)
+
+
+def _twin(
+    handle: TableHandle, wanted: Wanted, commit_user: str, seen: int | None, head: Snapshot | None
+) -> Snapshot | None:
+    """The same commit of a stream, made by another process of it since `seen`. Batches have no twins."""
+    if wanted.identifier == BATCH_COMMIT_IDENTIFIER or seen is None or head is None:
+        return None
+    for snapshot_id in range(seen + 1, head.id + 1):
+        found = head if snapshot_id == head.id else find_snapshot(handle, snapshot_id)
+        if found is not None and (found.commit_user, found.commit_identifier, found.commit_kind) == (
+            commit_user,
+            wanted.identifier,
+            wanted.kind,
+        ):
+            return found
+    return None
+
+
+def _unknown(handle: TableHandle, snapshot: Snapshot) -> CommitOutcomeUnknownError:
+    path = handle.store.url(handle.layout.snapshot_path(snapshot.id))
+    return CommitOutcomeUnknownError(
+        f"the store did not say whether snapshot {snapshot.id} of {handle.describe()} was made. Before writing again, "
+        f"look at {path}: if its uuid is {snapshot.uuid}, the commit succeeded; "
+        "until then no file of the commit may be deleted",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=snapshot.id,
+        uuid=snapshot.uuid,
+        path=path,
+    )
+
+
+def _exhausted(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> CommitRetriesExhaustedError:
+    return CommitRetriesExhaustedError(
+        f"the commit to {handle.describe()} was tried {retries.count + 1} times in {retries.elapsed_ms} ms, and each "
+        f"time another commit was faster, last with snapshot {snapshot.id}. Nothing was committed; write again, with "
+        "a larger commit.max-retries or commit.max-retry-wait when many jobs write at once",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=snapshot.id,
+    )

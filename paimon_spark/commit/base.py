@@ -1,0 +1,174 @@
+"""The files of the head that a commit has to agree with, and the checks against them.
+
+Source: Java `operation/commit/CommitScanner`, `operation/FileStoreCommitImpl.tryCommitOnce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.commit.changes import Changes
+from paimon_spark.commit.conflicts import bucket_conflict, find_conflict
+from paimon_spark.commit.entries import adds, column, together, where
+from paimon_spark.commit.index_files import head_index
+from paimon_spark.commit.manifest_merge import cancelled
+from paimon_spark.commit.partitions import Touched
+from paimon_spark.commit.strict_mode import check_strictly
+from paimon_spark.commit.wanted import Wanted
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import file_ids
+from paimon_spark.metadata.snapshots import find_snapshot
+from paimon_spark.options.commit import CommitOptions
+from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
+from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """Live entries of the touched partitions at `head`."""
+
+    head: Snapshot
+    entries: pa.Table
+
+
+def checked(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    changes: Changes,
+    head: Snapshot | None,
+    commit_user: str,
+    earlier: Base | None,
+) -> tuple[Changes, Base | None]:
+    """The changes that fit on top of `head`, and what they were compared with, for the next attempt.
+
+    Plain appends read nothing of the head.
+
+    Raises:
+        CommitConflictError: they do not fit.
+    """
+    touched = _touched(handle, changes)
+    try:
+        if head is None:
+            _fits(bucket_conflict(handle, together(), changes.files))
+            return changes, None
+        check_strictly(handle, options, wanted, touched, head, commit_user)
+        _fits(_hash_conflict(handle, wanted, changes, touched, head))
+        discards = options.discard_duplicate_files and wanted.kind is CommitKind.APPEND
+        if wanted.check_conflicts or discards:
+            base = _base(handle, wanted, touched, head, earlier)
+            if discards:
+                changes = _without_known(changes, base.entries)
+            _fits(
+                find_conflict(
+                    handle,
+                    base.entries,
+                    head_index(handle, head) if handle.options.deletion_vectors else (),
+                    changes.files,
+                    changes.index,
+                    overwrites=wanted.kind is CommitKind.OVERWRITE,
+                    keys_are_ranges=bool(handle.schema.primary_keys) and not options.pk_clustering_override,
+                )
+            )
+            return changes, base
+        if _buckets_may_differ(handle, options, wanted, head):
+            _fits(bucket_conflict(handle, touched.live(head), changes.files))
+    except _ConflictFound as e:
+        raise conflict(handle, head, commit_user, str(e)) from None
+    return changes, None
+
+
+class _ConflictFound(Exception):  # noqa: N818 - a sentence about the commit, made an error by `checked`
+    """What is wrong, in words."""
+
+
+def _fits(problem: str | None) -> None:
+    if problem is not None:
+        raise _ConflictFound(problem)
+
+
+def conflict(handle: TableHandle, head: Snapshot | None, commit_user: str, what: str) -> CommitConflictError:
+    """The error for a commit that does not fit on top of `head`."""
+    on = "the empty table" if head is None else f"snapshot {head.id}, by user {head.commit_user}"
+    return CommitConflictError(
+        f"the commit of user {commit_user} to {handle.describe()} contradicts {on}: {what}. Nothing was committed; "
+        "read the table again and write again",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=None if head is None else head.id,
+        commit_user=commit_user,
+    )
+
+
+def _touched(handle: TableHandle, changes: Changes) -> Touched:
+    """Partitions with changed files, or changed vectors or global indexes."""
+    partitions = column(changes.files, "partition")
+    of_index = {e.partition for e in changes.index if e.index_type == DELETION_VECTORS or e.global_index is not None}
+    return Touched(handle, pa.concat_arrays([partitions, array_of(sorted(of_index), pa.binary())]))
+
+
+def _base(handle: TableHandle, wanted: Wanted, touched: Touched, head: Snapshot, earlier: Base | None) -> Base:
+    """The head's live entries; those of an earlier attempt and the deltas since, where no overwrite came between."""
+    if earlier is not None and wanted.same_changes:
+        between = _between(handle, earlier.head.id, head)
+        if between is not None and all(s.commit_kind is not CommitKind.OVERWRITE for s in between):
+            entries = cancelled(handle, together(earlier.entries, *(touched.delta(s) for s in between)))
+            return Base(head, where(entries, adds(entries)))
+    return Base(head, touched.live(head))
+
+
+def _between(handle: TableHandle, after_id: int, head: Snapshot) -> list[Snapshot] | None:
+    """The snapshots after an id up to the head; None when one of them is gone."""
+    found = [head if i == head.id else find_snapshot(handle, i) for i in range(after_id + 1, head.id + 1)]
+    alive = [s for s in found if s is not None]
+    return alive if len(alive) == len(found) else None
+
+
+def _without_known(changes: Changes, base: pa.Table) -> Changes:
+    """The changes without files that the table has."""
+    ids = file_ids(together(base, changes.files))
+    known = np.isin(ids[len(base) :], ids[: len(base)])
+    return replace(changes, files=together(where(changes.files, ~known)))
+
+
+def _buckets_may_differ(handle: TableHandle, options: CommitOptions, wanted: Wanted, head: Snapshot) -> bool:
+    """Whether an append has to look at the number of buckets: its writers did not, or an overwrite came after them."""
+    if handle.options.bucket <= 0 or wanted.kind is not CommitKind.APPEND:
+        return False
+    if options.checks_buckets:
+        return True
+    if wanted.planned_on is None or wanted.planned_on >= head.id:
+        return False
+    between = _between(handle, wanted.planned_on, head)
+    return between is None or any(s.commit_kind is CommitKind.OVERWRITE for s in between)
+
+
+def _hash_conflict(
+    handle: TableHandle, wanted: Wanted, changes: Changes, touched: Touched, head: Snapshot
+) -> str | None:
+    """Whether another commit gave keys to buckets of a touched partition after the writers read its hash index."""
+    if wanted.planned_on is None or wanted.planned_on >= head.id or not wanted.same_changes:
+        return None
+    if not any(e.index_type == HASH and e.kind == FileKind.ADD for e in changes.index):
+        return None
+    read = find_snapshot(handle, wanted.planned_on) if wanted.planned_on else None
+    if wanted.planned_on and read is None:
+        return f"snapshot {wanted.planned_on}, which its writers continued from, has expired meanwhile"
+    before = _hash_files(touched, head_index(handle, read))
+    if before == _hash_files(touched, head_index(handle, head)):
+        return None
+    return (
+        "another commit gave new keys to dynamic buckets of the same partitions, so a key could come to lie in two; "
+        "only one job at a time can write to a partition with dynamic buckets"
+    )
+
+
+def _hash_files(touched: Touched, index: Sequence[IndexManifestEntry]) -> set[str]:
+    return {e.file_name for e in index if e.index_type == HASH and e.partition in touched.bytes}

@@ -1,0 +1,67 @@
+"""Which files of messages may go after a commit that did not happen.
+
+Source: Java `operation/FileStoreCommitImpl.abort`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import partition_path
+from paimon_spark.spec import binary_row
+from paimon_spark.spec.data_file import DataFileMeta
+
+_LOG = logging.getLogger(__name__)
+
+
+def new_files(increment: Increment) -> set[str]:
+    """Names of the files that an increment brought."""
+    files = (*increment.new_files, *increment.changelog_files)
+    return {f.file_name for f in files} | {e.file_name for e in increment.new_index_files}
+
+
+def remove(handle: TableHandle, messages: Sequence[CommitMessage], keep: Collection[str]) -> None:
+    """Delete the files that messages brought, but for names in `keep`. Failures are logged, what stays is an orphan.
+
+    A file that an increment also names as deleted is not new (only its level changed) and stays.
+    """
+    by_path: list[str] = []
+    for message in messages:
+        by_path += _paths(handle, message, keep)
+    try:
+        handle.store.delete_many(by_path)
+    except PaimonError as e:
+        _LOG.warning("files of a commit to %s that did not happen stay: %s", handle.describe(), e)
+
+
+def _paths(handle: TableHandle, message: CommitMessage, keep: Collection[str]) -> Iterator[str]:
+    bucket = handle.layout.bucket_path(_partition_path(handle, message.partition), message.bucket)
+    index_bucket = bucket if handle.options.index_in_data_dir else None
+    for increment in (message.data, message.compact):
+        old = {f.file_name for f in increment.deleted_files} | {e.file_name for e in increment.deleted_index_files}
+        for file in (*increment.new_files, *increment.changelog_files):
+            if file.file_name not in keep and file.file_name not in old:
+                yield from _file_paths(handle, bucket, file)
+        for entry in increment.new_index_files:
+            if entry.file_name not in keep and entry.file_name not in old and entry.external_path is None:
+                yield handle.layout.index_path(entry.file_name, index_bucket)
+
+
+def _file_paths(handle: TableHandle, bucket: str, file: DataFileMeta) -> Iterator[str]:
+    if file.external_path is not None:  # outside the table; writers of this package make none
+        return
+    yield handle.layout.data_path(bucket, file.file_name)
+    for extra in file.extra_files:
+        yield handle.layout.data_path(bucket, extra)
+
+
+def _partition_path(handle: TableHandle, row: bytes) -> str:
+    partition_type = handle.schema.partition_type
+    if not partition_type.fields:
+        return ""
+    values = binary_row.decode(row, [f.type for f in partition_type], raw_timestamps=True)
+    return partition_path(partition_type, values, handle.options)

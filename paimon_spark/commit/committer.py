@@ -1,0 +1,227 @@
+"""Committer: messages of writers become one snapshot, or none.
+
+Source: Java `operation/FileStoreCommitImpl`, `table/sink/TableCommitImpl`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random as chance
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.commit import cleanup
+from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
+from paimon_spark.commit.changes import Changes, compact_changes, data_changes
+from paimon_spark.commit.entries import adds
+from paimon_spark.commit.publish import check_store
+from paimon_spark.commit.retry import Surroundings, now_ms
+from paimon_spark.commit.wanted import Wanted
+from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
+from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
+from paimon_spark.spec.index_manifest import DELETION_VECTORS
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSnapshot:
+    """A snapshot that a commit made, for `after_commit`.
+
+    Attributes:
+        handle: the branch it is on.
+        messages: what it was made of.
+    """
+
+    handle: TableHandle
+    snapshot: Snapshot
+    messages: Sequence[CommitMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a commit made. Nothing, when there was nothing to commit.
+
+    Attributes:
+        snapshots: the snapshots made, in order; of data first, then of the compaction that came with it.
+        retries: times it was tried again because others were faster or the store gave no clear answer.
+    """
+
+    snapshots: tuple[Snapshot, ...] = ()
+    retries: int = 0
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        return tuple(s.id for s in self.snapshots)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot made."""
+        return self.snapshots[-1] if self.snapshots else None
+
+
+def new_commit_user(options: Mapping[str, str]) -> str:
+    """A name that no committer had before: option `commit.user-prefix`, then a random UUID."""
+    prefix = USER_PREFIX.get(options)
+    name = str(uuid.uuid4())
+    return f"{prefix}_{name}" if prefix else name
+
+
+class Committer:
+    """Publishes snapshots on one branch. Driver only; not safe for threads, any number may work side by side.
+
+    After an error the table is as before, but for CommitOutcomeUnknownError, where it may be as after. Files of the
+    messages are never deleted here: call `abort` with them when the error is not CommitOutcomeUnknownError.
+
+    Args:
+        handle: the branch. Its schema is the one the messages' files were written with.
+        commit_user: who commits; streams keep theirs over restarts, batches take a new one (`new_commit_user`).
+        clock_ms: epoch milliseconds.
+        sleep: waits for seconds.
+        random: a number from 0 up to 1.
+        after_commit: called with each snapshot made; an exception is logged and changes nothing.
+
+    Raises:
+        UnsupportedFeatureError: the store cannot create a snapshot exclusively (`publish.check_store`).
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        commit_user: str,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+        random: Callable[[], float] = chance.random,
+        after_commit: Sequence[Callable[[MadeSnapshot], None]] = (),
+    ) -> None:
+        check_store(handle)
+        self._handle = handle
+        self._user = commit_user
+        self._options = parse_commit_options(handle.options.raw)
+        self._around = Surroundings(clock_ms, sleep, random)
+        self._after_commit = tuple(after_commit)
+        self._looked_up_to: int | None = None
+        self._landed: set[str] = set()
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        *,
+        planned_on: int | None = None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        operation: str | None = None,
+        force_create: bool = False,
+    ) -> CommitResult:
+        """Make what the messages did visible: a snapshot of their rows, then one of their compactions.
+
+        The first is of kind APPEND, or OVERWRITE when it deletes rows or files. Without changes nothing is made.
+
+        Args:
+            messages: of all writers.
+            identifier: number of this commit among the user's.
+            planned_on: id of the snapshot that the writers continued from, 0 when there was none. With it, a table
+                whose hash index or number of buckets changed since is told from one where nothing did.
+            watermark: epoch milliseconds up to which rows are complete.
+            properties: kept in the snapshot.
+            operation: Java's `Snapshot.Operation`, for the history (`WRITE`, `DELETE`…).
+            force_create: make a snapshot even without changes.
+
+        Raises:
+            CommitConflictError: the changes contradict those of others, or the table's schema was replaced.
+            CommitRetriesExhaustedError: others were faster every time.
+            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+            StorageError: the store failed before that.
+        """
+        data, compact = data_changes(messages), compact_changes(messages)
+        wanted = Wanted(
+            CommitKind.APPEND,
+            identifier,
+            lambda _: data,
+            planned_on=planned_on,
+            watermark=watermark,
+            properties=properties or {},
+            operation=operation,
+        )
+        steps: list[Wanted] = []
+        if data or force_create or self._options.makes_empty_snapshots:
+            steps.append(replace(wanted, kind=CommitKind.OVERWRITE, check_conflicts=True) if _deletes(data) else wanted)
+        if compact:
+            steps.append(_compaction(wanted, compact))
+        return self._make(steps, messages)
+
+    def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
+        """Those of ascending `identifiers` that this user has not committed: the ones after its newest snapshot.
+
+        Raises:
+            InvalidInputError: they do not ascend.
+        """
+        if any(b <= a for a, b in itertools.pairwise(identifiers)):
+            raise InvalidInputError(f"identifiers to look up must ascend, these do not: {list(identifiers)[:20]}")
+        head = latest_snapshot(self._handle)
+        self._looked_up_to = 0 if head is None else head.id
+        newest, oldest = head, (self._options.last_safe_snapshot or 0) + 1
+        while newest is not None and newest.commit_user != self._user:
+            newest = find_snapshot(self._handle, newest.id - 1) if newest.id > oldest else None
+        return [i for i in identifiers if newest is None or i > newest.commit_identifier]
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Delete the files that messages brought, but for those that landed, or of which nobody knows.
+
+        Failures are logged, what stays is an orphan.
+        """
+        cleanup.remove(self._handle, messages, self._landed)
+
+    def _make(self, steps: Sequence[Wanted], messages: Sequence[CommitMessage]) -> CommitResult:
+        result = CommitResult()
+        for wanted in steps:
+            landing = _files(wanted, messages)
+            try:
+                author = Author(self._user, self._looked_up_to)
+                made = make_snapshot(self._handle, self._options, wanted, author, self._around)
+            except CommitOutcomeUnknownError:
+                self._landed |= landing
+                raise
+            except CommitError as e:
+                if result.snapshots:
+                    e.message += f" (Snapshot {result.snapshots[-1].id} of the same commit was made before.)"
+                    e.context["committed"] = result.snapshot_ids
+                raise
+            if made.ours:
+                self._landed |= landing
+            result = CommitResult((*result.snapshots, made.snapshot), result.retries + made.retries)
+            self._tell(MadeSnapshot(self._handle, made.snapshot, messages))
+        return result
+
+    def _tell(self, made: MadeSnapshot) -> None:
+        for listener in self._after_commit:
+            try:
+                listener(made)
+            except Exception:  # noqa: BLE001, PERF203 - the commit is done; no listener may make it look failed
+                _LOG.exception("a listener failed after snapshot %s of %s", made.snapshot.id, made.handle.describe())
+
+
+def _deletes(changes: Changes) -> bool:
+    """Whether an append takes rows away, so that its snapshot must be an OVERWRITE."""
+    return not adds(changes.files).all() or any(e.index_type == DELETION_VECTORS for e in changes.index)
+
+
+def _compaction(wanted: Wanted, changes: Changes) -> Wanted:
+    return replace(
+        wanted, kind=CommitKind.COMPACT, changes_on=lambda _: changes, same_changes=True, check_conflicts=True
+    )
+
+
+def _files(wanted: Wanted, messages: Sequence[CommitMessage]) -> set[str]:
+    """Names of the files that land with a snapshot."""
+    compacts = wanted.kind is CommitKind.COMPACT
+    return set().union(*(cleanup.new_files(m.compact if compacts else m.data) for m in messages))

@@ -1,0 +1,78 @@
+"""Columns of manifest entries as numpy, and entries with columns changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec.arrow_numpy import Bool
+from paimon_spark.spec.manifest import ENTRY_SCHEMA, FileKind
+
+I64 = npt.NDArray[np.int64]
+
+
+def no_entries() -> pa.Table:
+    """No manifest entry."""
+    return ENTRY_SCHEMA.empty_table()
+
+
+def together(*tables: pa.Table) -> pa.Table:
+    """Entries one behind the other, in one chunk."""
+    return pa.concat_tables([no_entries(), *tables]).combine_chunks()
+
+
+def column(entries: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    found = entries.column(name)
+    if found.num_chunks == 1:
+        return found.chunk(0)
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.nulls(0, found.type)
+
+
+def numbers(entries: pa.Table, name: str) -> npt.NDArray[Any]:
+    """A column of numbers; slots of nulls hold anything."""
+    return arrow_numpy.values(column(entries, name))
+
+
+def present(entries: pa.Table, name: str) -> Bool:
+    """Where a column is not null."""
+    return arrow_numpy.validity(column(entries, name))
+
+
+def where(entries: pa.Table, mask: Bool) -> pa.Table:
+    """The entries where `mask` is True."""
+    return entries if mask.all() else entries.filter(arrow_numpy.boolean_array(mask))
+
+
+def adds(entries: pa.Table) -> Bool:
+    """Which entries add their file."""
+    return np.asarray(numbers(entries, "kind") == FileKind.ADD)
+
+
+def with_numbers(entries: pa.Table, name: str, values: npt.NDArray[Any], valid: Bool | None = None) -> pa.Table:
+    """The entries with a column of numbers replaced."""
+    field = ENTRY_SCHEMA.field(name)
+    array = arrow_numpy.fixed_array(values.astype(np.dtype(str(field.type))), field.type, valid)
+    return entries.set_column(entries.schema.get_field_index(name), field, array)
+
+
+def of_kind(entries: pa.Table, kind: FileKind) -> pa.Table:
+    """The entries, all with one kind."""
+    return with_numbers(entries, "kind", np.full(len(entries), int(kind), np.int8))
+
+
+def codes(array: pa.Array) -> I64:
+    """A number per value from 0 up, by first appearance; null is a value."""
+    if len(array) == 0:
+        return np.empty(0, np.int64)
+    return arrow_numpy.values(array.dictionary_encode(null_encoding="encode").indices).astype(np.int64)
+
+
+def row_total(entries: pa.Table) -> int:
+    """Rows of files added minus rows of files deleted."""
+    rows = numbers(entries, "row_count")
+    return int(np.where(adds(entries), rows, -rows).sum()) if len(entries) else 0
