@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from paimon_spark.spec import binary_row
 from paimon_spark.spec.bucket_hash import hashes as row_hashes
 from paimon_spark.spec.index_manifest import IndexManifestEntry, decode_hashes
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.types import BIGINT
+from paimon_spark.types import BIGINT, DataField, RowType
 from paimon_spark.write import dynamic_buckets
 from paimon_spark.write.combine import combine
+from paimon_spark.write.dynamic_bucketing import DynamicBucketing, is_cross_partition
 from paimon_spark.write.dynamic_buckets import DynamicBuckets, assigner_channels, assigner_count
 from paimon_spark.write.hash_index import HashIndex, first_seen
+from paimon_spark.write.partitions import PartitionNumbers
 from paimon_spark.write.request import WriteRequest
 from tests.harness import merge_model as model
 from tests.harness.tables import a_snapshot
@@ -260,3 +263,41 @@ def test_assigners_follow_the_options() -> None:
 def test_requests_travel(tmp_path: Path) -> None:
     request = WriteRequest(Table(tmp_path).handle, "user", assigner=(1, 2))
     assert pickle.loads(pickle.dumps(request)) == request
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-9, 9)), min_size=1, max_size=40))
+def test_rows_of_many_partitions_find_their_buckets_and_the_index_its_messages(
+    fresh: Any, rows: list[tuple[int, int]]
+) -> None:
+    table = fresh(dynamic_bucket_target_row_num="2")
+    types = RowType(False, (DataField(7, "p", BIGINT),))
+    partitions = PartitionNumbers(types)
+    bucketing = DynamicBucketing(WriteRequest(table.handle, "user"), partitions)
+    batch = pa.record_batch(
+        {"p": pa.array([p for p, _ in rows], pa.int64()), "k": pa.array([k for _, k in rows], pa.int64())}
+    )
+    found = bucketing.of(batch, partitions.of(batch)).tolist()
+    expected: dict[int, dict[int, int]] = {}
+    for (p, k), b in zip(rows, found, strict=True):
+        known = expected.setdefault(p, {})
+        assert known.setdefault(k, len(known) // 2) == b
+    first = CommitMessage(partitions.rows[0], 0, -1, Increment())
+    messages = bucketing.finish([first])
+    assert messages[0].bucket == 0
+    for message in messages:
+        (entry,) = message.data.new_index_files
+        (p,) = binary_row.decode(message.partition, [BIGINT])
+        keys = [k for k, b in expected[p].items() if b == message.bucket]
+        hashes = row_hashes(pa.record_batch({"k": pa.array(keys, pa.int64())})).tolist()
+        assert table.hashes(entry) == hashes
+    assert sum(len(set(known.values())) for known in expected.values()) == len(messages)
+    bucketing.abort()
+    assert not table.files()
+
+
+def test_a_key_may_move_between_partitions_only_when_the_key_leaves_one_out() -> None:
+    schema = model.table({"a": "INT"}, {})
+    assert not is_cross_partition(schema)
+    assert is_cross_partition(replace(schema, partition_keys=("a",)))
+    assert not is_cross_partition(replace(schema, partition_keys=("a",), primary_keys=("k", "a")))
+    assert not is_cross_partition(replace(schema, partition_keys=("a",), primary_keys=()))
