@@ -13,7 +13,7 @@ from typing import Final
 
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.storage.slice import SliceStore
-from paimon_spark.storage.store import Store
+from paimon_spark.storage.store import ReadableStore
 
 PREFIX: Final = "compacted-changelog-"
 FORMAT_PREFIX: Final = "cc-"
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(
 )
 
 
-def slice_of(store: Store, path: str) -> SliceStore | None:
+def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
     """Where the bytes of the file called `path` are; None when it is a file like any other.
 
     Raises:

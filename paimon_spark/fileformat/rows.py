@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.storage.range_file import failure_of
-from paimon_spark.storage.store import Store
+from paimon_spark.storage.store import ReadableStore
 from paimon_spark.types import DataField
 
 
@@ -58,7 +58,7 @@ class FileRead:
             for bytes not decoded yet.
     """
 
-    store: Store
+    store: ReadableStore
     path: str
     fields: tuple[DataField, ...]
     row_count: int

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -14,9 +14,11 @@ from typing import Any, Final
 import fsspec
 import pyarrow as pa
 
-from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
+from paimon_spark.storage import fsspec_write
+from paimon_spark.storage.output_file import open_output_file
 from paimon_spark.storage.range_file import open_ranges
-from paimon_spark.storage.store import FileInfo
+from paimon_spark.storage.store import AtomicCreate, FileInfo
 
 _EXTRAS: Final = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
@@ -29,8 +31,10 @@ _RETRYABLE_ERRNOS: Final = frozenset(
 _RETRYABLE_NAMES: Final = (
     "Timeout", "TimeoutError", "ConnectionError", "ConnectionClosedError", "ClientOSError",
     "ServerDisconnectedError", "ClientPayloadError", "IncompleteReadError", "ResponseStreamingError",
-    "ServiceUnavailable",
+    "ServiceUnavailable", "ProxyError",
 )  # fmt: skip
+_RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_READING: Final = ("read", "open", "look for", "list")
 
 
 class FsspecStore:
@@ -137,6 +141,73 @@ class FsspecStore:
         # A store without directories may hold an object named like the directory itself; it is no entry.
         return sorted(_info(e) for e in entries if e["name"].strip("/") != base)
 
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        return fsspec_write.atomic_create(self.protocol, filesystem_class(self.protocol), self.options)
+
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        if self.atomic_create is AtomicCreate.NONE:
+            if self.exists(path):
+                raise self._already_there(path)
+            self.write(path, data)
+            return
+        with self._failures("create", path) as fs:
+            try:
+                fsspec_write.create(fs, self.protocol, path, data)
+            except Exception as e:
+                if not fsspec_write.is_conflict(e):
+                    raise
+                # A client that repeats a request whose answer was lost meets the file it made itself.
+                if self._content(path) != data:
+                    raise self._already_there(path) from e
+
+    def write(self, path: str, data: bytes) -> None:
+        with self._failures("write", path) as fs:
+            fsspec_write.write(fs, self.protocol, path, data)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        with self._failures("write", path) as fs:
+            file = fsspec_write.open_for_writing(fs, self.protocol, path)
+        return open_output_file(file, lambda: self._failures("write", path))
+
+    def delete(self, path: str) -> None:
+        with self._failures("delete", path) as fs:
+            fsspec_write.remove(fs, path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        if paths:
+            with self._failures("delete", paths[0]) as fs:
+                fsspec_write.remove_many(fs, self.protocol, paths)
+
+    def delete_tree(self, directory: str) -> None:
+        with self._failures("delete", directory) as fs:
+            fsspec_write.remove_tree(fs, self.protocol, directory)
+
+    def make_directory(self, directory: str) -> None:
+        if fsspec_write.has_directories(self.protocol):
+            with self._failures("make directory", directory) as fs:
+                fs.makedirs(directory, exist_ok=True)
+
+    def rename_tree(self, old: str, new: str) -> None:
+        if not self.exists(old):
+            raise FileMissingError(f"cannot move {self.url(old)}: nothing is there", path=old)
+        if self.exists(new):
+            raise self._already_there(new)
+        with self._failures("rename", old) as fs:
+            fsspec_write.move_tree(fs, self.protocol, old, new)
+
+    def _already_there(self, path: str) -> FileAlreadyThereError:
+        return FileAlreadyThereError(f"there is a file {self.url(path)} already", path=path)
+
+    def _content(self, path: str) -> bytes:
+        """The file that was in the way of a new one."""
+        try:
+            return self.read(path)
+        except FileMissingError as e:
+            raise StorageError(
+                f"cannot create {self.url(path)}: another file was there and went away", path=path, retryable=True
+            ) from e
+
     @contextmanager
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
         """The file system, with everything it raises turned into our errors."""
@@ -149,7 +220,7 @@ class FsspecStore:
 
     def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
         url = self.url(path)
-        if isinstance(cause, (FileNotFoundError, NotADirectoryError)):
+        if verb in _READING and isinstance(cause, (FileNotFoundError, NotADirectoryError)):
             return FileMissingError(f"there is no file {url}", path=path)
         return StorageError(
             f"cannot {verb} {url}: {type(cause).__name__}: {cause}", path=path, retryable=is_retryable(cause)
@@ -199,6 +270,8 @@ def is_retryable(cause: BaseException) -> bool:
     if isinstance(cause, (ConnectionError, TimeoutError)):
         return True
     if isinstance(cause, OSError) and cause.errno in _RETRYABLE_ERRNOS:
+        return True
+    if fsspec_write.http_status(cause) in _RETRYABLE_STATUSES:
         return True
     return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
 

@@ -1,10 +1,10 @@
-"""RetryingStore: a store that repeats calls that may succeed the next time. All of Store's are idempotent."""
+"""RetryingStore: a store that repeats those calls that may succeed the next time and do no harm twice."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import StorageError
 from paimon_spark.storage.range_file import open_ranges
-from paimon_spark.storage.store import FileInfo, Store
+from paimon_spark.storage.store import AtomicCreate, FileInfo, Store
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ class RangedStore(Store, Protocol):
 class RetryingStore:
     """Store over `inner` that repeats a call after a retryable StorageError, later and later.
 
-    Reads inside a file that `open` gave are repeated too.
+    Reads inside a file that `open` gave are repeated too. Never repeated: `create_exclusive`, whose caller must
+    look what became of it; `rename_tree`; and writes to a file that `open_output` gave.
 
     Attributes:
         attempts: calls at most, the first included.
@@ -71,6 +72,34 @@ class RetryingStore:
 
     def list(self, directory: str) -> list[FileInfo]:
         return self._repeat(lambda: self.inner.list(directory))
+
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        return self.inner.atomic_create
+
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        self.inner.create_exclusive(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._repeat(lambda: self.inner.write(path, data))
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return self.inner.open_output(path)
+
+    def delete(self, path: str) -> None:
+        self._repeat(lambda: self.inner.delete(path))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self._repeat(lambda: self.inner.delete_many(paths))
+
+    def delete_tree(self, directory: str) -> None:
+        self._repeat(lambda: self.inner.delete_tree(directory))
+
+    def make_directory(self, directory: str) -> None:
+        self._repeat(lambda: self.inner.make_directory(directory))
+
+    def rename_tree(self, old: str, new: str) -> None:
+        self.inner.rename_tree(old, new)
 
     def _repeat(self, call: Callable[[], T]) -> T:
         delay = self.first_delay_s

@@ -8,17 +8,17 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.storage.range_file import open_ranges
-from paimon_spark.storage.store import FileInfo, Store
+from paimon_spark.storage.store import FileInfo, ReadableStore
 
 
 @dataclass(frozen=True, slots=True)
 class SliceStore:
-    """A store with one file: `length` bytes at `offset` of `path` in `inner`, whatever path is asked for.
+    """A readable store with one file: `length` bytes at `offset` of `path` in `inner`, whatever path is asked for.
 
     The verbs raise CorruptFileError when the file ends before the slice does.
     """
 
-    inner: Store
+    inner: ReadableStore
     path: str
     offset: int
     length: int

@@ -32,8 +32,8 @@ class AtomicCreate(str, Enum):
     NONE = "none"
 
 
-class Store(Protocol):
-    """Every failure is a StorageError that names the path."""
+class ReadableStore(Protocol):
+    """The verbs that read. Every failure is a StorageError that names the path."""
 
     @property
     def identity(self) -> str:
@@ -68,13 +68,20 @@ class Store(Protocol):
         """The entries of a directory sorted by name; empty when it does not exist. Not recursive."""
         ...
 
+
+class Store(ReadableStore, Protocol):
+    """The verbs that read, and those that write. Every failure is a StorageError that names the path."""
+
     @property
     def atomic_create(self) -> AtomicCreate:
         """What `create_exclusive` promises on this store."""
         ...
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        """Make a file that is not there, whole; parent directories are made. Never repeated by the store itself.
+        """Make a file that is not there, whole; parent directories are made. No wrapper repeats it.
+
+        Data should be what no other caller would write: the client of a remote store may repeat a request whose
+        answer was lost, so there a file that holds exactly `data` counts as made by this call.
 
         Raises:
             FileAlreadyThereError: there is one, which stays as it is.

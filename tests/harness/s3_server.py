@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+from unittest.mock import patch
 
 REGION = "eu-central-1"
 
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """Paimon options that reach a fresh server. It holds no bucket yet."""
+    """Paimon options that reach a fresh server. It holds no bucket yet. As in S3, a conditional put is atomic."""
+    from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
+
+    put, one_at_a_time = S3Response.put_object, Lock()
+
+    def put_object(self: Any) -> Any:
+        with one_at_a_time:
+            return put(self)
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    atomic = patch.object(S3Response, "put_object", put_object)
+    atomic.start()
     try:
         host, port = server.get_host_and_port()
         yield {
@@ -25,4 +37,5 @@ def s3_server() -> Iterator[dict[str, str]]:
             "s3.path.style.access": "true",
         }
     finally:
+        atomic.stop()
         server.stop()

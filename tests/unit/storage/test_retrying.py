@@ -28,6 +28,18 @@ class Flaky(FsspecStore):
     def size(self, path: str) -> int:
         return 10
 
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        self.read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self.read(path)
+
+    def delete(self, path: str) -> None:
+        self.read(path)
+
+    def rename_tree(self, old: str, new: str) -> None:
+        self.read(old)
+
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self.read(path).ljust(10)[offset : offset + length]
 
@@ -72,8 +84,32 @@ def test_our_error_comes_through_arrow() -> None:
         f.read(2)
 
 
+@pytest.mark.parametrize("verb", ["create_exclusive", "rename_tree"])
+def test_what_is_harmful_twice_is_done_once(verb: str) -> None:
+    inner = Flaky(busy())
+    with pytest.raises(StorageError, match="busy"):
+        getattr(RetryingStore(inner, sleep=lambda s: pytest.fail("waited")), verb)("x", b"y")
+    assert inner.calls == 1
+
+
+def test_writes_that_replace_and_removals_are_repeated() -> None:
+    inner = Flaky(busy(), busy())
+    store = RetryingStore(inner, sleep=lambda s: None)
+    store.write("x", b"")
+    store.delete("x")
+    assert inner.calls == 4
+
+
 class EndpointConnectionError(Exception):
     """As botocore's, which is no OSError."""
+
+
+class Answered(Exception):
+    """As the errors of clients that keep the status of the answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("refused")
+        self.status_code = status
 
 
 @pytest.mark.parametrize(
@@ -84,6 +120,9 @@ class EndpointConnectionError(Exception):
         (lambda: asyncio.TimeoutError(), True),
         (lambda: OSError(errno.EBUSY, "slow down"), True),
         (lambda: EndpointConnectionError(), True),
+        (lambda: Answered(503), True),
+        (lambda: Answered(409), True),
+        (lambda: Answered(403), False),
         (lambda: FileNotFoundError(), False),
         (lambda: PermissionError(errno.EACCES, "no"), False),
         (lambda: OSError(errno.ENOSPC, "full"), False),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +11,18 @@ from typing import Any
 import fsspec
 import pytest
 
-from paimon_spark.errors import StorageError
+from paimon_spark.errors import FileAlreadyThereError, StorageError
+from paimon_spark.storage import no_replace, s3
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.store import Store
+from paimon_spark.storage.store import AtomicCreate, Store
 from paimon_spark.storage.urls import open_store
 from tests.harness.s3_server import s3_server
-from tests.harness.store_contract import StoreContract
+from tests.harness.store_contract import StoreContract, race_processes, race_threads
+
+
+def refuse(old: str, new: str) -> None:
+    raise PermissionError(errno.EPERM, "not here", old)
 
 
 @dataclass
@@ -33,6 +40,8 @@ class FilledBy:
 
 
 class TestLocal(StoreContract):
+    racers = staticmethod(race_processes)
+
     @pytest.fixture
     def place(self, tmp_path: Path) -> FilledBy:
         store, root = open_store(str(tmp_path))
@@ -52,8 +61,45 @@ class TestLocal(StoreContract):
         (tmp_path / "link").symlink_to(tmp_path / "nowhere")
         assert LocalStore().list(str(tmp_path)) == []
 
+    def test_creates_exclusively_without_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "link", refuse)
+        LocalStore().create_exclusive(f"{tmp_path}/a", b"1")
+        with pytest.raises(FileAlreadyThereError):
+            LocalStore().create_exclusive(f"{tmp_path}/a", b"2")
+        assert LocalStore().read(f"{tmp_path}/a") == b"1"
+        assert os.listdir(tmp_path) == ["a"]
+
+    def test_a_file_system_that_cannot_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "link", refuse)
+        monkeypatch.setattr(no_replace, "_system_rename", lambda: None)
+        with pytest.raises(StorageError, match="does not replace") as caught:
+            LocalStore().create_exclusive(f"{tmp_path}/a", b"1")
+        assert not caught.value.retryable
+        assert os.listdir(tmp_path) == []
+
+    def test_a_link_whose_answer_was_lost_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        link = os.link
+
+        def repeated(old: str, new: str) -> None:
+            link(old, new)
+            raise FileExistsError(new)
+
+        monkeypatch.setattr(os, "link", repeated)
+        LocalStore().create_exclusive(f"{tmp_path}/a", b"1")
+        assert os.listdir(tmp_path) == ["a"]
+
+    def test_a_failed_write_leaves_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        LocalStore().write(f"{tmp_path}/a", b"old")
+        monkeypatch.setattr(os, "replace", refuse)
+        with pytest.raises(StorageError, match="cannot write"):
+            LocalStore().write(f"{tmp_path}/a", b"new")
+        assert os.listdir(tmp_path) == ["a"]
+        assert LocalStore().read(f"{tmp_path}/a") == b"old"
+
 
 class TestMemory(StoreContract):
+    racers = staticmethod(race_threads)
+
     @pytest.fixture
     def place(self) -> FilledBy:
         store, root = open_store(f"memory://{uuid.uuid4().hex}/wh")
@@ -61,7 +107,9 @@ class TestMemory(StoreContract):
 
 
 class TestFsspec(StoreContract):
-    """The general store, over fsspec's own local file system."""
+    """The general store, over fsspec's own local file system, which cannot create atomically."""
+
+    atomic_create = AtomicCreate.NONE
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> FilledBy:
@@ -76,6 +124,8 @@ def s3_options() -> Iterator[dict[str, str]]:
 
 @pytest.mark.s3
 class TestS3(StoreContract):
+    racers = staticmethod(race_processes)
+
     @pytest.fixture
     def place(self, s3_options: dict[str, str]) -> FilledBy:
         bucket = f"b-{uuid.uuid4().hex}"
@@ -110,3 +160,68 @@ class TestS3(StoreContract):
         with pytest.raises(StorageError, match=r"127\.0\.0\.1:9") as caught:
             store.inner.read(root)  # type: ignore[attr-defined]
         assert caught.value.retryable
+
+    def test_a_marker_goes_with_its_directory(self, place: FilledBy) -> None:
+        place.client.pipe_file(f"{place.root}/d/", b"")
+        place.put(f"{place.root}/d/x", b"1")
+        place.store.delete_tree(f"{place.root}/d")
+        assert not place.store.exists(f"{place.root}/d")
+
+    def test_a_missing_bucket_is_no_missing_file_to_a_writer(self, s3_options: dict[str, str]) -> None:
+        store, root = open_store("s3://no-such-bucket/x", s3_options)
+        with pytest.raises(StorageError, match="bucket does not exist") as caught:
+            store.write(f"{root}/y", b"1")
+        assert type(caught.value) is StorageError
+        assert not store.exists("no-such-bucket"), "nor is it made"
+
+    def test_our_own_file_met_by_a_repeated_request_counts(self, place: FilledBy) -> None:
+        place.put(f"{place.root}/snapshot-1", b"ours")
+        place.store.create_exclusive(f"{place.root}/snapshot-1", b"ours")
+
+    def test_a_server_that_ignores_conditions_is_refused(
+        self, place: FilledBy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from moto.s3.responses import S3Response
+
+        put = S3Response.put_object
+
+        def ignorant(self: Any) -> Any:
+            self.headers = {k: v for k, v in self.headers.items() if k != "If-None-Match"}
+            return put(self)
+
+        monkeypatch.setattr(S3Response, "put_object", ignorant)
+        monkeypatch.setattr(s3, "_checked", set())
+        with pytest.raises(StorageError, match="ignores If-None-Match") as caught:
+            place.store.create_exclusive(f"{place.root}/s/1", b"1")
+        assert not caught.value.retryable
+        assert place.store.list(f"{place.root}/s") == []
+
+    def test_conditions_can_be_given_up(self, place: FilledBy, s3_options: dict[str, str]) -> None:
+        store, _ = open_store(f"s3://{place.root}", {**s3_options, "s3.conditional-writes": "false"})
+        assert store.atomic_create is AtomicCreate.NONE
+        store.create_exclusive(f"{place.root}/s/1", b"1")
+        with pytest.raises(FileAlreadyThereError):
+            store.create_exclusive(f"{place.root}/s/1", b"2")
+
+    def test_a_refused_removal_is_an_error(self, place: FilledBy, monkeypatch: pytest.MonkeyPatch) -> None:
+        fs = place.store.inner._fs()  # type: ignore[attr-defined]
+        answer = {"Errors": [{"Key": "wh/x", "Code": "AccessDenied", "Message": "no"}]}
+        monkeypatch.setattr(fs, "call_s3", lambda *args, **kwargs: answer)
+        with pytest.raises(StorageError, match="wh/x: AccessDenied"):
+            place.store.delete_many([f"{place.root}/x"])
+
+    def test_a_failed_write_uploads_nothing(self, place: FilledBy, monkeypatch: pytest.MonkeyPatch) -> None:
+        out = place.store.open_output(f"{place.root}/f")
+        fs = place.store.inner._fs()  # type: ignore[attr-defined]
+
+        def down(*args: Any, **kwargs: Any) -> None:
+            raise TimeoutError("slow")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(fs, "call_s3", down)
+            patched.setattr(type(fs.open(f"{place.root}/g", "wb")), "_call_s3", down)
+            with pytest.raises(StorageError, match=r"cannot write .*slow") as caught:
+                out.write(b"1" * (9 << 20))
+        assert caught.value.retryable
+        out.close()
+        assert not place.store.exists(f"{place.root}/f")
