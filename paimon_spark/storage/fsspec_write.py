@@ -79,11 +79,12 @@ def http_status(cause: BaseException | None) -> int | None:
             return None
         response = getattr(cause, "response", None)
         if isinstance(response, Mapping):
-            found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            stated = [response.get("ResponseMetadata", {}).get("HTTPStatusCode")]
         else:
-            found = next((getattr(cause, name, None) for name in ("status_code", "status", "code")), None)
-        if isinstance(found, int):
-            return found
+            stated = [getattr(cause, name, None) for name in ("status_code", "status", "code")]
+        for status in stated:
+            if isinstance(status, int):
+                return status
         cause = cause.__cause__
     return None
 

@@ -104,7 +104,7 @@ class EndpointConnectionError(Exception):
     """As botocore's, which is no OSError."""
 
 
-class Answered(Exception):
+class AnsweredError(Exception):
     """As the errors of clients that keep the status of the answer."""
 
     def __init__(self, status: int) -> None:
@@ -120,9 +120,9 @@ class Answered(Exception):
         (lambda: asyncio.TimeoutError(), True),
         (lambda: OSError(errno.EBUSY, "slow down"), True),
         (lambda: EndpointConnectionError(), True),
-        (lambda: Answered(503), True),
-        (lambda: Answered(409), True),
-        (lambda: Answered(403), False),
+        (lambda: AnsweredError(503), True),
+        (lambda: AnsweredError(409), True),
+        (lambda: AnsweredError(403), False),
         (lambda: FileNotFoundError(), False),
         (lambda: PermissionError(errno.EACCES, "no"), False),
         (lambda: OSError(errno.ENOSPC, "full"), False),
