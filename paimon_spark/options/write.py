@@ -1,0 +1,54 @@
+"""WriteOptions: what decides how rows are taken in, before they are files.
+
+Source: Java `CoreOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.options.table import IGNORE_DELETE
+
+WRITE_BUFFER_SIZE: Final = Option(
+    "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
+)
+MAX_OPEN_WRITERS: Final = Option(
+    "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."
+)
+ROWKIND_FIELD: Final[Option[str | None]] = Option(
+    "rowkind.field", string, None, "A text column whose values +I, -U, +U, -D say what rows do."
+)
+IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How rows are taken in.
+
+    Attributes:
+        buffer_bytes: memory for rows that wait; beyond it they go to files, of the table or aside.
+        max_open_writers: most buckets whose files are open at once.
+        rowkind_field: column of row kinds; None: rows are +I unless a column `_VALUE_KIND` says otherwise.
+        ignore_delete: rows of kind -U and -D are skipped.
+        ignore_update_before: rows of kind -U are skipped.
+    """
+
+    buffer_bytes: int
+    max_open_writers: int
+    rowkind_field: str | None
+    ignore_delete: bool
+    ignore_update_before: bool
+
+
+def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    return WriteOptions(
+        buffer_bytes=WRITE_BUFFER_SIZE.get(raw),
+        max_open_writers=max(1, MAX_OPEN_WRITERS.get(raw)),
+        rowkind_field=ROWKIND_FIELD.get(raw),
+        ignore_delete=IGNORE_DELETE.get(raw),
+        ignore_update_before=IGNORE_UPDATE_BEFORE.get(raw),
+    )

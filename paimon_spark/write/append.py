@@ -1,0 +1,51 @@
+"""The writer of a bucket without keys: rows go to files as they come.
+
+Source: Java `append/AppendOnlyWriter`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.handoff.commit_message import Increment
+from paimon_spark.write.request import WriteRequest
+from paimon_spark.write.rolling import DataFiles, RollingWriter
+
+SHARED_STRIDE: Final = 1 << 32
+"""Distance of the sequence numbers of writers that share a bucket: none writes so many rows into one bucket."""
+
+
+class AppendWriter:
+    """Writes rows of one bucket of a table without keys. A `BucketWriter` that buffers nothing itself.
+
+    Args:
+        request: what is written.
+        partition: BinaryRow bytes of the partition.
+        bucket: bucket number.
+        max_sequence: largest sequence number of the bucket's live files; -1 when there are none, and for tables
+            without buckets, where every writer counts from 0.
+    """
+
+    def __init__(self, request: WriteRequest, partition: bytes, bucket: int, max_sequence: int) -> None:
+        first = max_sequence + 1
+        if request.shares_buckets and request.handle.options.bucket > 0:
+            first += request.writer_number * SHARED_STRIDE
+        self._rolling: RollingWriter = DataFiles(request, partition, bucket).data(first_sequence_number=first)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rolling.write(batch)
+
+    @property
+    def buffered_bytes(self) -> int:
+        return 0
+
+    def release(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> Increment:
+        return Increment(new_files=self._rolling.close())
+
+    def abort(self) -> None:
+        self._rolling.abort()

@@ -1,0 +1,203 @@
+"""Rows → one writer per bucket, within a memory budget.
+
+Batches are gathered, ordered by bucket once, and wait in a pool. A bucket's writer gets its rows when the write ends,
+or earlier when there are many, and is closed before the next one is fed: so that a task with thousands of buckets
+makes one file for each, and holds few of them open. Where all rows go to one bucket nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.options.write import WriteOptions
+from paimon_spark.spec import arrow_numpy
+from paimon_spark.write.bucket_writer import BucketWriter
+from paimon_spark.write.bucketing import Bucketing
+from paimon_spark.write.partitions import PartitionNumbers
+from paimon_spark.write.row_pool import RowPool
+
+I64 = npt.NDArray[np.int64]
+MakeWriter = Callable[[bytes, int], BucketWriter]
+"""Makes the writer of a bucket: from BinaryRow bytes of the partition and the bucket number."""
+
+_GATHERED_ROWS: Final = 1 << 17
+_GATHERED_BYTES: Final = 16 << 20
+"""Rows and bytes that are ordered by bucket at a time."""
+
+_EARLY_BYTES: Final = 48 << 20
+"""A bucket with so many bytes waiting is worth an open file before the end."""
+
+_BUCKET_BITS: Final = 32
+
+
+class Group(NamedTuple):
+    """A bucket of a partition."""
+
+    partition: int
+    bucket: int
+
+
+class Router:
+    """Hands rows to the writers of their buckets. Not safe for threads.
+
+    Args:
+        options: how much may wait, and how many files be open.
+        partitions, bucketing: say where rows belong.
+        make_writer: makes the writer of a bucket.
+        early: whether writers put rows into files as they come, so that feeding one before the end frees memory.
+    """
+
+    def __init__(
+        self,
+        options: WriteOptions,
+        partitions: PartitionNumbers,
+        bucketing: Bucketing,
+        make_writer: MakeWriter,
+        *,
+        early: bool,
+    ) -> None:
+        self._options = options
+        self._partitions = partitions
+        self._bucketing = bucketing
+        self._make_writer = make_writer
+        self._early = early
+        self._pool = RowPool()
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self._gathered_bytes = 0
+        self._groups: list[Group] = []
+        self._group_numbers: dict[int, int] = {}
+        self._writers: dict[int, BucketWriter] = {}
+        self._open: set[int] = set()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows in canonical types.
+
+        Raises:
+            CommitConflictError, DataError, StorageError: of the writers; then `abort` is to be called.
+        """
+        if self._early and self._bucketing.constant is not None and not self._partitions.columns:
+            self._feed(self._group(self._partitions.whole_table(), self._bucketing.constant)).write(batch)
+            return
+        for part in _parts(batch):
+            self._gathered.append(part)
+            self._gathered_rows += part.num_rows
+            self._gathered_bytes += part.nbytes
+            if self._gathered_rows >= _GATHERED_ROWS or self._gathered_bytes >= _GATHERED_BYTES:
+                self._split()
+
+    def close(self) -> list[CommitMessage]:
+        """Write what waits and close every writer. Raises as `write`."""
+        self._split()
+        messages = []
+        for number in sorted({*self._pool.groups, *self._open}, key=self._groups.__getitem__):
+            writer = self._feed(number)
+            increment = writer.close()
+            self._open.discard(number)
+            if increment:
+                group = self._groups[number]
+                partition = self._partitions.rows[group.partition]
+                messages.append(CommitMessage(partition, group.bucket, self._bucketing.total_buckets, increment))
+        self._pool.close()
+        return self._bucketing.finish(messages)
+
+    def abort(self) -> None:
+        """Remove every file made. Raises nothing."""
+        self._gathered = []
+        self._pool.close()
+        for writer in self._writers.values():
+            writer.abort()
+        self._writers = {}
+        self._bucketing.abort()
+
+    def _split(self) -> None:
+        """Find the buckets of what was gathered, and put it into the pool by bucket."""
+        if not self._gathered:
+            return
+        gathered, self._gathered, self._gathered_rows, self._gathered_bytes = self._gathered, [], 0, 0
+        for batch in pa.Table.from_batches(gathered).combine_chunks().to_batches():
+            self._place(batch)
+        self._make_room()
+
+    def _place(self, batch: pa.RecordBatch) -> None:
+        partitions = self._partitions.of(batch)
+        buckets = self._bucketing.of(batch, partitions)
+        if isinstance(partitions, int) and isinstance(buckets, int):
+            self._add(batch, [self._group(partitions, buckets)], [0])
+            return
+        codes = (np.asarray(partitions, np.int64) << _BUCKET_BITS) | np.asarray(buckets, np.int64)
+        codes = np.broadcast_to(codes, (batch.num_rows,))
+        distinct, groups = _dense(codes)
+        numbers = [self._group(code >> _BUCKET_BITS, code & ((1 << _BUCKET_BITS) - 1)) for code in distinct.tolist()]
+        if len(numbers) == 1:
+            self._add(batch, numbers, [0])
+            return
+        order = np.argsort(groups, kind="stable")
+        starts = np.searchsorted(groups[order], np.arange(len(numbers), dtype=groups.dtype))
+        self._add(batch.take(arrow_numpy.take_indices(order)), numbers, starts.tolist())
+
+    def _group(self, partition: int, bucket: int) -> int:
+        code = partition << _BUCKET_BITS | bucket
+        number = self._group_numbers.get(code)
+        if number is None:
+            self._group_numbers[code] = number = len(self._groups)
+            self._groups.append(Group(partition, bucket))
+        return number
+
+    def _add(self, batch: pa.RecordBatch, numbers: list[int], starts: list[int]) -> None:
+        if self._early and len(numbers) == 1 and self._may_open(numbers[0]):
+            # Nothing of the group waits before these rows once its file is open.
+            self._feed(numbers[0]).write(batch)
+            return
+        self._pool.add(batch, numbers, starts)
+
+    def _may_open(self, number: int) -> bool:
+        return number in self._open or len(self._open) < self._options.max_open_writers
+
+    def _feed(self, number: int) -> BucketWriter:
+        """The group's writer, after it got what waits of the group."""
+        writer = self._writers.get(number)
+        if writer is None:
+            group = self._groups[number]
+            writer = self._make_writer(self._partitions.rows[group.partition], group.bucket)
+            self._writers[number] = writer
+        self._open.add(number)
+        for batch in self._pool.take(number):
+            writer.write(batch)
+            if writer.buffered_bytes > self._options.buffer_bytes:
+                writer.release()
+        return writer
+
+    def _make_room(self) -> None:
+        """Keep what waits within the budget: large buckets to their writers, the rest to disk."""
+        if self._early:
+            for number in self._pool.groups:
+                if self._pool.size_of(number) >= _EARLY_BYTES and self._may_open(number):
+                    self._feed(number)
+        if self._pool.memory_bytes > self._options.buffer_bytes:
+            self._pool.spill()
+
+
+def _dense(codes: I64) -> tuple[I64, npt.NDArray[np.uint16] | I64]:
+    """Distinct codes, ascending, and for every row the place of its code among them, in a type that sorts fast."""
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    return distinct, inverse.astype(np.uint16) if len(distinct) <= 1 << 16 else inverse
+
+
+def _parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The batch in slices of at most about `_GATHERED_BYTES` and `_GATHERED_ROWS`."""
+    rows = batch.num_rows
+    if rows == 0:
+        return []
+    count = max(1, -(-rows // _GATHERED_ROWS), -(-batch.nbytes // (2 * _GATHERED_BYTES)))
+    if count == 1:
+        return [batch]
+    step = -(-rows // count)
+    return [batch.slice(start, step) for start in range(0, rows, step)]

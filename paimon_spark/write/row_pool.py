@@ -1,0 +1,162 @@
+"""Rows that wait for their bucket's writer: in memory, and beyond a budget in a mapped file on local disk.
+
+A run is a batch whose rows are ordered by group. What a group has in a run is a slice; a slice of a run on disk is
+read when it is used, by the operating system's paging, so that thousands of groups cost no more than one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Final, NamedTuple
+
+import pyarrow as pa
+
+from paimon_spark.errors import StorageError
+
+_HANDED_BYTES: Final = 32 << 20
+"""Bytes of the batches that a group's slices are joined to."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A batch ordered by group.
+
+    Attributes:
+        rows_left: rows that have not been taken.
+        size_bytes: memory the batch holds; 0 when it lies on disk.
+    """
+
+    batch: pa.RecordBatch | None
+    rows_left: int
+    size_bytes: int
+
+
+class _Piece(NamedTuple):
+    run: _Run
+    start: int
+    rows: int
+
+
+class RowPool:
+    """Rows by group number, each group's in order of arrival. Not safe for threads.
+
+    The disk space is in the folder for temporary files (`TMPDIR`) and vanishes with the pool or the process.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, list[_Piece]] = {}
+        self._bytes: dict[int, int] = {}
+        self._in_memory: list[_Run] = []
+        self._files: list[IO[bytes]] = []
+        self.memory_bytes = 0
+        self.disk_bytes = 0
+
+    @property
+    def groups(self) -> list[int]:
+        """Groups that have rows, ascending."""
+        return sorted(self._pieces)
+
+    def size_of(self, group: int) -> int:
+        """Bytes that the group's rows take."""
+        return self._bytes.get(group, 0)
+
+    def add(self, batch: pa.RecordBatch, groups: Sequence[int], starts: Sequence[int]) -> None:
+        """Keep a batch whose rows are ordered by group: those of `groups[i]` begin at `starts[i]`."""
+        size = batch.nbytes
+        run = _Run(batch, batch.num_rows, size)
+        self._in_memory.append(run)
+        self.memory_bytes += size
+        ends = [*starts[1:], batch.num_rows]
+        for group, start, end in zip(groups, starts, ends, strict=True):
+            self._pieces.setdefault(group, []).append(_Piece(run, start, end - start))
+            self._bytes[group] = self._bytes.get(group, 0) + size * (end - start) // batch.num_rows
+
+    def take(self, group: int) -> list[pa.RecordBatch]:
+        """The rows of a group, in batches of a good size; they are no longer in the pool."""
+        pieces = self._pieces.pop(group, [])
+        self._bytes.pop(group, None)
+        out: list[pa.RecordBatch] = []
+        joined: list[pa.RecordBatch] = []
+        size = 0
+        for run, start, rows in pieces:
+            assert run.batch is not None
+            part = run.batch.slice(start, rows)
+            part_bytes = part.nbytes
+            if joined and size + part_bytes > _HANDED_BYTES:
+                out.extend(_joined(joined))
+                joined, size = [], 0
+            joined.append(part)
+            size += part_bytes
+            self._release(run, rows)
+        out.extend(_joined(joined))
+        return out
+
+    def _release(self, run: _Run, rows: int) -> None:
+        run.rows_left -= rows
+        if run.rows_left == 0:
+            self.memory_bytes -= run.size_bytes
+            run.batch, run.size_bytes = None, 0
+
+    def spill(self) -> None:
+        """Put everything in memory on disk.
+
+        Raises:
+            StorageError: there is no room for it.
+        """
+        runs = [run for run in self._in_memory if run.batch is not None]
+        self._in_memory = []
+        if not runs:
+            return
+        try:
+            self._map(runs)
+        except OSError as e:
+            raise StorageError(
+                f"rows that wait for their buckets could not be put aside in {tempfile.gettempdir()}: {e}; set TMPDIR "
+                "to a folder with room for the rows of a task, or write fewer partitions and buckets in one task"
+            ) from e
+
+    def _map(self, runs: Sequence[_Run]) -> None:
+        file = tempfile.TemporaryFile(prefix="paimon-write-", buffering=0)  # noqa: SIM115  closed with the pool
+        self._files.append(file)
+        places = []
+        at = 0
+        for run in runs:
+            assert run.batch is not None
+            data = run.batch.serialize()
+            places.append((at, data.size))
+            at = _write(file.fileno(), data, at)
+        mapped = pa.py_buffer(mmap.mmap(file.fileno(), at, access=mmap.ACCESS_READ))
+        self.disk_bytes += at
+        for run, (start, size) in zip(runs, places, strict=True):
+            assert run.batch is not None
+            run.batch = pa.ipc.read_record_batch(mapped.slice(start, size), run.batch.schema)
+            self.memory_bytes -= run.size_bytes
+            run.size_bytes = 0
+
+    def close(self) -> None:
+        """Forget all rows and give the disk space back."""
+        self._pieces, self._bytes, self._in_memory = {}, {}, []
+        self.memory_bytes = self.disk_bytes = 0
+        for file in self._files:
+            file.close()
+        self._files = []
+
+
+def _write(descriptor: int, data: pa.Buffer, at: int) -> int:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        at, view = at + written, view[written:]
+    return at
+
+
+def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The parts as one batch, or a few where text is too long for one."""
+    if len(parts) <= 1:
+        return parts
+    table = pa.Table.from_batches(parts)
+    return [b for b in table.combine_chunks().to_batches() if b.num_rows]
