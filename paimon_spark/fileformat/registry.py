@@ -1,4 +1,6 @@
-"""The reader of a data file, chosen by the file's name. Table options do not matter: one table may mix formats.
+"""The reader of a data file, chosen by the file's name, and the writer of a new one.
+
+Table options do not matter to readers: one table may mix formats.
 
 Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdentifier`.
 """
@@ -6,6 +8,7 @@ Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdent
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -17,10 +20,12 @@ from paimon_spark.errors import (
     FileMissingError,
     FormatError,
     PaimonError,
+    StorageError,
     UnsupportedFeatureError,
 )
 from paimon_spark.fileformat.compacted_changelog import FORMAT_PREFIX, PREFIX, slice_of
 from paimon_spark.fileformat.rows import FileRead, Rows
+from paimon_spark.fileformat.writing import FileWrite, FileWriter, WrittenFile
 
 _COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
 _SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
@@ -94,3 +99,73 @@ def _reader(name: str, url: str) -> Callable[[FileRead], Iterator[Rows]]:
         feature=f"file.format={name}",
         path=url,
     )
+
+
+def open_writer(write: FileWrite) -> FileWriter:
+    """A new data file, open for rows. Every failure names the file.
+
+    Raises:
+        UnsupportedFeatureError: the format is not written, or cannot hold a column's type.
+        StorageError: the file cannot be made.
+    """
+    with _writing(write):
+        return _NamedWriter(write, _writer(write))
+
+
+def _writer(write: FileWrite) -> FileWriter:
+    match write.format:
+        case "parquet":
+            from paimon_spark.fileformat.write_parquet import ParquetFileWriter
+
+            return ParquetFileWriter(write)
+    raise UnsupportedFeatureError(
+        f"data files cannot be written as {write.format!r}", feature=f"file.format={write.format}"
+    )
+
+
+class _NamedWriter:
+    """A writer whose failures name the file."""
+
+    def __init__(self, write: FileWrite, writer: FileWriter) -> None:
+        self._write = write
+        self._writer = writer
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with _writing(self._write):
+            self._writer.write(batch)
+
+    @property
+    def estimated_bytes(self) -> int:
+        return self._writer.estimated_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._writer.buffered_bytes
+
+    def flush(self) -> None:
+        with _writing(self._write):
+            self._writer.flush()
+
+    def close(self) -> WrittenFile:
+        with _writing(self._write):
+            return self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+@contextmanager
+def _writing(write: FileWrite) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except PaimonError as e:
+        url = write.store.url(write.path)
+        raise type(e)(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
+    except OSError as e:
+        url = write.store.url(write.path)
+        raise StorageError(f"data file {url} cannot be written: {e}", path=url) from e
+    except pa.ArrowException as e:
+        url = write.store.url(write.path)
+        raise DataError(f"rows cannot be encoded into data file {url}: {e}", path=url) from e

@@ -24,7 +24,8 @@ class FileWrite:
         zstd_level: for zstd.
         row_is_nullable: Avro only: the top level is a union with null, as append files of Java are.
         settings: options of the format itself (`parquet.…`, `orc.…`, `avro.…`) as text, prefix included.
-        row_group_bytes: `file.block-size`: bytes of a row group or stripe; None is the format's default.
+        row_group_bytes: bytes of rows in memory that become a row group or stripe; None is the format's default.
+        row_group_rows: most rows of a row group, about.
     """
 
     store: Store
@@ -36,6 +37,7 @@ class FileWrite:
     row_is_nullable: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
     row_group_bytes: int | None = None
+    row_group_rows: int = 1 << 20
 
 
 class WrittenFile(NamedTuple):
@@ -55,6 +57,15 @@ class FileWriter(Protocol):
     @property
     def estimated_bytes(self) -> int:
         """About how large the file would be if closed now; decides when to roll."""
+        ...
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory of rows that wait for their row group to fill."""
+        ...
+
+    def flush(self) -> None:
+        """Write what is buffered, though it may make a small row group."""
         ...
 
     def close(self) -> WrittenFile:

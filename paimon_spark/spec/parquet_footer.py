@@ -1,4 +1,4 @@
-"""Parquet footers, rewritten so that INT96 columns read as their 12 raw bytes.
+"""Parquet footers, rewritten so that INT96 columns read as their 12 raw bytes, and the other way when writing.
 
 Java writes TIMESTAMP(7-9) as INT96, with a negative time of day before 1970. Arrow turns INT96 into
 64-bit nanoseconds and silently goes around where they end; in coarser units it takes the time of day as
@@ -16,8 +16,11 @@ from paimon_spark.errors import FormatError
 
 MAGIC: Final = b"PAR1"
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+_INT96_BYTES: Final = 12
 _INT96_ZIGZAG: Final = 6
 _FIXED_ZIGZAG: Final = 14
+_CONVERTED_TYPE: Final = 6
+_LOGICAL_TYPE: Final = 10
 _LENGTH_FIELD: Final = bytes((0x10 | _I32, 24))
 _MAX_DEPTH: Final = 32
 
@@ -34,7 +37,22 @@ def int96_as_bytes(footer: bytes) -> bytes:
     Raises:
         FormatError: not a FileMetaData.
     """
-    walk = _Walk(footer)
+    return _edited(_Walk(footer))
+
+
+def bytes_as_int96(footer: bytes) -> bytes:
+    """The Thrift bytes of a FileMetaData in which every FIXED_LEN_BYTE_ARRAY(12) column is INT96.
+
+    Such columns must have no logical type; decimals, the only others of fixed length here, have one.
+
+    Raises:
+        FormatError: not a FileMetaData.
+    """
+    return _edited(_Int96Walk(footer))
+
+
+def _edited(walk: _Walk) -> bytes:
+    footer = walk.data
     try:
         walk.file_metadata()
     except (IndexError, RecursionError) as e:
@@ -191,3 +209,43 @@ class _Walk:
                 raise FormatError("its footer is not Thrift")
         if self.at > len(self.data):
             raise FormatError("its footer is cut short")
+
+
+class _Int96Walk(_Walk):
+    """Goes through a FileMetaData and notes how its columns of 12 bytes become INT96."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.is_int96: list[bool] = []
+        self.chunks = 0
+
+    def schema_element(self) -> None:
+        type_at, is_leaf, is_fixed, is_annotated = 0, False, False, False
+        length, length_ends = 0, 0
+        for number, kind in self.fields():
+            start = self.at
+            if number == 1 and kind == _I32:
+                type_at, is_leaf = start, True
+                is_fixed = self.varint() == _FIXED_ZIGZAG
+            elif number == 2 and kind == _I32:
+                length, length_ends = self.varint() >> 1, self.at
+            else:
+                is_annotated |= number in (_CONVERTED_TYPE, _LOGICAL_TYPE)
+                self.skip(kind)
+        if not is_leaf:
+            return
+        self.is_int96.append(is_fixed and length == _INT96_BYTES and not is_annotated)
+        if self.is_int96[-1]:
+            self.edits.append(_Edit(type_at, 1, bytes((_INT96_ZIGZAG,))))
+            self.edits.append(_Edit(type_at + 1, length_ends - type_at - 1, b""))
+            header = self.data[length_ends]
+            if header >> 4:  # counted from the length field that went
+                self.edits.append(_Edit(length_ends, 1, bytes((header + 0x10,))))
+
+    def column_metadata(self) -> None:
+        is_int96 = self.is_int96[self.chunks % len(self.is_int96)]
+        self.chunks += 1
+        for number, kind in self.fields():
+            if number == 1 and kind == _I32 and is_int96:
+                self.edits.append(_Edit(self.at, 1, bytes((_INT96_ZIGZAG,))))
+            self.skip(kind)

@@ -1,0 +1,278 @@
+"""Parquet data files as Java lays them out.
+
+Columns get a dictionary only where a sample says that values repeat: trying costs half of the encoding time and
+makes files of distinct values larger. Nanosecond timestamps are INT96, as every release of Java reads them; Arrow
+would write all timestamps of a file so, hence they are given to it as 12 bytes and named INT96 in the footer.
+
+Source: Paimon spec, chapter Data file; Java `format/parquet/ParquetSchemaConverter`, `writer/RowDataParquetBuilder`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from paimon_spark.errors import StorageError
+from paimon_spark.fileformat.field_ids import with_field_id
+from paimon_spark.fileformat.row_groups import RowGroups
+from paimon_spark.fileformat.writing import FileWrite, WrittenFile
+from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec.arrow import arrow_schema
+from paimon_spark.spec.arrow_nested import Convert, with_children, with_elements, with_entries
+from paimon_spark.spec.parquet_footer import MAGIC, bytes_as_int96
+
+COMPRESSION: Option[str | None] = Option("parquet.compression", string, None, "Compression; wins over all others.")
+ZSTD_LEVEL: Option[int | None] = Option("parquet.compression.codec.zstd.level", integer, None, "Level of zstd.")
+DICTIONARY = Option("parquet.enable.dictionary", boolean, True, "Whether columns whose values repeat get a dictionary.")
+PAGE_SIZE = Option("parquet.page.size", memory_size, 1 << 20, "Bytes of a page.")
+DICTIONARY_SIZE = Option(
+    "parquet.dictionary.page.size", memory_size, 1 << 20, "Bytes at which a dictionary is given up."
+)
+BLOCK_SIZE: Option[int | None] = Option("parquet.block.size", memory_size, None, "Bytes of a row group.")
+
+_ROW_GROUP_BYTES: Final = 64 << 20
+_SAMPLE_ROWS: Final = 20_000
+_INT96: Final = pa.binary(12)
+_NANOS_PER_DAY: Final = 86_400_000_000_000
+_EPOCH_JULIAN_DAY: Final = 2_440_588
+_CODECS: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
+_TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters
+"""Releases of Arrow without the setting do so always, as Java does."""
+
+
+class ParquetFileWriter:
+    """Writes one Parquet file; see `writing.FileWriter`."""
+
+    def __init__(self, write: FileWrite) -> None:
+        self._write = write
+        self._canonical = arrow_schema(write.fields)
+        schema = pa.schema([with_field_id(f) for f in write.fields])
+        self._converts = [_as_int96(f.type) for f in schema]
+        self._schema = pa.schema(
+            [
+                f if convert is None else pa.field(f.name, _int96_type(f.type), f.nullable, f.metadata)
+                for f, convert in zip(schema, self._converts, strict=True)
+            ]
+        )
+        size = BLOCK_SIZE.get(write.settings) or write.row_group_bytes or _ROW_GROUP_BYTES
+        self._groups = RowGroups(self._canonical, size, write.row_group_rows, self._encode)
+        self._out = write.store.open_output(write.path)
+        self._sink = _FooterSink(self._out) if any(c is not None for c in self._converts) else None
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+        self._encoded_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+        self._groups.add(batch)
+
+    @property
+    def estimated_bytes(self) -> int:
+        written = int(self._out.tell())
+        ratio = written / self._encoded_bytes if self._encoded_bytes else 1.0
+        return written + int(self._groups.bytes * min(ratio, 1.0))
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._groups.bytes
+
+    def flush(self) -> None:
+        self._groups.flush()
+
+    def close(self) -> WrittenFile:
+        self._groups.flush()
+        writer = self._writer or self._open(self._schema.empty_table())
+        if self._sink is not None:
+            self._sink.keep()
+        writer.close()
+        if self._sink is not None:
+            self._sink.finish()
+        size = int(self._out.tell())
+        self._out.close()
+        return WrittenFile(size, self._rows)
+
+    def abort(self) -> None:
+        self._groups.clear()
+        if self._writer is not None:
+            with suppress(Exception):  # it writes a footer, for which there may be no room
+                self._writer.close()
+        with suppress(Exception):
+            self._out.close()
+        with suppress(StorageError):
+            self._write.store.delete(self._write.path)
+
+    def _encode(self, table: pa.Table, rows: int) -> None:
+        size = table.nbytes
+        if self._sink is not None:
+            table = self._with_int96(table)
+        writer = self._writer or self._open(table)
+        writer.write_table(table, row_group_size=rows)
+        self._encoded_bytes += size
+
+    def _with_int96(self, table: pa.Table) -> pa.Table:
+        columns = [
+            column if convert is None else pa.chunked_array([convert(c) for c in column.chunks], type=f.type)
+            for column, convert, f in zip(table.columns, self._converts, self._schema, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
+        """The library's writer, set up for values like those of `first`."""
+        settings = self._write.settings
+        codec = (COMPRESSION.get(settings) or self._write.compression or "zstd").lower()
+        level = ZSTD_LEVEL.get(settings) or self._write.zstd_level
+        options: dict[str, Any] = {"write_time_adjusted_to_utc": True} if _TELLS_TIME_IN_UTC else {}
+        plain = [path for f in self._schema for path, kind in _leaf_types(f.name, f.type) if kind != _INT96]
+        self._writer = pq.ParquetWriter(
+            self._out if self._sink is None else self._sink.file,
+            self._schema,
+            compression=_CODECS.get(codec, codec),
+            compression_level=level if codec == "zstd" else None,
+            use_dictionary=repeating(first) if DICTIONARY.get(settings) else False,
+            # INT96 has no order that its statistics could follow.
+            write_statistics=plain or False,
+            data_page_size=PAGE_SIZE.get(settings),
+            dictionary_pagesize_limit=DICTIONARY_SIZE.get(settings),
+            store_schema=False,
+            store_decimal_as_integer=True,
+            **options,
+        )
+        return self._writer
+
+
+def repeating(table: pa.Table) -> list[str]:
+    """Paths of the leaf columns in which, by the first rows, fewer than half of the values are distinct."""
+    sample = table.slice(0, _SAMPLE_ROWS)
+    out = []
+    for name, column in zip(sample.column_names, sample.columns, strict=True):
+        for path, values in _leaves(name, column.combine_chunks()):
+            if pa.types.is_boolean(values.type):
+                continue
+            if 2 * pc.count_distinct(values).as_py() < len(values) - values.null_count:
+                out.append(path)
+    return out
+
+
+def _leaves(path: str, array: pa.Array | pa.ChunkedArray) -> Iterator[tuple[str, pa.Array]]:
+    if isinstance(array, pa.ChunkedArray):  # what Arrow makes of no chunks
+        return
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for f, child in zip(kind, array.flatten(), strict=True):
+            yield from _leaves(f"{path}.{f.name}", child)
+    elif pa.types.is_map(kind):
+        entries = array.values.slice(*_span(array))
+        yield from _leaves(f"{path}.key_value.key", entries.field(0))
+        yield from _leaves(f"{path}.key_value.value", entries.field(1))
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", array.values.slice(*_span(array)))
+    else:
+        yield path, array
+
+
+def _span(array: pa.Array) -> tuple[int, int]:
+    """Where the elements of a list array lie in its values: offset and length."""
+    offsets, _ = arrow_numpy.byte_slices(array)
+    return int(offsets[0]), int(offsets[-1] - offsets[0])
+
+
+def _leaf_types(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    if pa.types.is_struct(kind):
+        for f in kind:
+            yield from _leaf_types(f"{path}.{f.name}", f.type)
+    elif pa.types.is_map(kind):
+        yield from _leaf_types(f"{path}.key_value.key", kind.key_type)
+        yield from _leaf_types(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaf_types(f"{path}.list.element", kind.value_type)
+    else:
+        yield path, kind
+
+
+def _is_nanos(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _int96_type(kind: pa.DataType) -> pa.DataType:
+    """The type with 12 bytes in place of nanosecond timestamps."""
+    if _is_nanos(kind):
+        return _INT96
+    if pa.types.is_struct(kind):
+        return pa.struct([_with_int96_type(f) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_with_int96_type(kind.key_field), _with_int96_type(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_with_int96_type(kind.value_field))
+    return kind
+
+
+def _with_int96_type(f: pa.Field) -> pa.Field:
+    return pa.field(f.name, _int96_type(f.type), f.nullable, f.metadata)
+
+
+def _as_int96(kind: pa.DataType) -> Convert | None:
+    """How arrays of `kind` get 12 bytes in place of nanosecond timestamps; None when they hold none."""
+    target = _int96_type(kind)
+    if target == kind:
+        return None
+    if _is_nanos(kind):
+        return _int96
+    if pa.types.is_struct(kind):
+        steps = [_as_int96(f.type) for f in kind]
+        return lambda a: with_children(
+            a, target, [c if s is None else s(c) for s, c in zip(steps, a.flatten(), strict=True)]
+        )
+    if pa.types.is_map(kind):
+        return lambda a: with_entries(a, target, _as_int96(kind.key_type), _as_int96(kind.item_type))
+    return lambda a: with_elements(a, target, _as_int96(kind.value_type))
+
+
+def _int96(array: pa.Array) -> pa.Array:
+    """Nanoseconds of the day and Julian day, little endian."""
+    days, of_day = np.divmod(arrow_numpy.values(array), _NANOS_PER_DAY)
+    words = np.empty(len(array), np.dtype([("nanos", "<i8"), ("day", "<i4")]))
+    words["nanos"] = of_day
+    words["day"] = days + _EPOCH_JULIAN_DAY
+    return arrow_numpy.fixed_array(words, _INT96, None if array.null_count == 0 else arrow_numpy.validity(array))
+
+
+class _FooterSink(io.RawIOBase):
+    """Passes a file on until its footer comes, which is kept back to be edited."""
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self._out = out
+        self._kept: list[bytes] | None = None
+        self.file = pa.PythonFile(self, mode="w")
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return int(self._out.tell()) + sum(map(len, self._kept or ()))
+
+    def write(self, data: Any) -> int:
+        if self._kept is not None:
+            self._kept.append(bytes(data))
+        else:
+            self._out.write(data)
+        return len(data)
+
+    def keep(self) -> None:
+        """Keep back what is written from now on."""
+        self._kept = []
+
+    def finish(self) -> None:
+        """Write what was kept back, with columns of 12 bytes named INT96."""
+        data = b"".join(self._kept or ())
+        length = int.from_bytes(data[-8:-4], "little")
+        footer = bytes_as_int96(data[-8 - length : -8])
+        self._out.write(data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + MAGIC)
