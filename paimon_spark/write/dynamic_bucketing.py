@@ -41,6 +41,7 @@ class DynamicBucketing:
     """
 
     total_buckets = DYNAMIC
+    constant: int | None = None
 
     def __init__(self, request: WriteRequest, partitions: PartitionNumbers) -> None:
         self._keys = list(request.handle.schema.trimmed_primary_keys)

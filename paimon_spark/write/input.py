@@ -178,20 +178,20 @@ def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int
         if given == VALUE_KIND and given not in names:
             continue
         alike = by_lower.get(given.lower(), [])
-        name: str | None = given if given in names else alike[0] if len(alike) == 1 else None
-        if name is None:
+        found: str | None = given if given in names else alike[0] if len(alike) == 1 else None
+        if found is None:
             raise SchemaMismatchError(
                 f"{where} has no column {given!r}{did_you_mean(given, names)}; its columns are {', '.join(names)}. "
                 "Leave the column out, or set write.merge-schema=true to add it to the table",
                 column=given,
             )
-        if name in out:
+        if found in out:
             raise SchemaMismatchError(
-                f"the rows to write have the column {name} of {where} twice, as {source.names[out[name]]!r} and "
+                f"the rows to write have the column {found} of {where} twice, as {source.names[out[found]]!r} and "
                 f"{given!r}; leave one out",
-                column=name,
+                column=found,
             )
-        out[name] = i
+        out[found] = i
     return out
 
 
