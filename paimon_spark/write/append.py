@@ -18,7 +18,7 @@ SHARED_STRIDE: Final = 1 << 32
 
 
 class AppendWriter:
-    """Writes rows of one bucket of a table without keys. A `BucketWriter` that buffers nothing itself.
+    """Writes rows of one bucket of a table without keys. A `BucketWriter`.
 
     Args:
         request: what is written.
@@ -39,10 +39,11 @@ class AppendWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        return 0
+        return self._rolling.buffered_bytes
 
     def release(self) -> None:
-        """Nothing waits here."""
+        """End the row group that is being gathered."""
+        self._rolling.flush()
 
     def close(self) -> Increment:
         return Increment(new_files=self._rolling.close())

@@ -7,7 +7,7 @@ makes one file for each, and holds few of them open. Where all rows go to one bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -83,7 +83,7 @@ class Router:
             CommitConflictError, DataError, StorageError: of the writers; then `abort` is to be called.
         """
         if self._early and self._bucketing.constant is not None and not self._partitions.columns:
-            self._feed(self._group(self._partitions.whole_table(), self._bucketing.constant)).write(batch)
+            self._hand(self._group(self._partitions.whole_table(), self._bucketing.constant), [batch])
             return
         for part in _parts(batch):
             self._gathered.append(part)
@@ -97,7 +97,7 @@ class Router:
         self._split()
         messages = []
         for number in sorted({*self._pool.groups, *self._open}, key=self._groups.__getitem__):
-            writer = self._feed(number)
+            writer = self._hand(number)
             increment = writer.close()
             self._open.discard(number)
             if increment:
@@ -153,22 +153,22 @@ class Router:
     def _add(self, batch: pa.RecordBatch, numbers: list[int], starts: list[int]) -> None:
         if self._early and len(numbers) == 1 and self._may_open(numbers[0]):
             # Nothing of the group waits before these rows once its file is open.
-            self._feed(numbers[0]).write(batch)
+            self._hand(numbers[0], [batch])
             return
         self._pool.add(batch, numbers, starts)
 
     def _may_open(self, number: int) -> bool:
         return number in self._open or len(self._open) < self._options.max_open_writers
 
-    def _feed(self, number: int) -> BucketWriter:
-        """The group's writer, after it got what waits of the group."""
+    def _hand(self, number: int, batches: Sequence[pa.RecordBatch] = ()) -> BucketWriter:
+        """The group's writer, after it got what waits of the group and then `batches`."""
         writer = self._writers.get(number)
         if writer is None:
             group = self._groups[number]
             writer = self._make_writer(self._partitions.rows[group.partition], group.bucket)
             self._writers[number] = writer
         self._open.add(number)
-        for batch in self._pool.take(number):
+        for batch in (*self._pool.take(number), *batches):
             writer.write(batch)
             if writer.buffered_bytes > self._options.buffer_bytes:
                 writer.release()
@@ -179,9 +179,18 @@ class Router:
         if self._early:
             for number in self._pool.groups:
                 if self._pool.size_of(number) >= _EARLY_BYTES and self._may_open(number):
-                    self._feed(number)
-        if self._pool.memory_bytes > self._options.buffer_bytes:
+                    self._hand(number)
+        buffered = sum(self._writers[number].buffered_bytes for number in self._open)
+        if self._pool.memory_bytes + buffered <= self._options.buffer_bytes:
+            return
+        if self._pool.memory_bytes >= buffered:
             self._pool.spill()
+            return
+        for number in sorted(self._open, key=lambda n: -self._writers[n].buffered_bytes):
+            if buffered <= self._options.buffer_bytes // 2:
+                return
+            buffered -= self._writers[number].buffered_bytes
+            self._writers[number].release()
 
 
 def _dense(codes: I64) -> tuple[I64, npt.NDArray[np.uint16] | I64]:

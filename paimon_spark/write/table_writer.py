@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import TracebackType
+
 import pyarrow as pa
 
 from paimon_spark.handoff.commit_message import CommitMessage
@@ -19,7 +21,7 @@ from paimon_spark.write.router import Router
 class TableWriter:
     """Writes rows into data files of their buckets. Runs in executors and in process; never commits.
 
-    Not safe for threads. When anything fails `abort` is to be called.
+    As a context manager it aborts when the block fails. Not safe for threads.
 
     Args:
         request: what is written, and what is continued.
@@ -59,6 +61,13 @@ class TableWriter:
     def abort(self) -> None:
         """Remove every file made, also those of messages already given out. Raises nothing."""
         self._router.abort()
+
+    def __enter__(self) -> TableWriter:  # noqa: PYI034  Self needs Python 3.11
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None:
+            self.abort()
 
     def _bucket_writer(self, partition: bytes, bucket: int) -> BucketWriter:
         if self._request.handle.schema.primary_keys:
