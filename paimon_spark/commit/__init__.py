@@ -1,13 +1,23 @@
 """CommitMessages → one snapshot, or none. Sees messages only: never rows, never how files were written.
 
-committer.py     Committer: attempts and retries; the only caller that publishes snapshots
-changes.py       messages → manifest entries for append, overwrite, compact
+committer.py     Committer: commit, overwrite, truncate, drop partitions, filter committed, abort
+wanted.py        what is wanted of one snapshot, whatever the head is when it gets made
+changes.py       messages → manifest entries and index changes
+overwrite.py     what an overwrite replaces, and its changes on top of a head
+attempts.py      attempts at one snapshot until it is there or certainly will not be
+base.py          the files of the head that a commit has to agree with
 conflicts.py     pure conflict detection
-manifest_merge.py  which manifests to merge, and merging them
+strict_mode.py   nobody else may have changed what a commit touches
+schema_check.py  whether the table is still the one the files were written for
 new_snapshot.py  manifests, lists, counts → Snapshot
+manifest_merge.py  which manifests to merge, and merging them
+index_files.py   index files of the head, changed
 row_tracking.py  row ids and sequence numbers given at commit
-outcome.py       Committed, LostRace, Conflict, Unknown
 publish.py       the snapshot file, exclusively; an ambiguous answer looked up
+outcome.py       Committed, LostRace, Refused, Unknown
 retry.py         back-off with injected clock
-cleanup.py       what may be deleted after which outcome
+written.py       what a commit has written, so that what is not needed can go
+cleanup.py       files of messages that may go after a commit that did not happen
+entries.py       columns of entries as numpy
+partitions.py    manifests, entries and index files of some partitions
 """

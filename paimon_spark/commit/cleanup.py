@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from paimon_spark.errors import PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import partition_path
-from paimon_spark.spec import binary_row
+from paimon_spark.metadata.partition_path import bucket_path_of, index_file_path
 from paimon_spark.spec.data_file import DataFileMeta
 
 _LOG = logging.getLogger(__name__)
@@ -39,8 +38,7 @@ def remove(handle: TableHandle, messages: Sequence[CommitMessage], keep: Collect
 
 
 def _paths(handle: TableHandle, message: CommitMessage, keep: Collection[str]) -> Iterator[str]:
-    bucket = handle.layout.bucket_path(_partition_path(handle, message.partition), message.bucket)
-    index_bucket = bucket if handle.options.index_in_data_dir else None
+    bucket = bucket_path_of(handle, message.partition, message.bucket)
     for increment in (message.data, message.compact):
         old = {f.file_name for f in increment.deleted_files} | {e.file_name for e in increment.deleted_index_files}
         for file in (*increment.new_files, *increment.changelog_files):
@@ -48,7 +46,7 @@ def _paths(handle: TableHandle, message: CommitMessage, keep: Collection[str]) -
                 yield from _file_paths(handle, bucket, file)
         for entry in increment.new_index_files:
             if entry.file_name not in keep and entry.file_name not in old and entry.external_path is None:
-                yield handle.layout.index_path(entry.file_name, index_bucket)
+                yield index_file_path(handle, entry)
 
 
 def _file_paths(handle: TableHandle, bucket: str, file: DataFileMeta) -> Iterator[str]:
@@ -57,11 +55,3 @@ def _file_paths(handle: TableHandle, bucket: str, file: DataFileMeta) -> Iterato
     yield handle.layout.data_path(bucket, file.file_name)
     for extra in file.extra_files:
         yield handle.layout.data_path(bucket, extra)
-
-
-def _partition_path(handle: TableHandle, row: bytes) -> str:
-    partition_type = handle.schema.partition_type
-    if not partition_type.fields:
-        return ""
-    values = binary_row.decode(row, [f.type for f in partition_type], raw_timestamps=True)
-    return partition_path(partition_type, values, handle.options)

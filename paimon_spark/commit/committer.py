@@ -12,16 +12,18 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from paimon_spark.commit import cleanup
 from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
 from paimon_spark.commit.changes import Changes, compact_changes, data_changes
-from paimon_spark.commit.entries import adds
+from paimon_spark.commit.entries import adds, no_entries
+from paimon_spark.commit.overwrite import NamedPartitions, Overwritten, WholeTable, overwrite_changes
 from paimon_spark.commit.publish import check_store
 from paimon_spark.commit.retry import Surroundings, now_ms
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
-from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.handoff.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
@@ -29,6 +31,12 @@ from paimon_spark.spec.index_manifest import DELETION_VECTORS
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
 _LOG = logging.getLogger(__name__)
+
+OPERATIONS: Final = (
+    "WRITE", "OVERWRITE", "DELETE", "TRUNCATE", "UPDATE", "MERGE", "CREATE_TABLE_AS_SELECT",
+    "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT",
+)  # fmt: skip
+"""Java's `Snapshot.Operation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,7 @@ class Committer:
             planned_on=planned_on,
             watermark=watermark,
             properties=properties or {},
-            operation=operation,
+            operation=_known(operation),
         )
         steps: list[Wanted] = []
         if data or force_create or self._options.makes_empty_snapshots:
@@ -158,6 +166,55 @@ class Committer:
         if compact:
             steps.append(_compaction(wanted, compact))
         return self._make(steps, messages)
+
+    def overwrite(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        *,
+        partitions: Overwritten = WholeTable(),  # noqa: B008 - a frozen value
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        operation: str | None = None,
+    ) -> CommitResult:
+        """Put what the messages brought in the place of the rows of `partitions`, as of when the snapshot is made.
+
+        One snapshot of kind OVERWRITE, also when nothing was replaced; none when the partitions present in the data
+        are to be replaced and there is no data. Compactions follow in a second one. Changelog files are deleted, as
+        Paimon shows no changelog of overwrites.
+
+        Raises:
+            InvalidInputError: a partition is named wrongly, or new files lie outside of what is replaced.
+            CommitError, StorageError: as `commit`.
+        """
+        data, compact = data_changes(messages), compact_changes(messages)
+        changes_on = overwrite_changes(self._handle, self._options, partitions, data, upgrade=not compact)
+        wanted = Wanted(
+            CommitKind.OVERWRITE,
+            identifier,
+            changes_on or (lambda _: data),
+            same_changes=False,
+            check_conflicts=True,
+            watermark=watermark,
+            properties=properties or {},
+            operation=_known(operation),
+        )
+        steps = [wanted] if changes_on is not None else []
+        if compact:
+            steps.append(_compaction(wanted, replace(compact, changelog=no_entries())))
+        result = self._make(steps, messages)
+        self._drop_changelog(messages)
+        return result
+
+    def truncate(self, identifier: int = BATCH_COMMIT_IDENTIFIER) -> CommitResult:
+        """Remove all rows, by one snapshot of kind OVERWRITE. Raises as `overwrite`."""
+        return self.overwrite([], identifier, operation="TRUNCATE")
+
+    def drop_partitions(
+        self, specs: Sequence[Mapping[str, object]], identifier: int = BATCH_COMMIT_IDENTIFIER
+    ) -> CommitResult:
+        """Remove the rows of partitions that match one of `specs`, as in `NamedPartitions`. Raises as `overwrite`."""
+        return self.overwrite([], identifier, partitions=NamedPartitions(tuple(specs)))
 
     def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
         """Those of ascending `identifiers` that this user has not committed: the ones after its newest snapshot.
@@ -202,6 +259,18 @@ class Committer:
             self._tell(MadeSnapshot(self._handle, made.snapshot, messages))
         return result
 
+    def _drop_changelog(self, messages: Sequence[CommitMessage]) -> None:
+        only = [
+            replace(
+                m, data=Increment(changelog_files=m.data.changelog_files + m.compact.changelog_files), compact=NOTHING
+            )
+            for m in messages
+            if m.data.changelog_files or m.compact.changelog_files
+        ]
+        if only:
+            _LOG.warning("an overwrite of %s shows no changelog; its changelog files go", self._handle.describe())
+            cleanup.remove(self._handle, only, ())
+
     def _tell(self, made: MadeSnapshot) -> None:
         for listener in self._after_commit:
             try:
@@ -225,3 +294,10 @@ def _files(wanted: Wanted, messages: Sequence[CommitMessage]) -> set[str]:
     """Names of the files that land with a snapshot."""
     compacts = wanted.kind is CommitKind.COMPACT
     return set().union(*(cleanup.new_files(m.compact if compacts else m.data) for m in messages))
+
+
+def _known(operation: str | None) -> str | None:
+    """The operation, when Paimon knows it: a snapshot with another could not be read by it."""
+    if operation is not None and operation not in OPERATIONS:
+        raise InvalidInputError(f"{operation!r} is no operation of a snapshot; there are {', '.join(OPERATIONS)}")
+    return operation

@@ -20,8 +20,8 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.merge.ordering import column_words, sort_rows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
-from paimon_spark.metadata.partition_path import partition_path
-from paimon_spark.spec import arrow_numpy, binary_row
+from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.spec.arrow_numpy import Bool
 from paimon_spark.spec.binary_row_columns import decode_column
 from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.spec.manifest import FileKind
@@ -79,9 +79,10 @@ def bucket_conflict(handle: TableHandle, base: pa.Table, changes: pa.Table) -> s
     if not len(wrong):
         return None
     row = int(wrong[0])
+    place = partition_path_of(handle, partitions[row].as_py()) or "the table"
     return (
-        f"{_partition(handle, partitions[row].as_py())} has {int(first[ids[row]])} buckets and the commit brings files "
-        f"for {int(counts[row])}; overwrite it with all its rows to change their number"
+        f"{place} has {int(first[ids[row]])} buckets and the commit brings files for {int(counts[row])}; "
+        "overwrite it with all its rows to change their number"
     )
 
 
@@ -140,15 +141,28 @@ def key_conflict(key_type: RowType, base: pa.Table, changes: pa.Table) -> str | 
     if live.sum() < 2:
         return None
     files, group = where(files, live), group[live]
+    pairs = _touching(key_type, files, group)
+    if not len(pairs):
+        return None
+    pair = np.zeros(len(files), np.bool_)
+    pair[pairs[0]] = True
+    return f"at one level of a bucket the keys of {_names(files, pair)} would overlap"
+
+
+def overlapping_groups(key_type: RowType, files: pa.Table) -> Bool:
+    """For every file, whether any two files of its partition, bucket and level share keys."""
+    group = _groups(files)
+    pairs = _touching(key_type, files, group)
+    return np.isin(group, group[pairs.ravel()])
+
+
+def _touching(key_type: RowType, files: pa.Table, group: I64) -> I64:
+    """Pairs of rows of one group that follow each other by smallest key and overlap."""
     low, high = _key_ranks(key_type, files)
     order = np.lexsort((low, group))
     touch = (group[order][1:] == group[order][:-1]) & (high[order][:-1] >= low[order][1:])
-    if not touch.any():
-        return None
-    pair = np.zeros(len(files), np.bool_)
-    place = int(np.flatnonzero(touch)[0])
-    pair[order[[place, place + 1]]] = True
-    return f"at one level of a bucket the keys of {_names(files, pair)} would overlap"
+    places = np.flatnonzero(touch)
+    return np.stack([order[places], order[places + 1]], axis=1)
 
 
 def _groups(files: pa.Table) -> I64:
@@ -193,15 +207,7 @@ def _refuse_row_ids(handle: TableHandle, changes: pa.Table) -> None:
         )
 
 
-def _names(files: pa.Table, mask: arrow_numpy.Bool) -> str:
+def _names(files: pa.Table, mask: Bool) -> str:
     found = column(where(files, mask), "file_name").to_pylist()
     names = list(dict.fromkeys(found))
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-
-
-def _partition(handle: TableHandle, row: bytes) -> str:
-    partition_type = handle.schema.partition_type
-    if not partition_type.fields:
-        return "the table"
-    values = binary_row.decode(row, [f.type for f in partition_type], raw_timestamps=True)
-    return f"partition {partition_path(partition_type, values, handle.options)}"

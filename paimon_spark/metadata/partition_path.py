@@ -65,7 +65,7 @@ def partition_path_of(handle: TableHandle, partition: bytes) -> str:
     partition_type = handle.schema.partition_type
     if not partition_type.fields:
         return ""
-    decoded = binary_row.decode(partition, [f.type for f in partition_type])
+    decoded = binary_row.decode(partition, [f.type for f in partition_type], raw_timestamps=True)
     return partition_path(partition_type, decoded, handle.options)
 
 
