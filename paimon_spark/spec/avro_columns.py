@@ -191,7 +191,7 @@ def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
     if t.kind == "null" or (valid is not None and not valid.any()):
         return pa.nulls(len(values), type_)
     if t.kind in _NUMPY:
-        numbers = np.array([v or 0 for v in values], _NUMPY[t.kind])
+        numbers = np.array([0 if v is None else v for v in values], _NUMPY[t.kind])
         if t.kind == "boolean":
             return arrow_numpy.boolean_array(numbers, valid)
         return arrow_numpy.fixed_array(numbers, type_, valid)

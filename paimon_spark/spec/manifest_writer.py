@@ -5,18 +5,20 @@ Source: Paimon spec, chapter Manifest; Java `manifest/ManifestEntrySerializer`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_spark.spec import arrow_numpy, avro, avro_columns, avro_writer, manifest_schema
+from paimon_spark.spec import arrow_numpy, avro, avro_columns, avro_rows, avro_writer, manifest_schema
 from paimon_spark.spec.avro import AvroType
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
 
 _BLOCK_ROWS: Final = 256
+_STEP_ROWS: Final = 128 * _BLOCK_ROWS
 _ENTRY_TYPE: Final = avro.parse_type(manifest_schema.ENTRY)
 
 
@@ -99,20 +101,37 @@ def encode_manifests(
 
 def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
     """Entries encoded, `_BLOCK_ROWS` at a time."""
-    for start in range(0, len(table), _BLOCK_ROWS):
-        part = table.slice(start, _BLOCK_ROWS)
-        yield len(part), avro.encode_rows(manifest_schema.ENTRY, [_record(r) for r in part.to_pylist()])
+    for start in range(0, len(table), _STEP_ROWS):
+        part = table.slice(start, _STEP_ROWS).combine_chunks()
+        columns = {path: _chunk(part.column(name)) for name, path in COLUMN_PATHS.items()}
+        columns[("_VERSION",)] = arrow_numpy.fixed_array(np.full(len(part), VERSION, np.int32), pa.int32())
+        yield from avro_rows.slices(avro_rows.encode(_nested(columns, _ENTRY_TYPE), _ENTRY_TYPE), _BLOCK_ROWS)
 
 
-def _record(row: dict[str, Any]) -> dict[str, Any]:
-    record: dict[str, Any] = {"_VERSION": VERSION}
-    for name, path in COLUMN_PATHS.items():
-        inner = record
-        for step in path[:-1]:
-            inner = inner.setdefault(step, {})
-        inner[path[-1]] = row[name]
-    record["_FILE"]["_EXTRA_FILES"] = record["_FILE"]["_EXTRA_FILES"] or []
-    return record
+def _nested(columns: Mapping[tuple[str, ...], pa.Array], t: AvroType, path: tuple[str, ...] = ()) -> pa.Array:
+    """The record at `path`, made of columns by their paths."""
+    children = [
+        _nested(columns, inner, (*path, name)) if inner.kind == "record" else columns[(*path, name)]
+        for name, inner in zip(t.names, t.inner, strict=True)
+    ]
+    if t.names == _ENTRY_TYPE.inner[-1].names:
+        i = t.names.index("_EXTRA_FILES")
+        children[i] = _without_nulls(children[i])
+    return pa.StructArray.from_arrays(children, names=list(t.names))
+
+
+def _without_nulls(lists: pa.Array) -> pa.Array:
+    """Null lists become empty ones: old writers recorded no extra files, new readers want some list."""
+    if lists.null_count == 0:
+        return lists
+    valid = arrow_numpy.validity(lists)
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(np.where(valid, arrow_numpy.values(pc.list_value_length(lists)), 0), out=offsets[1:])
+    return pa.Array.from_buffers(lists.type, len(lists), [None, pa.py_buffer(offsets)], children=[lists.flatten()])
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], compression: str = "zstd", level: int = 1) -> bytes:

@@ -279,3 +279,13 @@ def test_type_names_may_be_used_again() -> None:
     row = {"a": {"x": 1}, "b": {"x": 2}}
     opened = avro.open_container(avro.encode({"type": "record", "name": "r", "fields": fields}, [row]), "f")
     assert avro_columns.decode([opened], lock_step=True).to_pylist() == [row]
+
+
+@pytest.mark.parametrize("lock_step", [True, False])
+def test_negative_zero_keeps_its_sign(lock_step: bool) -> None:
+    container = avro.open_container(avro.encode(["null", "double"], [None, -0.0, 0.0]), "f")
+    assert [str(v) for v in avro_columns.decode([container], lock_step=lock_step).to_pylist()] == [
+        "None",
+        "-0.0",
+        "0.0",
+    ]
