@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from paimon_spark.table.scan import Scan
@@ -43,9 +43,11 @@ class PaimonDataSource(DataSource):
         scan, self._opened = self._scan(), None  # Spark sends this object to executors, which need no scan
         return batch_reader(scan, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> Any:
-        """Refused: writing is not available yet."""
-        raise self._unavailable("writing is", "df.write")
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch writer of rows of `schema`; a missing table is made. Driver."""
+        from paimon_spark.spark.batch_write import batch_writer
+
+        return batch_writer(dict(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """Refused: streaming reads are not available yet."""

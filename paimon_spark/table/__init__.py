@@ -3,5 +3,9 @@
 loading.py   text → Table: where it lies, which branch
 table.py     Table: a branch of a table, at a version
 scan.py      Scan: one read, planned lazily; to Arrow, pandas, Spark
+writing.py   Table.write: whatever holds rows → WriteJob, or Spark
+batch_write.py   WriteJob: one write from plan to snapshot, here and in Spark
+write_target.py  the table written: opened, made, its schema grown
+replaced_partition.py  the partition that an overwrite names
 catalog.py   Catalog: the databases and tables of a warehouse
 """

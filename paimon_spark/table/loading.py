@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import open_table
@@ -12,6 +12,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import TableLocation, branch_in_force, locate
 from paimon_spark.options.scan import canonical, parse_scan_options
+from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.table.scan import Scan
 from paimon_spark.table.table import Table
@@ -42,15 +43,37 @@ def load(path: str, options: Mapping[str, str]) -> Table:
     """As `load_table`, from option text."""
     given = canonical(options)
     parsed = parse_scan_options(given)
-    defaults = configured()
-    location = locate(path, {"warehouse": defaults.get("warehouse", ""), **given})
-    _refuse_system_table(location)
-    branch = branch_in_force(location, parsed.branch)
-    store, root = open_store(
-        location.url, {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **parsed.storage_options}
-    )
-    handle = open_table(store, root, branch, _shown(location), parsed.table_options)
+    place = find_place(path, given, parsed.branch, parsed.storage_options)
+    handle = open_table(place.store, place.root, place.branch, place.name, parsed.table_options)
     return Table(handle, parsed, {k: v for k, v in given.items() if k not in ("path", "warehouse")})
+
+
+class Place(NamedTuple):
+    """Where a table is or will be: its store and directory, the branch meant, and how messages call it.
+
+    `name` is None where the directory's name will do.
+    """
+
+    store: Store
+    root: str
+    branch: str
+    name: str | None
+
+
+def find_place(path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]) -> Place:
+    """The place that `path` names; `warehouse` of `options`, the environment and the configuration file help.
+
+    Raises:
+        InvalidOptionError: `path` is blank or names two branches.
+        UnsupportedFeatureError: a system table.
+    """
+    defaults = configured()
+    location = locate(path, {"warehouse": defaults.get("warehouse", ""), **options})
+    _refuse_system_table(location)
+    store, root = open_store(
+        location.url, {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
+    )
+    return Place(store, root, branch_in_force(location, branch), _shown(location))
 
 
 def open_scan(path: str, options: Mapping[str, str]) -> Scan:

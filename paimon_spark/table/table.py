@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
@@ -26,6 +27,9 @@ from paimon_spark.spec.snapshot import Snapshot, Tag
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.table.scan import Scan
 from paimon_spark.types import RowType
+
+if TYPE_CHECKING:
+    from paimon_spark.table.batch_write import WriteResult
 
 _VERSION = "versionAsOf"
 
@@ -121,6 +125,29 @@ class Table:
             given = replace(given, where=where)
         branch = self.handle.branch if given.branch is None else given.branch
         return Scan(_reopened(self.handle, branch, given.table_options), given, text)
+
+    def write(self, data: Any, mode: str = "append", **options: str | float | bool) -> WriteResult:
+        """Write rows to the branch, all in one snapshot or none.
+
+        A Spark DataFrame, classic or Connect, is first clustered by partition and bucket and then written as a job;
+        anything else is written by this process.
+
+        Args:
+            data: Spark DataFrame, pyarrow Table, RecordBatch or RecordBatchReader, pandas DataFrame, or anything that
+                gives an Arrow stream. Columns match by name.
+            mode: `append`, which upserts where there is a primary key, or `overwrite`.
+            options: `partitionOverwriteMode`, `**{"overwrite.partition": "dt=2024-01-01"}`, and table options for this
+                write, such as `**{"write.merge-schema": True}`.
+
+        Raises:
+            SchemaMismatchError: the rows' columns are none of the table.
+            DataError: a value does not fit its column.
+            InvalidInputError: a wrong mode or option, or the table was opened at a version.
+            CommitError: others changed what the write stands on, or it is unknown whether it landed.
+        """
+        from paimon_spark.table.writing import write_data
+
+        return write_data(self, data, mode, {k: _text(v) for k, v in options.items()})
 
     def snapshots(self) -> list[Snapshot]:
         """Snapshots alive on the branch, oldest first."""

@@ -1,0 +1,68 @@
+"""Batch writes: planned beside the driver, rows written on executors, committed beside the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.handoff.commit_message import CommitMessage
+    from paimon_spark.table.batch_write import WriteJob
+
+
+@dataclass(frozen=True)
+class TaskMessage(WriterCommitMessage):
+    """What one task has written."""
+
+    messages: tuple[CommitMessage, ...]
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """A write of one DataFrame. Spark pickles it for every task and again for the end of the job."""
+
+    def __init__(self, job: WriteJob) -> None:
+        self._job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Write the rows of a partition. Executor; after an error none of its files is left."""
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        shares = not self._job.options.clustered
+        return TaskMessage(tuple(self._job.write(iterator, number, shares)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the rows of all tasks visible. Beside the driver."""
+        self._job.commit(_all(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks have written when a task failed. Beside the driver.
+
+        Spark also calls this after a commit that failed, in a process that does not know why. Then the message of every
+        task is there; `commit` has removed what may be removed, and nothing more must go.
+        """
+        if None in messages:
+            self._job.abort(_all(messages))
+
+
+def _all(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:
+    return [m for task in messages if isinstance(task, TaskMessage) for m in task.messages]
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """The writer of rows of `schema` that `df.write.options(…).save(path)` asks for. Beside the driver.
+
+    Raises as `table.batch_write.plan_write`.
+    """
+    from paimon_spark.options.batch_write import WriteMode
+    from paimon_spark.spark.schema import arrow_schema, row_type
+    from paimon_spark.table.batch_write import plan_path_write
+
+    mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+    return BatchWriter(plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema)))

@@ -1,0 +1,30 @@
+"""Settings of a Spark session under which this source reads and writes fastest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+SETTINGS: Final = {
+    # With a lower limit the JVM adds up the Arrow buffers after every single row, which costs more than all the rest
+    # of a write. Batches keep to 10,000 rows (spark.sql.execution.arrow.maxRecordsPerBatch).
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # Without it Spark hands filters to no Python source, and files that hold no wanted row are read nonetheless.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+
+def configure_session(spark: SparkSession) -> dict[str, str]:
+    """Set what makes `format("paimon")` fastest in `spark`, classic or Connect; return what was set, by key.
+
+    Nothing else in the session changes its answers. Two things are set:
+
+    - `spark.sql.execution.arrow.maxBytesPerBatch = 2147483647`: writes take about half the time. Spark then bounds
+      the batches it hands to Python by rows alone (10,000), so leave it at Spark's default, or lower
+      `spark.sql.execution.arrow.maxRecordsPerBatch`, when single rows are very large (100 KB and more).
+    - `spark.sql.python.filterPushdown.enabled = true`: filters of queries skip partitions, buckets and files.
+    """
+    for key, value in SETTINGS.items():
+        spark.conf.set(key, value)
+    return dict(SETTINGS)

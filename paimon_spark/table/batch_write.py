@@ -1,0 +1,223 @@
+"""WriteJob: one batch write, from the plan to its snapshot. In process and in Spark alike.
+
+plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.commit.committer import CommitResult, Committer, new_commit_user
+from paimon_spark.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
+from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, PaimonError
+from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canonical_write, parse_batch_write_options
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.loading import Place, find_place
+from paimon_spark.table.replaced_partition import partition_values, with_constants
+from paimon_spark.table.write_target import Target, open_target, undo_creation
+from paimon_spark.types import RowType
+from paimon_spark.write.combine import combine
+from paimon_spark.write.request import WriteRequest
+from paimon_spark.write.table_writer import TableWriter
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a write did.
+
+    Attributes:
+        snapshot_ids: the snapshots it made, ascending: of its rows, then of the compaction that some tables need
+            before rows are seen. Empty when there was nothing to write.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The newest snapshot it made; None when there was nothing to write."""
+        return self.snapshot_ids[-1] if self.snapshot_ids else None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """One batch write. Picklable; tasks get it as it is, and need nothing else.
+
+    Attributes:
+        handle: the branch, with the options in force for this write.
+        source: columns of the rows.
+        commit_user: who commits; new for every write.
+        base: head of the branch when the write was planned.
+        replaced: columns and values of the partition replaced by an overwrite.
+        created: this write made the table.
+    """
+
+    handle: TableHandle
+    source: pa.Schema
+    mode: WriteMode
+    options: BatchWriteOptions
+    commit_user: str
+    base: Snapshot | None
+    replaced: Mapping[str, Any] = field(default_factory=dict)
+    created: bool = False
+
+    def request(self, writer_number: int = 0, shares_buckets: bool = False) -> WriteRequest:
+        """What a task needs to know.
+
+        Args:
+            writer_number: of the task among those of this job.
+            shares_buckets: whether other tasks may write rows of the same bucket.
+        """
+        replaces = self.mode is WriteMode.OVERWRITE
+        return WriteRequest(
+            self.handle,
+            self.commit_user,
+            None if replaces else self.base,
+            ignores_existing=replaces,
+            writer_number=writer_number,
+            shares_buckets=shares_buckets,
+        )
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], writer_number: int = 0, shares_buckets: bool = False
+    ) -> list[CommitMessage]:
+        """Write rows into files, as one task. Executor or in process; after an error no file of the task is left.
+
+        Args:
+            batches: rows with the columns of `source`; types may differ where the cast is safe, but alike in all.
+            writer_number: as in `request`.
+            shares_buckets: as in `request`.
+
+        Raises:
+            DataError: a value does not fit its column; names the column and the value.
+            StorageError: a file cannot be written.
+        """
+        rest = iter(batches)
+        first = next(rest, None)
+        if first is None:
+            return []
+        first = self._complete(first)
+        writer = TableWriter(self.request(writer_number, shares_buckets), first.schema)
+        try:
+            writer.write(first)
+            for batch in rest:
+                writer.write(self._complete(batch))
+            return writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def commit(self, messages: Sequence[CommitMessage]) -> WriteResult:
+        """Make the rows of all tasks visible at once. Driver; never to be repeated.
+
+        After an error no file of the messages is left, but for CommitOutcomeUnknownError, where the rows may be in.
+
+        Raises:
+            CommitConflictError: others changed what this write stands on.
+            CommitRetriesExhaustedError: others were faster every time.
+            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+        """
+        written = messages
+        try:
+            written = combine(self.handle, messages)
+            committed = self._publish(written)
+        except CommitOutcomeUnknownError:
+            raise
+        except PaimonError:
+            self.abort(written)
+            raise
+        return WriteResult((*committed.snapshot_ids, *self._compact(messages)))
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Remove what tasks that ended well have written, and the table when this write made it. Driver.
+
+        Only for writes of which no commit was tried, or whose commit certainly failed.
+        """
+        Committer(self.handle, self.commit_user).abort(messages)
+        if self.created:
+            undo_creation(self.handle)
+
+    def _publish(self, messages: Sequence[CommitMessage]) -> CommitResult:
+        committer = Committer(self.handle, self.commit_user)
+        watermark = self.options.watermark
+        if self.mode is WriteMode.APPEND:
+            planned_on = 0 if self.base is None else self.base.id
+            return committer.commit(messages, planned_on=planned_on, watermark=watermark, operation="WRITE")
+        return committer.overwrite(messages, partitions=self._overwritten(), watermark=watermark, operation="WRITE")
+
+    def _overwritten(self) -> Overwritten:
+        if self.options.dynamic_overwrite:
+            return PresentPartitions()
+        return NamedPartitions((self.replaced,)) if self.replaced else WholeTable()
+
+    def _compact(self, messages: Sequence[CommitMessage]) -> tuple[int, ...]:
+        """Merge the level 0 of the buckets written, where rows are not seen before that."""
+        return ()
+
+    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return with_constants(self.handle, batch, self.replaced) if self.replaced else batch
+
+
+def plan_path_write(
+    options: Mapping[str, str], mode: WriteMode, source: pa.Schema, columns: Callable[[], RowType] | None = None
+) -> WriteJob:
+    """The write that option text asks for, with the table in `path`, as Spark hands it over. Raises as `plan_write`."""
+    given = canonical_write(options)
+    if "paths" in given or not given.get("path", "").strip():
+        raise InvalidOptionError(
+            "no table is named: save() takes its location, or its name db.t with the option warehouse", option="path"
+        )
+    asked = parse_batch_write_options(given, mode)
+    place = find_place(given["path"], given, asked.branch, asked.storage_options)
+    return plan_write(place, asked, mode, source, columns)
+
+
+def plan_write(
+    place: Place,
+    options: BatchWriteOptions,
+    mode: WriteMode,
+    source: pa.Schema,
+    columns: Callable[[], RowType] | None = None,
+) -> WriteJob:
+    """A write of rows of `source` to the table at `place`. Driver.
+
+    Args:
+        place: where the table is, or will be.
+        options: what is asked.
+        mode: what becomes of the rows that are there.
+        source: columns of the rows.
+        columns: gives the columns of the table to make when there is none; without it a missing table is an error.
+
+    Raises:
+        BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
+        SchemaMismatchError: rows of `source` are none of the table.
+        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
+        UnsupportedFeatureError: the table has something that would be written wrongly.
+    """
+    target = open_target(place, options, source, columns)
+    try:
+        return _planned(target, options, mode, source)
+    except PaimonError:
+        if target.created:
+            undo_creation(target.handle)
+        raise
+
+
+def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source: pa.Schema) -> WriteJob:
+    handle = target.handle
+    return WriteJob(
+        handle,
+        source,
+        mode,
+        options,
+        options.commit_user or new_commit_user(handle.options.raw),
+        latest_snapshot(handle),
+        partition_values(handle, options),
+        target.created,
+    )
