@@ -118,6 +118,14 @@ def _writer(write: FileWrite) -> FileWriter:
             from paimon_spark.fileformat.write_parquet import ParquetFileWriter
 
             return ParquetFileWriter(write)
+        case "orc":
+            from paimon_spark.fileformat.write_orc import OrcFileWriter
+
+            return OrcFileWriter(write)
+        case "avro":
+            from paimon_spark.fileformat.write_avro import AvroFileWriter
+
+            return AvroFileWriter(write)
     raise UnsupportedFeatureError(
         f"data files cannot be written as {write.format!r}", feature=f"file.format={write.format}"
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 import io
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,12 +21,12 @@ import pyarrow.parquet as pq
 
 from paimon_spark.errors import StorageError
 from paimon_spark.fileformat.field_ids import with_field_id
+from paimon_spark.fileformat.leaves import Replacement, convert_table, leaf_arrays, leaf_types, replaced_fields
 from paimon_spark.fileformat.row_groups import RowGroups
 from paimon_spark.fileformat.writing import FileWrite, WrittenFile
 from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_schema
-from paimon_spark.spec.arrow_nested import Convert, with_children, with_elements, with_entries
 from paimon_spark.spec.parquet_footer import MAGIC, bytes_as_int96
 
 COMPRESSION: Option[str | None] = Option("parquet.compression", string, None, "Compression; wins over all others.")
@@ -55,14 +54,7 @@ class ParquetFileWriter:
     def __init__(self, write: FileWrite) -> None:
         self._write = write
         self._canonical = arrow_schema(write.fields)
-        schema = pa.schema([with_field_id(f) for f in write.fields])
-        self._converts = [_as_int96(f.type) for f in schema]
-        self._schema = pa.schema(
-            [
-                f if convert is None else pa.field(f.name, _int96_type(f.type), f.nullable, f.metadata)
-                for f, convert in zip(schema, self._converts, strict=True)
-            ]
-        )
+        self._schema, self._converts = replaced_fields(pa.schema([with_field_id(f) for f in write.fields]), _as_int96)
         size = BLOCK_SIZE.get(write.settings) or write.row_group_bytes or _ROW_GROUP_BYTES
         self._groups = RowGroups(self._canonical, size, write.row_group_rows, self._encode)
         self._out = write.store.open_output(write.path)
@@ -113,17 +105,10 @@ class ParquetFileWriter:
     def _encode(self, table: pa.Table, rows: int) -> None:
         size = table.nbytes
         if self._sink is not None:
-            table = self._with_int96(table)
+            table = convert_table(table, self._schema, self._converts)
         writer = self._writer or self._open(table)
         writer.write_table(table, row_group_size=rows)
         self._encoded_bytes += size
-
-    def _with_int96(self, table: pa.Table) -> pa.Table:
-        columns = [
-            column if convert is None else pa.chunked_array([convert(c) for c in column.chunks], type=f.type)
-            for column, convert, f in zip(table.columns, self._converts, self._schema, strict=True)
-        ]
-        return pa.Table.from_arrays(columns, schema=self._schema)
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         """The library's writer, set up for values like those of `first`."""
@@ -131,7 +116,7 @@ class ParquetFileWriter:
         codec = (COMPRESSION.get(settings) or self._write.compression or "zstd").lower()
         level = ZSTD_LEVEL.get(settings) or self._write.zstd_level
         options: dict[str, Any] = {"write_time_adjusted_to_utc": True} if _TELLS_TIME_IN_UTC else {}
-        plain = [path for f in self._schema for path, kind in _leaf_types(f.name, f.type) if kind != _INT96]
+        plain = [path for f in self._schema for path, kind in leaf_types(f.name, f.type) if kind != _INT96]
         self._writer = pq.ParquetWriter(
             self._out if self._sink is None else self._sink.file,
             self._schema,
@@ -154,7 +139,9 @@ def repeating(table: pa.Table) -> list[str]:
     sample = table.slice(0, _SAMPLE_ROWS)
     out = []
     for name, column in zip(sample.column_names, sample.columns, strict=True):
-        for path, values in _leaves(name, column.combine_chunks()):
+        if not column.num_chunks:
+            continue
+        for path, values in leaf_arrays(name, pa.concat_arrays(column.chunks)):
             if pa.types.is_boolean(values.type):
                 continue
             if 2 * pc.count_distinct(values).as_py() < len(values) - values.null_count:
@@ -162,78 +149,8 @@ def repeating(table: pa.Table) -> list[str]:
     return out
 
 
-def _leaves(path: str, array: pa.Array | pa.ChunkedArray) -> Iterator[tuple[str, pa.Array]]:
-    if isinstance(array, pa.ChunkedArray):  # what Arrow makes of no chunks
-        return
-    kind = array.type
-    if pa.types.is_struct(kind):
-        for f, child in zip(kind, array.flatten(), strict=True):
-            yield from _leaves(f"{path}.{f.name}", child)
-    elif pa.types.is_map(kind):
-        entries = array.values.slice(*_span(array))
-        yield from _leaves(f"{path}.key_value.key", entries.field(0))
-        yield from _leaves(f"{path}.key_value.value", entries.field(1))
-    elif pa.types.is_list(kind):
-        yield from _leaves(f"{path}.list.element", array.values.slice(*_span(array)))
-    else:
-        yield path, array
-
-
-def _span(array: pa.Array) -> tuple[int, int]:
-    """Where the elements of a list array lie in its values: offset and length."""
-    offsets, _ = arrow_numpy.byte_slices(array)
-    return int(offsets[0]), int(offsets[-1] - offsets[0])
-
-
-def _leaf_types(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    if pa.types.is_struct(kind):
-        for f in kind:
-            yield from _leaf_types(f"{path}.{f.name}", f.type)
-    elif pa.types.is_map(kind):
-        yield from _leaf_types(f"{path}.key_value.key", kind.key_type)
-        yield from _leaf_types(f"{path}.key_value.value", kind.item_type)
-    elif pa.types.is_list(kind):
-        yield from _leaf_types(f"{path}.list.element", kind.value_type)
-    else:
-        yield path, kind
-
-
-def _is_nanos(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
-
-
-def _int96_type(kind: pa.DataType) -> pa.DataType:
-    """The type with 12 bytes in place of nanosecond timestamps."""
-    if _is_nanos(kind):
-        return _INT96
-    if pa.types.is_struct(kind):
-        return pa.struct([_with_int96_type(f) for f in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_with_int96_type(kind.key_field), _with_int96_type(kind.item_field))
-    if pa.types.is_list(kind):
-        return pa.list_(_with_int96_type(kind.value_field))
-    return kind
-
-
-def _with_int96_type(f: pa.Field) -> pa.Field:
-    return pa.field(f.name, _int96_type(f.type), f.nullable, f.metadata)
-
-
-def _as_int96(kind: pa.DataType) -> Convert | None:
-    """How arrays of `kind` get 12 bytes in place of nanosecond timestamps; None when they hold none."""
-    target = _int96_type(kind)
-    if target == kind:
-        return None
-    if _is_nanos(kind):
-        return _int96
-    if pa.types.is_struct(kind):
-        steps = [_as_int96(f.type) for f in kind]
-        return lambda a: with_children(
-            a, target, [c if s is None else s(c) for s, c in zip(steps, a.flatten(), strict=True)]
-        )
-    if pa.types.is_map(kind):
-        return lambda a: with_entries(a, target, _as_int96(kind.key_type), _as_int96(kind.item_type))
-    return lambda a: with_elements(a, target, _as_int96(kind.value_type))
+def _as_int96(kind: pa.DataType) -> Replacement | None:
+    return Replacement(_INT96, _int96) if pa.types.is_timestamp(kind) and kind.unit == "ns" else None
 
 
 def _int96(array: pa.Array) -> pa.Array:

@@ -52,6 +52,11 @@ class ContainerWriter:
         """The whole file."""
         return b"".join(self._parts)
 
+    def drain(self) -> bytes:
+        """What was added since the last time, for files written piece by piece; `finish` then lacks it."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
 
 def container(schema: Any, rows: Sequence[Any], compression: str = "zstd", level: int = 1) -> bytes:
     """A file of a few records given as Python values. Raises as `ContainerWriter`."""

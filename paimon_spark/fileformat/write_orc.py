@@ -1,0 +1,138 @@
+"""ORC data files. Types are those of Java, but CHAR and VARCHAR are plain strings: Arrow cannot name them.
+
+Java asks for the type it knows and converts, so it reads the same values.
+
+Source: Paimon spec, chapter Data file; Java `format/orc/OrcTypeUtil`, `format/OrcOptions`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.orc as po
+
+from paimon_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError
+from paimon_spark.fileformat.field_ids import with_field_id
+from paimon_spark.fileformat.leaves import Replacement, convert_table, replaced_fields
+from paimon_spark.fileformat.writing import FileWrite, WrittenFile
+from paimon_spark.options.descriptor import Option, integer, memory_size, string
+from paimon_spark.types import ArrayType, AtomicType, DataType, MapType, RowType
+
+COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
+STRIPE_SIZE: Option[int | None] = Option("orc.stripe.size", memory_size, None, "Bytes of a stripe.")
+BUFFER_SIZE = Option("orc.compress.size", memory_size, 256 << 10, "Bytes that are compressed together.")
+INDEX_STRIDE = Option("orc.row.index.stride", integer, 10_000, "Rows between entries of the index.")
+
+_STRIPE_BYTES: Final = 16 << 20
+"""A quarter of Java's: a writer keeps a whole stripe in memory, and a task may have many writers open."""
+_BATCH_ROWS: Final = 4096
+_CODECS: Final = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
+_FIELD_ID: Final = b"paimon.id"
+
+
+class OrcFileWriter:
+    """Writes one ORC file; see `writing.FileWriter`. Rows wait inside the library until a stripe is full."""
+
+    def __init__(self, write: FileWrite) -> None:
+        for f in write.fields:
+            _check(f.type, f.name)
+        schema = pa.schema([_attributed(with_field_id(f)) for f in write.fields])
+        self._schema, self._converts = replaced_fields(schema, _time_as_int)
+        self._write = write
+        codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
+        self._out = write.store.open_output(write.path)
+        self._writer = po.ORCWriter(
+            self._out,
+            batch_size=_BATCH_ROWS,
+            stripe_size=STRIPE_SIZE.get(write.settings) or write.row_group_bytes or _STRIPE_BYTES,
+            compression=codec,
+            compression_block_size=BUFFER_SIZE.get(write.settings),
+            row_index_stride=INDEX_STRIDE.get(write.settings),
+        )
+        self._rows = 0
+        self._taken = 0
+        self._flushed_at, self._flushed = 0, 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        table = pa.Table.from_batches([batch])
+        self._writer.write(convert_table(table, self._schema, self._converts))
+        self._rows += batch.num_rows
+        self._taken += batch.nbytes
+        position = int(self._out.tell())
+        if position > self._flushed:  # a stripe went out
+            self._flushed, self._flushed_at = position, self._taken
+
+    @property
+    def estimated_bytes(self) -> int:
+        ratio = self._flushed / self._flushed_at if self._flushed_at else 1.0
+        return self._flushed + int((self._taken - self._flushed_at) * min(ratio, 1.0))
+
+    @property
+    def buffered_bytes(self) -> int:
+        return 0
+
+    def flush(self) -> None:
+        """Nothing: the library ends stripes by itself."""
+
+    def close(self) -> WrittenFile:
+        if not self._rows:
+            self._writer.write(self._schema.empty_table())
+        self._writer.close()
+        size = int(self._out.tell())
+        self._out.close()
+        return WrittenFile(size, self._rows)
+
+    def abort(self) -> None:
+        with suppress(Exception):  # it writes a footer, for which there may be no room
+            self._writer.close()
+        with suppress(Exception):
+            self._out.close()
+        with suppress(StorageError):
+            self._write.store.delete(self._write.path)
+
+
+def _codec(name: str) -> str:
+    codec = name.strip().lower().replace("none", "uncompressed")
+    if codec not in _CODECS:
+        raise InvalidOptionError(
+            f"compression {name!r} cannot be written in ORC files; {', '.join(_CODECS)} can", value=name
+        )
+    return codec
+
+
+def _check(t: DataType, column: str) -> None:
+    """Raise UnsupportedFeatureError for a type that ORC files of Paimon do not have."""
+    match t:
+        case AtomicType(name="VARIANT"):
+            raise UnsupportedFeatureError(
+                f"column {column} is VARIANT, which ORC files cannot hold; use file.format = parquet",
+                feature="VARIANT in ORC",
+            )
+        case ArrayType():
+            _check(t.element, column)
+        case MapType():
+            _check(t.key, column)
+            _check(t.value, column)
+        case RowType():
+            for f in t.fields:
+                _check(f.type, f"{column}.{f.name}")
+
+
+def _attributed(f: pa.Field) -> pa.Field:
+    """The field with its id as the attribute of ORC, nested ones too."""
+    ids = dict(f.metadata or {})
+    metadata = {_FIELD_ID: next(iter(ids.values()))} if ids else None
+    kind = f.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_attributed(c) for c in kind])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_attributed(kind.key_field), _attributed(kind.item_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_attributed(kind.value_field))
+    return pa.field(f.name, kind, f.nullable, metadata)
+
+
+def _time_as_int(kind: pa.DataType) -> Replacement | None:
+    return Replacement(pa.int32(), lambda a: a.cast(pa.int32())) if pa.types.is_time32(kind) else None
