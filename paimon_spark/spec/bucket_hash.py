@@ -243,6 +243,22 @@ def _decimals(column: pa.Array) -> _Field:
 
 def _big_endian(raw: U64) -> tuple[U64, I64]:
     """Shortest big-endian two's complement of 16-byte numbers: bytes from the left, zeros behind; and how many."""
+    low, high = np.ascontiguousarray(raw[:, 0]), raw[:, 1].view(np.int64)
+    sign = low.view(np.int64) >> 63
+    magnitude = low ^ sign.view(np.uint64)
+    size = np.ones(len(low), np.int64)
+    for more in range(1, 8):
+        size += magnitude >= np.uint64(1 << 8 * more - 1)
+    out = np.zeros((len(low), 2), np.uint64)
+    out[:, 0] = (low << (64 - 8 * size).view(np.uint64)).byteswap()
+    wide = np.flatnonzero(high != sign)
+    if len(wide):
+        out[wide], size[wide] = _wide_big_endian(raw[wide])
+    return out, size
+
+
+def _wide_big_endian(raw: U64) -> tuple[U64, I64]:
+    """`_big_endian` of numbers that need more than 8 bytes, and of any other."""
     matrix = np.ascontiguousarray(raw).view(np.uint8).reshape(-1, _DECIMAL_BYTES)[:, ::-1]
     sign = np.where(matrix[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
     magnitude = matrix ^ sign

@@ -97,7 +97,15 @@ def test_vectors_of_the_format_reference(types: list[str], values: tuple[Any, ..
 KEYS = {
     "BIGINT": st.integers(-(2**63), 2**63 - 1),
     "STRING": st.text(max_size=30),
-    "DECIMAL(38, 3)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: binary_row.decimal_of(n, 3)),
+    "DECIMAL(38, 3)": (
+        st.integers(-(10**38) + 1, 10**38 - 1)
+        | st.builds(
+            lambda sign, bits, more: sign * 2**bits + more,
+            st.sampled_from([1, -1]),
+            st.integers(0, 125),
+            st.integers(-1, 1),
+        )
+    ).map(lambda n: binary_row.decimal_of(n, 3)),
     "TIMESTAMP(9)": st.tuples(st.integers(-(2**42), 2**42), st.integers(0, 999_999)),
     "BOOLEAN": st.booleans(),
     "BYTES": st.binary(max_size=30),
