@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from paimon_spark.definition.field_ids import renumbered
 from paimon_spark.definition.option_rules import unknown_options
-from paimon_spark.definition.validate import check_case, validate
+from paimon_spark.definition.validate import check_case, check_keys_exist, validate
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.metadata.features import check_readable
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
-from paimon_spark.options.descriptor import did_you_mean, names
+from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.store import Store
@@ -25,6 +25,7 @@ from paimon_spark.types import RowType
 
 PRIMARY_KEY = "primary-key"
 PARTITION = "partition"
+PRIMARY_KEY_NULLABLE = Option("primary-key.nullable", boolean, False, "Primary key columns may hold null.")
 _PLACES = ("path", "branch", "warehouse")
 _NAME_LISTS = frozenset(("bucket-key", "sequence.field"))
 """Older Paimon takes the blanks after a comma for a part of the name."""
@@ -103,42 +104,49 @@ def new_schema(
         InvalidInputError: keys are given twice, or a key names no column.
         InvalidOptionError: an option says where the table is, or how to reach its file system.
     """
-    rest = {str(k): str(v) for k, v in (options or {}).items()}
-    _refuse_places(rest)
-    for key in _NAME_LISTS & rest.keys():
-        rest[key] = ",".join(names(rest[key]))
-    keys = _keys(rest, PRIMARY_KEY, primary_keys)
-    partition = _keys(rest, PARTITION, partition_keys)
+    text = {str(k): str(v) for k, v in (options or {}).items()}
+    _refuse_places(text)
+    for key in _NAME_LISTS & text.keys():
+        text[key] = ",".join(names(text[key]))
     row_type, highest = renumbered(columns)
-    _check_keys(row_type, keys, "primary key")
-    _check_keys(row_type, partition, "partition key")
-    fields = tuple(replace(f, type=f.type.with_nullable(False)) if f.name in keys else f for f in row_type)
-    return TableSchema(0, RowType(False, fields), highest, partition, keys, rest, comment or None, time_ms)
+    given = TableSchema(
+        0, row_type, highest, _names(partition_keys), _names(primary_keys), text, comment or None, time_ms
+    )
+    return with_keys_of_options(given)
 
 
-def _keys(options: dict[str, str], option: str, given: Sequence[str]) -> tuple[str, ...]:
+def with_keys_of_options(schema: TableSchema) -> TableSchema:
+    """The schema with the options `primary-key` and `partition` made its keys; primary key columns are NOT NULL.
+
+    Raises:
+        InvalidInputError: keys are given twice, or a key names no column.
+    """
+    options = dict(schema.options)
+    keys = _keys(options, PRIMARY_KEY, schema.primary_keys)
+    partition = _keys(options, PARTITION, schema.partition_keys)
+    check_keys_exist(schema.row_type, keys, "primary key")
+    check_keys_exist(schema.row_type, partition, "partition key")
+    not_null = () if PRIMARY_KEY_NULLABLE.get(options) else keys
+    fields = tuple(replace(f, type=f.type.with_nullable(False)) if f.name in not_null else f for f in schema.fields)
+    row_type = replace(schema.row_type, fields=fields)
+    return replace(schema, row_type=row_type, primary_keys=keys, partition_keys=partition, options=options)
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    return names(given) if isinstance(given, str) else tuple(given)
+
+
+def _keys(options: dict[str, str], option: str, given: tuple[str, ...]) -> tuple[str, ...]:
     """The keys of the argument or of the option, which is taken out of `options`."""
     text = options.pop(option, None)
-    if isinstance(given, str):
-        given = names(given)
-    if text is not None and given:
+    if text is None:
+        return given
+    if given and names(text) != given:
         raise InvalidInputError(
-            f"the {option} is given twice: as {list(given)} and as option {option} = {text!r}; give one of them",
+            f"the {option} is given twice: {list(given)} and option {option} = {text!r}; give one of them",
             option=option,
         )
-    return tuple(given) if text is None else names(text)
-
-
-def _check_keys(row_type: RowType, keys: Sequence[str], what: str) -> None:
-    for key in keys:
-        if key not in row_type.names:
-            raise InvalidInputError(
-                f"{what} {key!r} is not among the columns {', '.join(row_type.names)}"
-                + did_you_mean(key, row_type.names),
-                column=key,
-            )
-    if len(set(keys)) != len(keys):
-        raise InvalidInputError(f"a column is named twice in the {what} {list(keys)}")
+    return names(text)
 
 
 def _refuse_places(options: Mapping[str, str]) -> None:

@@ -112,21 +112,27 @@ def check_case(names: Sequence[str]) -> None:
 
 def _check_keys(schema: TableSchema) -> None:
     for keys, what in ((schema.primary_keys, "primary key"), (schema.partition_keys, "partition key")):
+        check_keys_exist(schema.row_type, keys, what)
         for key in keys:
-            if key not in schema.row_type.names:
-                raise InvalidInputError(
-                    f"{what} {key!r} is not among the columns {', '.join(schema.row_type.names)}"
-                    + did_you_mean(key, schema.row_type.names),
-                    column=key,
-                )
             _check_key_type(key, schema.row_type.field(key).type, what)
-        if len(set(keys)) != len(keys):
-            raise InvalidInputError(f"a column is named twice in the {what} {list(keys)}")
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidInputError(
             f"the primary key {list(schema.primary_keys)} holds only partition keys, so that a partition would have "
             "one row; add a column to it"
         )
+
+
+def check_keys_exist(row_type: RowType, keys: Sequence[str], what: str) -> None:
+    """Check that keys are columns, each named once. Raises InvalidInputError."""
+    for key in keys:
+        if key not in row_type.names:
+            raise InvalidInputError(
+                f"{what} {key!r} is not among the columns {', '.join(row_type.names)}"
+                + did_you_mean(key, row_type.names),
+                column=key,
+            )
+    if len(set(keys)) != len(keys):
+        raise InvalidInputError(f"a column is named twice in the {what} {list(keys)}")
 
 
 def _check_key_type(key: str, t: DataType, what: str) -> None:
