@@ -1,4 +1,4 @@
-"""The gate: may this table be read? One row a feature that this package would misread.
+"""The gate: may this table be read, and written? One row a feature that this package would misread or break.
 
 What can only be seen in a data file (its format, shredded columns, the encoding of deletion vectors) is
 refused where the file is opened.
@@ -8,13 +8,14 @@ Source: Java `CoreOptions`, `TableType`, `schema/SchemaValidation`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option
-from paimon_spark.options.table import BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
+from paimon_spark.options.table import BUCKET, BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
     ArrayType,
@@ -26,6 +27,7 @@ from paimon_spark.types import (
     VectorType,
 )
 
+_LOG: Final = logging.getLogger(__name__)
 _READABLE_TYPES: Final = ("", "table", "materialized-table")
 
 
@@ -113,6 +115,73 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
         "a catalog server decides which rows and columns may be seen, and it is not asked here",
     ),
 )
+
+
+def _crosses_partitions(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    """A key may move between partitions, and no index on disk says where it is (Java `BucketMode.KEY_DYNAMIC`)."""
+    dynamic = bool(schema.primary_keys) and BUCKET.get(options) == -1
+    return dynamic and not set(schema.partition_keys) <= set(schema.primary_keys)
+
+
+def _numbered_by_snapshot(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    return options.get("write.sequence-number-init-mode", "").strip().lower() == "snapshot"
+
+
+def _has_iceberg_metadata(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    return options.get("metadata.iceberg.storage", "disabled").strip().lower() not in ("", "disabled")
+
+
+def _set_for_keys(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
+    return lambda schema, options: bool(schema.primary_keys) and _true(options, key)
+
+
+_INDEXED: Final = "its index files would not know the new rows; write it with Java Paimon"
+WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
+    Refusal(
+        "bucket",
+        _crosses_partitions,
+        "its primary key lacks a partition column, so a row may have to move from another partition, which only a "
+        "look at the whole table tells; write it with Java Paimon, or make a table whose primary key has all "
+        "partition columns",
+    ),
+    Refusal(
+        "sequence.snapshot-ordering",
+        _set_for_keys("sequence.snapshot-ordering"),
+        "rows of one key are ordered by commits, which is not done here; write it with Java Paimon",
+    ),
+    Refusal(
+        "write.sequence-number-init-mode",
+        _numbered_by_snapshot,
+        "sequence numbers continue from a property of snapshots that is not kept here; write it with Java Paimon",
+    ),
+    Refusal(
+        "primary-key.nullable",
+        _set_for_keys("primary-key.nullable"),
+        "keys with nulls are not written here; write it with Java Paimon",
+    ),
+    Refusal(
+        "metadata.iceberg.storage",
+        _has_iceberg_metadata,
+        "each commit has to write Iceberg metadata too, which is not done here; write it with Java Paimon",
+    ),
+    Refusal(
+        "data-file.external-paths",
+        _given("data-file.external-paths"),
+        "its new files belong outside the table, and are not put there here; write it with Java Paimon",
+    ),
+    *(
+        Refusal(f"pk-{kind}.index.columns", _given(f"pk-{kind}.index.columns"), _INDEXED)
+        for kind in ("vector", "btree", "bitmap", "multivalue", "full-text")
+    ),
+)
+"""What stands against writing besides `REFUSALS`. What data files are asked for is refused where they are opened."""
+
+_READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering"))
+"""Rows of `REFUSALS` that say how a table is read, not what its files are."""
+
+UNHEARD: Final = ("commit.callbacks", "tag.callbacks", "metastore.partitioned-table")
+"""Options whose side effects do not happen here; a write says so, and goes on."""
+
 _ENUMERATIONS: Final[tuple[Option[Any], ...]] = (
     MERGE_ENGINE,
     BUCKET_FUNCTION,
@@ -179,18 +248,47 @@ def check_readable(
     Raises:
         UnsupportedFeatureError: names the feature, the table and what to do instead.
     """
-    for refusal in REFUSALS:
-        if refusal.applies(schema, options):
-            raise UnsupportedFeatureError(
-                f"table {table} cannot be read: it has {refusal.option} = {options.get(refusal.option)!r}; "
-                + refusal.why,
-                feature=refusal.option,
-                table=table,
-            )
+    _refuse(REFUSALS, schema, options, table, "read")
     wanted = None if columns is None else set(columns)
     for field in schema.fields:
         if wanted is None or field.name in wanted:
             _check_type(field.name, field.type, schema, table)
+
+
+def check_writable(schema: TableSchema, options: Mapping[str, str], table: str) -> None:
+    """Refuse a table that this package would write so that others read it wrong. Args: as `check_readable`.
+
+    Raises:
+        UnsupportedFeatureError: names the feature, the table and what to do instead.
+    """
+    as_read = tuple(r for r in REFUSALS if r.option not in _READ_ONLY_MATTERS)
+    _refuse((*as_read, *WRITE_REFUSALS), schema, options, table, "written")
+    for field in schema.fields:
+        opaque = unreadable_part(field.type)
+        if opaque is not None:
+            raise UnsupportedFeatureError(
+                f"table {table} cannot be written: its column {field.name!r} is of type {opaque}, which is not "
+                "written here; write it with Java Paimon",
+                feature=f"type {opaque}",
+                table=table,
+                column=field.name,
+            )
+    for key in UNHEARD:
+        if options.get(key, "").strip() not in ("", "false"):
+            _LOG.warning("table %s has %s = %r; this write does not cause what it asks for", table, key, options[key])
+
+
+def _refuse(
+    refusals: Iterable[Refusal], schema: TableSchema, options: Mapping[str, str], table: str, verb: str
+) -> None:
+    for refusal in refusals:
+        if refusal.applies(schema, options):
+            raise UnsupportedFeatureError(
+                f"table {table} cannot be {verb}: it has {refusal.option} = {options.get(refusal.option, 'default')!r}; "
+                + refusal.why,
+                feature=refusal.option,
+                table=table,
+            )
 
 
 def _check_type(column: str, data_type: DataType, schema: TableSchema, table: str) -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.metadata.features import REFUSALS, check_overrides, check_readable
+from paimon_spark.metadata.features import REFUSALS, check_overrides, check_readable, check_writable
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.tables import MetadataTable, a_schema
 
-PK = {"primary_keys": ("k",)}
+PK: Any = {"primary_keys": ("k",)}
 REFUSED = {
     "type": ["format-table", "object-table", "iceberg-table", "lance-table", "from-the-future"],
     "chain-table.enabled": ["true"],
@@ -110,3 +112,54 @@ def test_a_read_cannot_redefine_the_table() -> None:
         check_overrides(schema, {"merge-engine": "first-row"}, "t")
     with pytest.raises(InvalidOptionError, match="its default"):
         check_overrides(schema, {"row-tracking.enabled": "true"}, "t")
+
+
+PARTITIONED_KEYS: Any = {"primary_keys": ("k",), "partition_keys": ("v",)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "named"),
+    [
+        (PK, {"sequence.snapshot-ordering": "true"}, r"sequence\.snapshot-ordering"),
+        (PK, {"sequence.snapshot-ordering": "true", "deletion-vectors.enabled": "true"}, r"snapshot-ordering"),
+        (PK, {"write.sequence-number-init-mode": "SNAPSHOT"}, "init-mode"),
+        (PK, {"primary-key.nullable": "true"}, "nullable"),
+        (PK, {"pk-vector.index.columns": "v"}, "pk-vector"),
+        (PK, {"pk-clustering-override": "true"}, "clustering"),
+        (PARTITIONED_KEYS, {}, "bucket = 'default'"),
+        (PARTITIONED_KEYS, {"bucket": "-1"}, "bucket = '-1'"),
+        ({}, {"metadata.iceberg.storage": "hadoop-catalog"}, "iceberg"),
+        ({}, {"data-file.external-paths": "s3://b/p"}, "external-paths"),
+        ({}, {"type": "format-table"}, "type"),
+    ],
+)
+def test_what_would_be_written_wrong_is_refused(changes: Any, options: dict[str, str], named: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=named) as caught:
+        check_writable(a_schema(options=options, **changes), options, "db.t")
+    assert "table db.t cannot be written" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({}, {}),
+        ({}, {"sequence.snapshot-ordering": "true"}),
+        ({}, {"metadata.iceberg.storage": "disabled"}),
+        (PK, {"postpone.merge-on-read": "true", "bucket": "-2"}),
+        (PK, {"row-tracking.enabled": "false"}),
+        (PARTITIONED_KEYS, {"bucket": "2"}),
+    ],
+)
+def test_what_is_written_right_is_not_refused(changes: Any, options: dict[str, str]) -> None:
+    check_writable(a_schema(options=options, **changes), options, "t")
+
+
+def test_all_columns_must_be_writable() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"c1.*BLOB"):
+        check_writable(wide(), {}, "t")
+
+
+def test_side_effects_that_do_not_happen_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    check_writable(a_schema(), {"commit.callbacks": "a.B", "metastore.partitioned-table": "false"}, "t")
+    assert "commit.callbacks" in caplog.text
+    assert "metastore" not in caplog.text
