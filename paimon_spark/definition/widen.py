@@ -91,7 +91,7 @@ class _Merge:
         match base, update:
             case RowType(), RowType():
                 self.row(base, update, path)
-            case (ArrayType(), ArrayType()) | (MultisetType(), MultisetType()):
+            case (ArrayType() | MultisetType(), ArrayType() | MultisetType()) if type(base) is type(update):
                 self.type(base.element, update.element, (*path, "element"))
             case MapType(), MapType():
                 if self.widening and not holds(base.key, update.key):
@@ -126,7 +126,7 @@ def holds(base: DataType, update: DataType) -> bool:
             return update.scale <= base.scale and update.precision - update.scale <= whole
         case DecimalType(), AtomicType(name=name) if name in _DIGITS:
             return base.precision - base.scale >= _DIGITS[name]
-        case (CharType(), CharType()) | (BinaryType(), BinaryType()):
+        case (CharType() | BinaryType(), CharType() | BinaryType()) if type(base) is type(update):
             return update.length <= base.length and (base.varying or base == update.with_nullable(base.nullable))
         case TimestampType(), TimestampType():
             return base.local_zone == update.local_zone and update.precision <= base.precision
