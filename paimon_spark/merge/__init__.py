@@ -13,5 +13,6 @@
     sketches.py        aggregate functions of sketches and bitmaps
     field_options.py   options of single columns and of engines
     changelog.py       difference of two merged states
+    lookup.py          compaction that makes level 0 visible: rows after, and their changelog
 Source: Java `mergetree/**`.
 """

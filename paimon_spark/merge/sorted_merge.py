@@ -222,8 +222,29 @@ def key_order(keys: Sequence[pa.Array]) -> tuple[Rows, Bool]:
     return sort_rows(pack([word for key in keys for word in column_words(key)]), len(keys[0]))
 
 
+class MergedColumns(NamedTuple):
+    """What a window became.
+
+    Attributes:
+        names, arrays: columns of `plan.output`, system columns before them as the plan says.
+        alive: which keys of the window have a row; None when all have one.
+        row_count: rows of the columns.
+    """
+
+    names: list[str]
+    arrays: list[pa.Array]
+    alive: Bool | None
+    row_count: int
+
+
 def merge_window(window: Window, plan: MergePlan) -> Iterator[pa.RecordBatch]:
     """The merged rows of a window as batches of `plan.output`; system columns before them as the plan says."""
+    merged = merge_columns(window, plan)
+    yield from batches_of(merged.arrays, merged.names, merged.row_count, plan.batch_rows)
+
+
+def merge_columns(window: Window, plan: MergePlan) -> MergedColumns:
+    """The merged rows of a window, at most one for each key, in key order."""
     kinds = _window_kinds(window.columns)
     sizes = np.diff(window.starts, append=len(window.order))
     chosen = sizes > (0 if plan.function.sees_single_rows else 1)
@@ -256,8 +277,7 @@ def merge_window(window: Window, plan: MergePlan) -> Iterator[pa.RecordBatch]:
     if plan.sequence_numbers:
         arrays.insert(0, take(window.columns[SEQUENCE_NUMBER], numbered if alive is None else numbered[alive]))
         names.insert(0, SEQUENCE_NUMBER)
-    count = len(rows) if alive is None else int(alive.sum())
-    yield from batches_of(arrays, names, count, plan.batch_rows)
+    return MergedColumns(names, arrays, alive, len(rows) if alive is None else int(alive.sum()))
 
 
 def _window_kinds(columns: Mapping[str, pa.Array]) -> Kinds | None:

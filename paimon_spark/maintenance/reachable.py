@@ -1,0 +1,205 @@
+"""Which files of a table are reachable: named by a snapshot, tag or changelog of any branch, or a ref itself.
+
+Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import FileMissingError
+from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths, last_segments
+from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
+from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.live_files import changelog_entries, live_entries
+from paimon_spark.metadata.manifests import read_index_manifest, read_manifest_list, read_manifests
+from paimon_spark.metadata.snapshots import list_snapshots
+from paimon_spark.refs.tags import list_tags
+from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.manifest import ManifestFileMeta
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.storage.urls import external_path
+
+T = TypeVar("T")
+
+_READ_BYTES: Final = 64 << 20
+"""Bytes of manifests whose entries are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """The files that may be read through a ref, and the refs.
+
+    Attributes:
+        paths: `file_paths.PATHS`, each once; absolute in the table's store, or a full URL in another store. Files
+            that a manifest only says to be deleted are among them, and may be gone.
+    """
+
+    paths: pa.Array
+
+    @property
+    def names(self) -> pa.Array:
+        """The last segments of `paths`. Names of data and metadata files are never used twice."""
+        return pc.unique(last_segments(self.paths))
+
+
+def reachable_files(handle: TableHandle) -> Reachable:
+    """Every file needed by the snapshots, tags and long-lived changelogs of all branches, with these themselves.
+
+    The branch of `handle` does not matter. What expires meanwhile is passed over.
+
+    Raises:
+        CorruptFileError: a metadata file cannot be decoded, so nobody can tell what it needs.
+        StorageError: a file cannot be read.
+        UnsupportedFeatureError: the partition columns have no known directory names.
+    """
+    branches = branch_handles(handle)
+    main = branches[0]
+    refs = [path for branch in branches for path in _ref_files(branch)]
+    if main.store.exists(main.layout.main_branch_file):
+        refs.append(main.layout.main_branch_file)
+    snapshots = [end.snapshot for branch in branches for end in _ends(branch)]
+    return Reachable(_union([array_of(refs, PATHS), *_shared_files(main, snapshots)]))
+
+
+def branch_handles(handle: TableHandle) -> list[TableHandle]:
+    """The table's own directory, then each directory below `branch/`, to read metadata with.
+
+    A branch without schema, left by a creation that was broken off, counts too: its refs hold on to files.
+    """
+    layout = Layout(handle.layout.root, MAIN, None, handle.layout.data_directory)
+    main = replace(handle, layout=layout)
+    return [main, *(main.on_branch_directory(b) for b in branch_names(main.store, layout))]
+
+
+def ref_directories(layout: Layout) -> list[tuple[str, re.Pattern[str]]]:
+    """The directories of a branch's own files, and what names these have; others there are temporary."""
+    return [
+        (layout.snapshot_dir, re.compile(r"snapshot-\d+|LATEST|EARLIEST", re.ASCII)),
+        (layout.changelog_dir, re.compile(r"changelog-\d+|LATEST|EARLIEST", re.ASCII)),
+        (layout.schema_dir, re.compile(r"schema-\d+", re.ASCII)),
+        (layout.tag_dir, re.compile(r"tag-.+", re.DOTALL)),
+        (layout.tag_success_dir, re.compile(r".+_SUCCESS", re.DOTALL)),
+        (layout.consumer_dir, re.compile(r"consumer-.+", re.DOTALL)),
+    ]
+
+
+def missing_files(handle: TableHandle) -> list[str]:
+    """Reachable files that are not there, of those that must be: metadata, and data alive in a snapshot or tag.
+
+    A table in order has none. Meant for checks: each snapshot's manifests are folded. Raises as `reachable_files`.
+    """
+    branches = branch_handles(handle)
+    main = branches[0]
+    parts = [_ends(branch) for branch in branches]
+    needed = _union([array_of([], PATHS), *(p for ends in parts for end in ends for p in _needed(main, end))])
+    return [path for path in needed.to_pylist() if not _exists(main, path)]
+
+
+class _End(NamedTuple):
+    """What a ref needs: the state of its snapshot, its changelog, or both."""
+
+    snapshot: Snapshot
+    state: bool
+    changelog: bool
+
+
+def _ends(branch: TableHandle) -> list[_End]:
+    changelogs = (find_changelog(branch, i) for i in list_changelog_ids(branch))
+    return [
+        *(_End(s, state=True, changelog=True) for s in list_snapshots(branch)),
+        *(_End(tag.snapshot, state=True, changelog=False) for tag in list_tags(branch)),
+        *(_End(c, state=False, changelog=True) for c in changelogs if c is not None),
+    ]
+
+
+def _needed(main: TableHandle, end: _End) -> Iterator[pa.Array]:
+    snapshot = end.snapshot
+    names = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if end.state else []
+    logs = [snapshot.changelog_manifest_list] if end.changelog and snapshot.changelog_manifest_list else []
+    indexes = [snapshot.index_manifest] if end.state and snapshot.index_manifest else []
+    yield array_of([main.layout.manifest_path(name) for name in (*names, *logs, *indexes)], PATHS)
+    if end.state and snapshot.statistics:
+        yield array_of([main.layout.statistics_path(snapshot.statistics)], PATHS)
+    for name in indexes:
+        yield index_paths(main, _or_empty(lambda name=name: read_index_manifest(main, name)))
+    for lists, entries_of in ((names, live_entries), (logs, changelog_entries)):
+        metas = [m for name in lists for m in _or_empty(lambda name=name: read_manifest_list(main, name))]
+        paths = [main.layout.manifest_path(m.file_name) for m in metas]
+        yield array_of(paths, PATHS)
+        if all(main.store.exists(path) for path in paths):
+            yield entry_paths(main, entries_of(main, metas))
+
+
+def _exists(main: TableHandle, path: str) -> bool:
+    if path.startswith(f"{main.layout.root}/"):
+        return main.store.exists(path)
+    store, inside = external_path(main.store, main.store.url(path) if "://" not in path else path)
+    return store.exists(inside)
+
+
+def _ref_files(branch: TableHandle) -> Iterator[str]:
+    for directory, names in ref_directories(branch.layout):
+        for info in branch.store.list(directory):
+            if not info.is_directory and names.fullmatch(info.name):
+                yield f"{directory}/{info.name}"
+
+
+def _shared_files(main: TableHandle, snapshots: Sequence[Snapshot]) -> Iterator[pa.Array]:
+    """Metadata, index, statistics and data files that the snapshots name."""
+    lists = _distinct(
+        name for s in snapshots for name in (s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list)
+    )
+    indexes = _distinct(s.index_manifest for s in snapshots)
+    statistics = _distinct(s.statistics for s in snapshots)
+    metas = {m.file_name: m for name in lists for m in _or_empty(lambda name=name: read_manifest_list(main, name))}
+    yield array_of([main.layout.manifest_path(name) for name in (*lists, *indexes, *metas)], PATHS)
+    yield array_of([main.layout.statistics_path(name) for name in statistics], PATHS)
+    for name in indexes:
+        yield index_paths(main, _or_empty(lambda name=name: read_index_manifest(main, name)))
+    for group in _groups(metas.values()):
+        yield pc.unique(entry_paths(main, _entries(main, group)))
+
+
+def _entries(main: TableHandle, metas: list[ManifestFileMeta]) -> pa.Table:
+    """All entries of the manifests that are there, ADD and DELETE."""
+    try:
+        return read_manifests(main, metas)
+    except FileMissingError:
+        if len(metas) == 1:
+            return read_manifests(main, [])
+        half = len(metas) // 2
+        return pa.concat_tables([_entries(main, metas[:half]), _entries(main, metas[half:])])
+
+
+def _groups(metas: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+    group: list[ManifestFileMeta] = []
+    for meta in metas:
+        group.append(meta)
+        if sum(m.file_size for m in group) >= _READ_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _or_empty(read: Callable[[], list[T]]) -> list[T]:
+    try:
+        return read()
+    except FileMissingError:
+        return []
+
+
+def _distinct(names: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _union(parts: Iterable[pa.Array]) -> pa.Array:
+    return pc.unique(pa.concat_arrays(list(parts)))
