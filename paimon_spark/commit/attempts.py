@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from paimon_spark.commit.base import Base, checked
 from paimon_spark.commit.new_snapshot import Prepared, prepare
-from paimon_spark.commit.outcome import Committed, LostRace, Refused, Unknown
+from paimon_spark.commit.outcome import Committed, LostRace, Outcome, Refused, Unknown
 from paimon_spark.commit.publish import publish, write_hints
 from paimon_spark.commit.retry import Retries, Surroundings
 from paimon_spark.commit.schema_check import check_schema
@@ -70,7 +70,7 @@ def make_snapshot(
         made, needed = _attempts(handle, options, wanted, author, around, written)
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
+    except Exception:
         written.remove()
         raise
     written.remove(keep=needed)
@@ -108,7 +108,7 @@ def _attempts(
             time_ms=around.clock_ms(),
             earlier=prepared,
         )
-        match publish(handle, prepared.snapshot, retries):
+        match _published(handle, prepared.snapshot, retries):
             case Committed(snapshot):
                 return Made(snapshot, retries.count), list(prepared.paths(handle))
             case Refused(error):
@@ -119,6 +119,14 @@ def _attempts(
                 _LOG.info("snapshot %d of %s was taken by another commit", prepared.snapshot.id, handle.describe())
         if not retries.again():
             raise _exhausted(handle, prepared.snapshot, retries)
+
+
+def _published(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcome:
+    """As `publish`; what nobody expected leaves the outcome open too."""
+    try:
+        return publish(handle, snapshot, retries)
+    except Exception as e:
+        raise _unknown(handle, snapshot) from e
 
 
 def _twin(

@@ -242,19 +242,20 @@ class Committer:
         result = CommitResult()
         for wanted in steps:
             landing = _files(wanted, messages)
+            self._landed |= landing  # until the contrary is certain: an interrupt may come at any moment
             try:
                 author = Author(self._user, self._looked_up_to)
                 made = make_snapshot(self._handle, self._options, wanted, author, self._around)
             except CommitOutcomeUnknownError:
-                self._landed |= landing
                 raise
-            except CommitError as e:
-                if result.snapshots:
+            except Exception as e:
+                self._landed -= landing
+                if result.snapshots and isinstance(e, CommitError):
                     e.message += f" (Snapshot {result.snapshots[-1].id} of the same commit was made before.)"
                     e.context["committed"] = result.snapshot_ids
                 raise
-            if made.ours:
-                self._landed |= landing
+            if not made.ours:
+                self._landed -= landing
             result = CommitResult((*result.snapshots, made.snapshot), result.retries + made.retries)
             self._tell(MadeSnapshot(self._handle, made.snapshot, messages))
         return result
