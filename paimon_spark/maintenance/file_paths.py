@@ -18,7 +18,7 @@ from paimon_spark.fileformat.compacted_changelog import slice_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import bucket_path_of, index_file_path
 from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.arrow_values import array_of, scalar_of
 from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.storage.urls import external_path
 
@@ -81,7 +81,7 @@ def _located(handle: TableHandle, url: str) -> str:
 
 
 def _joined(directories: pa.Array, names: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(directories, names, arrow_numpy.scalar("/", PATHS))
+    return pc.binary_join_element_wise(directories, names, scalar_of("/", PATHS))
 
 
 def _real_files(handle: TableHandle, paths: pa.Array) -> pa.Array:

@@ -115,8 +115,8 @@ class _Candidates:
         self._partition_keys = len(handle.schema.partition_keys)
         layouts = [branch.layout for branch in branch_handles(handle)]
         self._refs = {directory for layout in layouts for directory, _ in ref_directories(layout)}
-        self._snapshots = {d: SNAPSHOT_PREFIX for d in (layout.snapshot_dir for layout in layouts)}
-        self._snapshots |= {d: CHANGELOG_PREFIX for d in (layout.changelog_dir for layout in layouts)}
+        self._snapshots = dict.fromkeys((layout.snapshot_dir for layout in layouts), SNAPSHOT_PREFIX)
+        self._snapshots |= dict.fromkeys((layout.changelog_dir for layout in layouts), CHANGELOG_PREFIX)
 
     def among(self, tree: _Tree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         if self._holds_shared_files(tree, directory):

@@ -129,9 +129,9 @@ def _needed(main: TableHandle, end: _End) -> Iterator[pa.Array]:
     if end.state and snapshot.statistics:
         yield array_of([main.layout.statistics_path(snapshot.statistics)], PATHS)
     for name in indexes:
-        yield index_paths(main, _or_empty(lambda name=name: read_index_manifest(main, name)))
+        yield index_paths(main, _or_empty(read_index_manifest, main, name))
     for lists, entries_of in ((names, live_entries), (logs, changelog_entries)):
-        metas = [m for name in lists for m in _or_empty(lambda name=name: read_manifest_list(main, name))]
+        metas = [m for name in lists for m in _or_empty(read_manifest_list, main, name)]
         paths = [main.layout.manifest_path(m.file_name) for m in metas]
         yield array_of(paths, PATHS)
         if all(main.store.exists(path) for path in paths):
@@ -159,11 +159,11 @@ def _shared_files(main: TableHandle, snapshots: Sequence[Snapshot]) -> Iterator[
     )
     indexes = _distinct(s.index_manifest for s in snapshots)
     statistics = _distinct(s.statistics for s in snapshots)
-    metas = {m.file_name: m for name in lists for m in _or_empty(lambda name=name: read_manifest_list(main, name))}
+    metas = {m.file_name: m for name in lists for m in _or_empty(read_manifest_list, main, name)}
     yield array_of([main.layout.manifest_path(name) for name in (*lists, *indexes, *metas)], PATHS)
     yield array_of([main.layout.statistics_path(name) for name in statistics], PATHS)
     for name in indexes:
-        yield index_paths(main, _or_empty(lambda name=name: read_index_manifest(main, name)))
+        yield index_paths(main, _or_empty(read_index_manifest, main, name))
     for group in _groups(metas.values()):
         yield pc.unique(entry_paths(main, _entries(main, group)))
 
@@ -190,9 +190,9 @@ def _groups(metas: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta
         yield group
 
 
-def _or_empty(read: Callable[[], list[T]]) -> list[T]:
+def _or_empty(read: Callable[[TableHandle, str], list[T]], main: TableHandle, name: str) -> list[T]:
     try:
-        return read()
+        return read(main, name)
     except FileMissingError:
         return []
 

@@ -99,6 +99,10 @@ class Layout:
         return f"{self.tag_dir}/{TAG_PREFIX}{name}"
 
     @property
+    def tag_success_dir(self) -> str:
+        return f"{self.tag_dir}/tag-success-file"
+
+    @property
     def consumer_dir(self) -> str:
         return f"{self.branch_root}/consumer"
 
@@ -117,11 +121,19 @@ class Layout:
         """
         return external_path or f"{bucket_path or self.root + '/index'}/{file_name(name, self.root)}"
 
+    @property
+    def shared_dirs(self) -> tuple[str, str, str]:
+        """The directories of manifests, index files and statistics of all branches."""
+        return f"{self.root}/manifest", f"{self.root}/index", f"{self.root}/statistics"
+
+    @property
+    def data_root(self) -> str:
+        """The directory below which partitions and buckets lie."""
+        return f"{self.root}/{self.data_directory.strip('/')}" if self.data_directory else self.root
+
     def bucket_path(self, partition_path: str, bucket: int) -> str:
         """The directory of a bucket's data files; `partition_path` is from the module so named."""
-        parts = [self.root]
-        if self.data_directory:
-            parts.append(self.data_directory.strip("/"))
+        parts = [self.data_root]
         if partition_path:
             parts.append(partition_path)
         parts.append("bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket:d}")
