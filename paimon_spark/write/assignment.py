@@ -117,11 +117,24 @@ def _to_float(source: pa.DataType, target: AtomicType) -> Assign | None:
 
 def _to_decimal(source: pa.DataType, kind: pa.Decimal128Type) -> Assign | None:
     if pa.types.is_decimal(source):
-        return _cast(kind)
+        return _same if source == kind else lambda a: _rescaled(a, kind)
     if pa.types.is_integer(source):
         wide = pa.decimal128(20, 0)
-        return lambda a: a.cast(wide).cast(kind)
+        return lambda a: _rescaled(a.cast(wide), kind)
     return None
+
+
+def _rescaled(array: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+    """Decimals of another precision and scale. Raises ArrowInvalid where one does not fit.
+
+    Arrow checks digits that are cut off and the digits of the result, but not that 128 bits hold the result when the
+    scale grows: so whole digits are checked first, and the scale grows in 256 bits.
+    """
+    more = kind.scale - array.type.scale
+    if more > 0:
+        digits = max(1, kind.precision - more)
+        array = array.cast(pa.decimal256(digits, array.type.scale)).cast(pa.decimal256(digits + more, kind.scale))
+    return array.cast(kind)
 
 
 def _to_text(source: pa.DataType, target: CharType) -> Assign | None:
@@ -249,11 +262,14 @@ def _first_unfit(assign: Assign, array: pa.Array) -> str:
 
 
 def shown(array: pa.Array, index: int) -> str:
-    """A value of an array for messages, not too long."""
+    """A value of an array without children for messages, not too long."""
     value: Any = array.slice(index, 1)
-    if not pa.types.is_binary(value.type):
-        value = value.cast(pa.string()) if not pa.types.is_string(value.type) else value
-    text = repr(value[0].as_py())
+    if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
+        text = repr(value[0].as_py())
+    else:
+        found = value.cast(pa.string())[0].as_py()
+        quoted = pa.types.is_string(value.type) or pa.types.is_large_string(value.type)
+        text = repr(found) if quoted or found is None else found
     return text if len(text) <= 60 else text[:57] + "…" + text[-1]
 
 

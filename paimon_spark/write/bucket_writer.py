@@ -13,8 +13,9 @@ class BucketWriter(Protocol):
     """Writes rows of one bucket. Not safe for threads."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows: all columns of the table in schema order and canonical types, and with keys a last column
-        `_VALUE_KIND` (int8) when any row is not +I.
+        """Take rows: all columns of the table in schema order and canonical types.
+
+        With keys a last column `_VALUE_KIND` (int8) follows when any row of the write may not be +I.
         """
         ...
 
