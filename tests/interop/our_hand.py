@@ -1,0 +1,98 @@
+"""A step of a `TableScript` done by this package instead of Java, where it is one that this package does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+import paimon_spark
+from paimon_spark.definition.alter import alter_table
+from paimon_spark.definition.create import create_table
+from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.storage.urls import open_store
+from paimon_spark.table.table import Table
+from paimon_spark.types import DataField, OpaqueType, RowKind, RowType, parse_type
+from tests.harness.arrow_rows import arrow_rows
+from tests.interop.our_changes import changes_of
+
+_KINDS = {kind.symbol: int(kind) for kind in RowKind}
+_LEFT_TO_JAVA = ("columns", "firstRowId", "identifier", "user", "ignoreEmpty", "waitCompaction")
+
+
+def can_do(call: dict[str, Any]) -> bool:
+    """Whether `do` takes the call; versions of tables and what maintains them are left to Java."""
+    if call["op"] == "write":
+        named = any(isinstance(r, dict) and "bucket" in r for r in call["rows"])
+        return not named and not any(key in call for key in _LEFT_TO_JAVA)
+    return call["op"] in ("createTable", "alter", "truncate")
+
+
+def do(call: dict[str, Any], path: str) -> None:
+    """The call, on the table at `path`. Raises PaimonError."""
+    match call["op"]:
+        case "createTable":
+            _create(call, path)
+        case "alter":
+            table = _open(call, path)
+            alter_table(table.handle, changes_of(call["changes"]))
+        case "truncate":
+            _open(call, path).write(_empty(_open(call, path)), mode="overwrite")
+        case "write":
+            write(call, path)
+
+
+def _create(call: dict[str, Any], path: str) -> None:
+    fields = []
+    for number, (name, type_, *more) in enumerate(call["fields"]):
+        comment, default = (*more, None, None)[:2]
+        fields.append(DataField(number, name, parse_type(type_), comment, default))
+    store, root = open_store(path)
+    create_table(
+        store,
+        root,
+        RowType(False, tuple(fields)),
+        call["pk"],
+        call["partition"],
+        call["tableOptions"],
+        comment=call["comment"],
+    )
+
+
+def write(call: dict[str, Any], path: str) -> None:
+    """The rows of the call in one commit."""
+    table = _open(call, path)
+    options: dict[str, Any] = dict(call.get("options", {}))
+    if "watermark" in call:
+        options["end-input.watermark"] = call["watermark"]
+    mode = "append"
+    if "overwrite" in call:
+        mode = "overwrite"
+        if call["overwrite"]:
+            options["overwrite.partition"] = ",".join(f"`{k}`='{v}'" for k, v in call["overwrite"].items())
+        elif table.schema.partition_keys:
+            options["partitionOverwriteMode"] = "dynamic"
+    table.write(batch_of(call["rows"], table.schema), mode=mode, **options)
+
+
+def batch_of(rows: list[Any], schema: TableSchema) -> pa.Table:
+    """Rows of a script as Arrow, with `_VALUE_KIND` where any has a kind."""
+    values = [row["v"] if isinstance(row, dict) else row for row in rows]
+    kinds = [row.get("$k", "+I") if isinstance(row, dict) else "+I" for row in rows]
+    data = arrow_rows(values, schema.fields)
+    if any(kind != "+I" for kind in kinds):
+        data = data.append_column("_VALUE_KIND", pa.array([_KINDS[kind] for kind in kinds], pa.int8()))
+    return data
+
+
+def _empty(table: Table) -> pa.Table:
+    return arrow_rows([], table.schema.fields)
+
+
+def _open(call: dict[str, Any], path: str) -> Table:
+    return paimon_spark.load_table(path, **({"branch": call["branch"]} if call.get("branch") else {}))
+
+
+def has_opaque_type(call: dict[str, Any]) -> bool:
+    """Whether a column is of a type that this package keeps as text only."""
+    return any(isinstance(parse_type(field[1]), OpaqueType) for field in call.get("fields", []))

@@ -1,0 +1,50 @@
+"""We write tables of every kind; Java Paimon reads what it reads from its own twin, and goes on writing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.interop.java_paimon import JavaPaimon
+from tests.interop.random_tables import random_script
+from tests.interop.table_script import TableScript
+from tests.interop.test_java_writes_we_read import SCRIPTS
+from tests.interop.twins import Refused, Twins
+
+pytestmark = pytest.mark.interop
+
+REFUSED = frozenset(("java",))
+"""Features whose tables we read but do not write; SUPPORT.md says so of each."""
+
+SEEDS = int(os.environ.get("INTEROP_WRITE_SEEDS", "15"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_java_reads_our_table_as_its_own(script: TableScript, java: JavaPaimon, tmp_path: Path) -> None:
+    check(Twins(script, java, tmp_path))
+
+
+@settings(max_examples=SEEDS, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**31))
+def test_java_reads_our_random_tables_as_its_own(seed: int, java: JavaPaimon, tmp_path: Path) -> None:
+    with contextlib.suppress(pytest.skip.Exception):
+        check(Twins(random_script(seed), java, Path(tempfile.mkdtemp(dir=tmp_path))))
+
+
+def check(twins: Twins) -> None:
+    try:
+        twins.run()
+        if not twins.problems:
+            twins.go_on_with_java()
+    except Refused as refused:
+        if refused.feature not in REFUSED:
+            raise
+        pytest.skip(f"refused: {refused}")
+    assert not twins.problems, "\n\n".join([f"{twins.ours} {twins.script.about}", *twins.problems[:3]])
+    assert twins.done_by_us

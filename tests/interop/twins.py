@@ -1,0 +1,107 @@
+"""Twin tables: a script carried out twice, once all by Java and once with this package's hand for what it does.
+
+After every step Java reads both twins and this package reads its own: all three must be the same rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from paimon_spark.errors import UnsupportedFeatureError
+from tests.harness.rows import difference
+from tests.interop import our_hand
+from tests.interop.comparing import disagreement
+from tests.interop.java_paimon import JavaPaimon
+from tests.interop.table_script import TableScript
+
+
+class Refused(Exception):  # noqa: N818 - no error: the package said that it does not do this
+    """This package refuses a step; `feature` is its word for why."""
+
+    def __init__(self, feature: str, message: str) -> None:
+        super().__init__(message)
+        self.feature = feature
+
+
+class Twins:
+    """The twins of one script, step by step."""
+
+    def __init__(self, script: TableScript, java: JavaPaimon, root: Path) -> None:
+        self.script, self.java = script, java
+        self.ours, self.theirs = str(root / "ours" / script.name), str(root / "java" / script.name)
+        self.problems: list[str] = []
+        self.done_by_us = 0
+
+    def run(self) -> None:
+        """All steps. Raises Refused, and PaimonError where this package fails at what Java does."""
+        for number, call in enumerate(self.script.calls(Path("."))):
+            call.pop("path"), call.pop("group")
+            [reply] = self.java.run([{**call, "path": self.theirs}])
+            failed = reply.get("error")
+            if failed and not call.get("mayFail"):
+                if self.script.java_may_fail is not None:
+                    raise Refused("java", f"{self.script.java_may_fail}: {failed}")
+                self.problems.append(f"step {number} {call['op']}: Java fails: {failed}")
+                return
+            self._our_step(number, call, may_fail=bool(failed))
+            self.compare(f"step {number} {call['op']}", call)
+
+    def go_on_with_java(self) -> None:
+        """Java writes the last rows again to our twin and compacts it; both readers agree on what comes of it."""
+        last = [c for c in self.script.calls(Path(".")) if c["op"] == "write" and our_hand.can_do(c)][-1:]
+        for call in last:
+            again = {k: v for k, v in call.items() if k not in ("path", "group", "overwrite", "options")}
+            for step in (again, {"op": "compact", "full": True, **_branch(call)}, again):
+                for path in (self.ours, self.theirs):
+                    [reply] = self.java.run([{**step, "path": path}])
+                    if "error" in reply and not _same_failure(reply):
+                        self.problems.append(f"Java cannot {step['op']} after us: {reply['error']}")
+                        return
+                self.compare(f"after Java's {step['op']}", call)
+            our_hand.write({**again, "options": {}}, self.ours)
+            self.java.call(**{**again, "path": self.theirs})
+            self.compare("after our last write", call)
+
+    def compare(self, about: str, call: dict[str, Any]) -> None:
+        """Java's read of both twins, and ours of our own."""
+        read = {"op": "read", **_branch(call)}
+        want, got = self.java.run([{**read, "path": self.theirs}, {**read, "path": self.ours}])
+        if "error" in want:
+            return
+        if "error" in got:
+            self.problems.append(f"{about}: Java cannot read ours: {got['error']}")
+            return
+        found = difference(want["rows"], got["rows"], self.script.unordered)
+        if found is not None:
+            self.problems.append(f"{about}: Java reads from ours: {found}")
+        options = {"branch": call["branch"]} if call.get("branch") else {}
+        found = disagreement(
+            self.ours, got, options=options, unordered=self.script.unordered, may_refuse=self.script.may_refuse
+        )
+        if found is not None:
+            self.problems.append(f"{about}: we read from ours: {found}")
+
+    def _our_step(self, number: int, call: dict[str, Any], *, may_fail: bool) -> None:
+        if not our_hand.can_do(call):
+            [reply] = self.java.run([{**call, "path": self.ours}])
+            if "error" in reply and not may_fail:
+                self.problems.append(f"step {number} {call['op']}: Java fails on ours: {reply['error']}")
+            return
+        try:
+            our_hand.do(call, self.ours)
+            self.done_by_us += 1
+        except UnsupportedFeatureError as error:
+            raise Refused(str(error.context.get("feature", "")), str(error)) from error
+        except Exception:
+            if not may_fail:
+                raise
+
+
+def _branch(call: dict[str, Any]) -> dict[str, Any]:
+    return {"branch": call["branch"]} if call.get("branch") else {}
+
+
+def _same_failure(reply: dict[str, Any]) -> bool:
+    """Java's own refusals, which have nothing to do with who wrote the table."""
+    return "UnsupportedOperationException" in reply["error"]
