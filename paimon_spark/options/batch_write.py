@@ -58,17 +58,24 @@ COMMIT_USER: Option[str | None] = Option(
 CLUSTERED = Option(
     "write.clustered", boolean, False, "The rows of a bucket come in one task; set by Table.write, which sees to it."
 )
+CLUSTER = Option(
+    "write.cluster", boolean, True, "Table.write brings the rows of a bucket into one task before it writes them."
+)
+ASSIGNERS: Option[int | None] = Option(
+    "write.assigners", integer, None,
+    "Tasks among which the keys of a partition are divided (dynamic buckets); set by Table.write, which sees to it.",
+)  # fmt: skip
 WATERMARK: Option[int | None] = Option(
     "end-input.watermark", integer, None, "Watermark of the snapshot, epoch milliseconds."
 )
 OPTIONS: Final = (
-    BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTERED,
-    WATERMARK,
+    BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTER,
+    CLUSTERED, ASSIGNERS, WATERMARK,
 )  # fmt: skip
 
 _OWN_KEYS: Final = (
     *LOCATION_KEYS, BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key,
-    OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTERED.key, WATERMARK.key,
+    OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTER.key, CLUSTERED.key, ASSIGNERS.key, WATERMARK.key,
 )  # fmt: skip
 """Keys that only this write has; all others are of the table or of the file system."""
 _READ_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, WHERE.key, COLUMNS.key)
@@ -90,6 +97,7 @@ class BatchWriteOptions:
         overwrite_partition: column and text of the partition that an overwrite replaces; None replaces everything.
         commit_user: who commits; None means a new name.
         clustered: all rows of a bucket come in one task.
+        assigners: over how many tasks the keys of a partition with dynamic buckets are divided; None: they are not.
         watermark: of the snapshot.
         table_options: table options as text: of the table made, or in force for this write.
         storage_options: how to reach the file system, as text.
@@ -102,6 +110,7 @@ class BatchWriteOptions:
     overwrite_partition: Mapping[str, str] | None = None
     commit_user: str | None = None
     clustered: bool = False
+    assigners: int | None = None
     watermark: int | None = None
     table_options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
@@ -150,6 +159,7 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
         overwrite_partition=None if partition is None else parse_partition(partition),
         commit_user=_commit_user(given),
         clustered=CLUSTERED.get(given),
+        assigners=ASSIGNERS.get(given),
         watermark=WATERMARK.get(given),
         table_options={k: v for k, v in given.items() if k not in _OWN_KEYS and is_table_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},

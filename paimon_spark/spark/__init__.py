@@ -12,4 +12,8 @@ task_read.py    what executors run
 packing.py      splits → partitions
 batches.py      Arrow batches → exactly the schema Spark checks
 dataframe.py    Scan → DataFrame
+batch_write.py  DataSourceArrowWriter: a WriteJob planned and committed beside the driver, written by executors
+dataframe_write.py  Table.write of a DataFrame
+clustering.py   rows → the task that writes their bucket
+session.py      settings under which this is fastest
 """

@@ -65,4 +65,6 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     from paimon_spark.table.batch_write import plan_path_write
 
     mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
-    return BatchWriter(plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema)))
+    return BatchWriter(
+        plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
+    )

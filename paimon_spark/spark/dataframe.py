@@ -20,10 +20,15 @@ def dataframe(scan: Scan, session: SparkSession | None = None) -> DataFrame:
     try:
         return _loaded(spark, scan)
     except PySparkException as e:
-        if _NOT_FOUND not in (e.getCondition() or "") and _NOT_FOUND not in str(e):
+        if not is_missing_source(e):
             raise
     register(spark)
     return _loaded(spark, scan)
+
+
+def is_missing_source(error: PySparkException) -> bool:
+    """Whether Spark says that it knows no such data source: its Python workers do not see the package."""
+    return _NOT_FOUND in (error.getCondition() or "") or _NOT_FOUND in str(error)
 
 
 def _loaded(spark: SparkSession, scan: Scan) -> DataFrame:

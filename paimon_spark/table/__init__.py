@@ -6,6 +6,7 @@ scan.py      Scan: one read, planned lazily; to Arrow, pandas, Spark
 writing.py   Table.write: whatever holds rows → WriteJob, or Spark
 batch_write.py   WriteJob: one write from plan to snapshot, here and in Spark
 write_target.py  the table written: opened, made, its schema grown
+level0.py    the compaction that some tables need after a write
 replaced_partition.py  the partition that an overwrite names
 catalog.py   Catalog: the databases and tables of a warehouse
 """

@@ -19,6 +19,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canonical_write, parse_batch_write_options
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.level0 import compact_written
 from paimon_spark.table.loading import Place, find_place
 from paimon_spark.table.replaced_partition import partition_values, with_constants
 from paimon_spark.table.write_target import Target, open_target, undo_creation
@@ -75,6 +76,7 @@ class WriteJob:
             shares_buckets: whether other tasks may write rows of the same bucket.
         """
         replaces = self.mode is WriteMode.OVERWRITE
+        assigners = self.options.assigners
         return WriteRequest(
             self.handle,
             self.commit_user,
@@ -82,6 +84,7 @@ class WriteJob:
             ignores_existing=replaces,
             writer_number=writer_number,
             shares_buckets=shares_buckets,
+            assigner=None if assigners is None or shares_buckets else (writer_number, assigners),
         )
 
     def write(
@@ -122,6 +125,7 @@ class WriteJob:
             CommitConflictError: others changed what this write stands on.
             CommitRetriesExhaustedError: others were faster every time.
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+        CommitError: the rows are in, but not the compaction that they need to be seen.
         """
         written = messages
         try:
@@ -132,7 +136,8 @@ class WriteJob:
         except PaimonError:
             self.abort(written)
             raise
-        return WriteResult((*committed.snapshot_ids, *self._compact(messages)))
+        made = committed.snapshot_ids
+        return WriteResult((*made, *compact_written(self.handle, self.commit_user, written, made)))
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove what tasks that ended well have written, and the table when this write made it. Driver.
@@ -155,10 +160,6 @@ class WriteJob:
         if self.options.dynamic_overwrite:
             return PresentPartitions()
         return NamedPartitions((self.replaced,)) if self.replaced else WholeTable()
-
-    def _compact(self, messages: Sequence[CommitMessage]) -> tuple[int, ...]:
-        """Merge the level 0 of the buckets written, where rows are not seen before that."""
-        return ()
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return with_constants(self.handle, batch, self.replaced) if self.replaced else batch

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from paimon_spark.commit.publish import check_store
+from paimon_spark.definition.alter import alter_table, apply
 from paimon_spark.definition.create import create_table, new_schema
 from paimon_spark.definition.validate import validate
+from paimon_spark.definition.widen import merged_schema
 from paimon_spark.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
-from paimon_spark.metadata.features import check_readable as check_writable
+from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -24,7 +26,7 @@ from paimon_spark.options.write import parse_write_options
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.table.loading import Place
 from paimon_spark.table.replaced_partition import partition_values, with_columns
-from paimon_spark.types import RowType
+from paimon_spark.types import VALUE_KIND, RowType
 from paimon_spark.write.input import check_input
 
 
@@ -84,10 +86,8 @@ def opened(place: Place, options: BatchWriteOptions, source: pa.Schema) -> Table
 
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
     """The table after `write.merge-schema`: its schema grown, where rows of `source` need it."""
-    from paimon_spark.definition.alter import alter_table, apply
-    from paimon_spark.definition.widen import merged_schema
-
-    changes = merged_schema(handle.schema, source, handle.options.raw)
+    columns = pa.schema([f for f in source if f.name != VALUE_KIND])
+    changes = merged_schema(handle.schema, columns, handle.options.raw)
     if not changes:
         return handle
     _check_input(apply(handle.schema, changes), source, handle.options.raw, handle.describe())

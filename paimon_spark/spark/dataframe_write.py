@@ -1,0 +1,98 @@
+"""Table.write of a Spark DataFrame, in classic and in Connect sessions. User's process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from paimon_spark import errors
+from paimon_spark.errors import PaimonError
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.options.batch_write import (
+    ASSIGNERS,
+    CLUSTER,
+    CLUSTERED,
+    COMMIT_USER,
+    WriteMode,
+    parse_batch_write_options,
+)
+from paimon_spark.spark.clustering import Clustered, cluster
+from paimon_spark.spark.dataframe import is_missing_source
+from paimon_spark.spark.register import register
+from paimon_spark.spark.schema import arrow_schema
+from paimon_spark.spark.source import PaimonPyDataSource
+from paimon_spark.table.batch_write import WriteResult
+from paimon_spark.table.table import Table
+from paimon_spark.table.write_target import opened
+from paimon_spark.table.writing import place_of
+
+_ERROR: Final = re.compile(
+    r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL
+)
+
+
+def write_dataframe(table: Table, rows: DataFrame, mode: WriteMode, options: Mapping[str, str]) -> WriteResult:
+    """Write `rows` to the branch of `table` as a Spark job, clustered so that each bucket is written by one task.
+
+    Raises as `Table.write`.
+    """
+    asked = parse_batch_write_options(options, mode)
+    # What is wrong with the columns is found here, where its error is not wrapped in Spark's.
+    handle = opened(place_of(table, asked), asked, arrow_schema(rows.schema))
+    base = latest_snapshot(handle)
+    clustered = cluster(rows, handle) if CLUSTER.get(options) else Clustered(rows)
+    user = asked.commit_user or str(uuid4())
+    _save(clustered.rows, handle, mode, {**options, **_how(clustered), COMMIT_USER.key: user})
+    return WriteResult(_made(handle, user, 0 if base is None else base.id))
+
+
+def _how(clustered: Clustered) -> dict[str, str]:
+    """What tasks are told of their rows."""
+    out = {CLUSTERED.key: str(clustered.disjoint).lower()}
+    if clustered.assigners:
+        out[ASSIGNERS.key] = str(clustered.assigners)
+    return out
+
+
+def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mapping[str, str]) -> None:
+    # The second name is ours in every session; the first may be the JAR's.
+    writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**options)
+    try:
+        try:
+            writer.save(handle.location)
+        except PySparkException as e:
+            if not is_missing_source(e):
+                raise
+            register(rows.sparkSession)
+            writer.save(handle.location)
+    except PySparkException as e:
+        ours = _unwrapped(e)
+        if ours is None:
+            raise
+        raise ours from e
+
+
+def _unwrapped(error: PySparkException) -> PaimonError | None:
+    """The error of this package that Spark shows as text; None when there is none in it."""
+    for name, message in reversed(_ERROR.findall(str(error))):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, PaimonError):
+            return kind(message.strip())
+    return None
+
+
+def _made(handle: TableHandle, user: str, after: int) -> tuple[int, ...]:
+    """Ids of the snapshots that `user` made after the snapshot `after`, ascending."""
+    found = []
+    snapshot = latest_snapshot(handle)
+    while snapshot is not None and snapshot.id > after:
+        if snapshot.commit_user == user:
+            found.append(snapshot.id)
+        snapshot = find_snapshot(handle, snapshot.id - 1)
+    return tuple(reversed(found))
