@@ -73,8 +73,8 @@ def a_file(
     low, high = [binary_row.encode([k], [BIGINT]) for k in keys] if keys else [binary_row.EMPTY] * 2
     return DataFileMeta(
         name, 100, rows, low, high, NO_STATS, NO_STATS, 0, rows - 1, 0, level,
-        **{"creation_time_ms": 0, "delete_row_count": 0, "file_source": FileSource.APPEND, **more},
-    )  # fmt: skip
+        creation_time_ms=0, delete_row_count=0, file_source=FileSource.APPEND,
+    )._replace(**more)  # fmt: skip
 
 
 def partition(handle: TableHandle, value: int | None = None) -> bytes:
