@@ -8,7 +8,6 @@ Source: Java `mergetree/compact/MergeTreeCompactTask`, `ChangelogMergeTreeRewrit
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -17,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.commit.committer import Committer
-from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, DataError, PaimonError
+from paimon_spark.errors import DataError
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit, DeletionFile, SplitMode
@@ -41,7 +39,6 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import bucket_path_of
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.options.compaction import parse_compaction_options
 from paimon_spark.options.data_files import parse_data_file_options
@@ -63,7 +60,6 @@ _SMALL_RATIO: Final = 0.7
 _WINDOW_BYTES: Final = 96 << 20
 _EXPANSION: Final = 4
 _BATCH_ROWS: Final = 65536
-_LOG: Final = logging.getLogger(__name__)
 _SYSTEM_FIELDS: Final = (
     pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False),
     pa.field(VALUE_KIND, pa.int8(), nullable=False),
@@ -115,49 +111,6 @@ def compact_level0(
             compaction.abort()
         raise
     return out
-
-
-def make_visible(
-    handle: TableHandle, committer: Committer, buckets: Collection[tuple[bytes, int]], commit_user: str
-) -> tuple[int, ...]:
-    """Compact level 0 of buckets just written, and commit that. The ids of the snapshots made.
-
-    The rows are safe in the table before and after, so that nothing is raised: what keeps them from being seen is
-    logged, and the next compaction of the buckets brings them. Another writer may have compacted them meanwhile.
-    """
-    for last in (False, False, True):
-        made = _attempt(handle, committer, buckets, commit_user, last)
-        if made is not None:
-            return made
-    return ()
-
-
-def _attempt(
-    handle: TableHandle, committer: Committer, buckets: Collection[tuple[bytes, int]], commit_user: str, last: bool
-) -> tuple[int, ...] | None:
-    """`make_visible` once; None when others came between and it is not the last attempt."""
-    messages: list[CommitMessage] = []
-    try:
-        head = latest_snapshot(handle)
-        messages = [] if head is None else compact_level0(handle, head, buckets, commit_user)
-        return committer.commit(messages).snapshot_ids if messages else ()
-    except CommitOutcomeUnknownError as e:
-        _tell(handle, e)
-    except PaimonError as e:
-        committer.abort(messages)
-        if isinstance(e, CommitError) and not last:
-            return None
-        _tell(handle, e)
-    return ()
-
-
-def _tell(handle: TableHandle, error: PaimonError) -> None:
-    _LOG.warning(
-        "%s: the rows were committed, but are not seen until level 0 is compacted, which failed; the next write to "
-        "these buckets, or Java Paimon's compaction, does it: %s",
-        handle.describe(),
-        error,
-    )
 
 
 class _Bucket(NamedTuple):

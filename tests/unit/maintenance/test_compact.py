@@ -19,10 +19,11 @@ import paimon_spark
 from paimon_spark.commit.committer import Committer
 from paimon_spark.definition.create import create_table
 from paimon_spark.definition.from_arrow import row_type
+from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.maintenance import compact
 from paimon_spark.maintenance.bucket_vectors import BucketVectors
-from paimon_spark.maintenance.compact import compact_level0, hides_level0, make_visible
+from paimon_spark.maintenance.compact import compact_level0, hides_level0
 from paimon_spark.merge.sorted_merge import SequenceField
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
@@ -339,37 +340,24 @@ def test_buckets_not_asked_for_are_left_alone(root: Callable[[], str]) -> None:
     assert compact_level0(table.handle, snapshot, [], "tester") == []
 
 
-def test_two_writers_that_compact_one_bucket_lose_nothing(root: Callable[[], str], caplog: Any) -> None:
+def test_of_two_compactions_of_a_bucket_one_gives_way(root: Callable[[], str]) -> None:
     table = Table(root(), {"deletion-vectors.enabled": "true"})
     table.write(rows_of(1, 2))
-    bucket = [(binary_row.EMPTY, 0)]
-    raced = False
-
-    def race(*arguments: Any) -> list[CommitMessage]:
-        nonlocal raced
-        made = compact_level0(*arguments)
-        if not raced:
-            raced = True
-            table.write(rows_of(2, value=7))
-            make_visible(table.handle, table.committer, bucket, "other")
-        return made
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compact, "compact_level0", race)
-        made = make_visible(table.handle, table.committer, bucket, "tester")
-    assert raced
-    assert made == ()
+    snapshot = latest_snapshot(table.handle)
+    assert snapshot is not None
+    late = compact_level0(table.handle, snapshot, [(binary_row.EMPTY, 0)], "other")
+    table.write(rows_of(2, value=7))
+    table.compact()
+    with pytest.raises(CommitConflictError):
+        table.committer.commit(late)
+    table.committer.abort(late)
     assert [(r["k"], r["a"]) for r in table.rows()] == [(1, 1), (2, 7)]
-    names = {f.file_name for f in table.files()}
-    snapshots = {p.name for p in (Path(table.root) / "bucket-0").iterdir()}
-    assert names <= snapshots
 
 
-def test_rows_that_cannot_be_merged_are_told_not_raised(root: Callable[[], str], caplog: Any) -> None:
-    options = {"merge-engine": "partial-update", "changelog-producer": "lookup"}
-    table = Table(root(), options)
+def test_rows_that_cannot_be_merged_are_an_error_that_names_the_bucket(root: Callable[[], str]) -> None:
+    table = Table(root(), {"merge-engine": "partial-update", "changelog-producer": "lookup"})
     table.write(rows_of(1))
-    assert make_visible(table.handle, table.committer, [(binary_row.EMPTY, 0)], "tester")
+    table.compact()
     table.write(rows_of(1, kind=3))
-    assert make_visible(table.handle, table.committer, [(binary_row.EMPTY, 0)], "tester") == ()
-    assert "remove-record-on-delete" in caplog.text
+    with pytest.raises(DataError, match=r"compaction of table .*bucket-0: .*remove-record-on-delete"):
+        table.compact()
