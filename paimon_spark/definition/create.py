@@ -15,8 +15,9 @@ from paimon_spark.definition.option_rules import unknown_options
 from paimon_spark.definition.validate import check_case, check_keys_exist, validate
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.metadata.features import check_readable
+from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
-from paimon_spark.metadata.schemas import create_schema, list_schema_ids
+from paimon_spark.metadata.schemas import create_schema
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
 from paimon_spark.spec.table_schema import TableSchema
@@ -66,11 +67,10 @@ def create_table(
     shown = name or store.url(root)
     schema = new_schema(columns, primary_keys, partition_keys, options, comment, clock_ms())
     check_new(schema, shown)
-    layout = Layout(root)
-    if list_schema_ids(store, layout):
+    if is_table(store, root):
         raise _exists(shown, store.url(root))
     try:
-        create_schema(store, layout, schema)
+        create_schema(store, Layout(root), schema)
     except FileAlreadyThereError as e:
         raise _exists(shown, store.url(root)) from e
     return schema

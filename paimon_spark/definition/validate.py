@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from paimon_spark.definition.option_rules import check_options
-from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.metadata.features import check_definition
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.options.descriptor import did_you_mean
@@ -51,7 +51,9 @@ def validate(schema: TableSchema, table: str = "the table") -> None:
         check_definition(schema, table)
         _check_buckets(schema)
         check_options(schema, parse_table_options(schema.options))
-    except InvalidInputError as e:
+    except (InvalidInputError, UnsupportedFeatureError) as e:
+        if "table" in e.context:
+            raise
         raise type(e)(f"{table}: {e.message}", **{**e.context, "table": table}) from e
 
 

@@ -130,6 +130,11 @@ def read_main_branch(store: Store, root: str) -> str | None:
     return text if text and text != MAIN else None
 
 
+def is_table(store: Store, root: str) -> bool:
+    """Whether there is a table at `root`: a schema in its own directory, or a branch that main means."""
+    return bool(list_schema_ids(store, Layout(root))) or read_main_branch(store, root) is not None
+
+
 def branch_names(store: Store, layout: Layout) -> list[str]:
     """Names of the directories below `branch/`, sorted; main is not among them."""
     return [

@@ -149,6 +149,65 @@ class Table:
 
         return write_data(self, data, mode, {k: _text(v) for k, v in options.items()})
 
+    def alter(
+        self,
+        *,
+        add: Mapping[str, Any] | None = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        retype: Mapping[str, Any] | None = None,
+        set_options: Mapping[str, str | float | bool] | None = None,
+        unset_options: Sequence[str] = (),
+        nullable: Mapping[str, bool] | None = None,
+        comments: Mapping[str, str | None] | None = None,
+        defaults: Mapping[str, str | None] | None = None,
+        move: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> Table:
+        """Change the definition of this branch, all or nothing, and no other branch's. Returns the table as it is then.
+
+        Columns inside others are written `a.b`; what an ARRAY holds is `a.element`, values of a MAP are `a.value`.
+
+        Args:
+            add: type by new column: DDL text, as in `INT COMMENT 'count' DEFAULT 0`, or an Arrow or Spark type.
+            drop: columns that go.
+            rename: new name by column; keys and options that name the column follow.
+            retype: new type by column; files are cast as they are read.
+            set_options: table options by key.
+            unset_options: keys that go back to their defaults.
+            nullable: whether a column may hold nulls, by column.
+            comments: comment by column, None for none.
+            defaults: the value, as text, that later writes without the column put there, by column; None for null.
+            move: `first`, `last`, `after <column>` or `before <column>`, by column.
+            comment: of the table; empty for none.
+
+        Raises:
+            InvalidInputError: a change is not possible; nothing was changed.
+            ColumnNotFoundError, AlreadyExistsError: a column is not there, or already is.
+            InvalidOptionError: an option may not have that value, or may not change any more.
+            UnsupportedFeatureError: a change needs a feature that this package lacks.
+        """
+        from paimon_spark.table.altering import altered, schema_changes
+
+        handle = altered(
+            self.handle,
+            lambda columns: schema_changes(
+                columns,
+                add=add or {},
+                drop=drop,
+                rename=rename or {},
+                retype=retype or {},
+                set_options=set_options or {},
+                unset_options=unset_options,
+                nullable=nullable or {},
+                comments=comments or {},
+                defaults=defaults or {},
+                move=move or {},
+                comment=comment,
+            ),
+        )
+        return replace(self, handle=handle)
+
     def snapshots(self) -> list[Snapshot]:
         """Snapshots alive on the branch, oldest first."""
         return list_snapshots(self.handle)
