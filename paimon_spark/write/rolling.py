@@ -47,6 +47,8 @@ class DataFiles:
         self.directory = handle.layout.bucket_path(
             partition_path(schema.partition_type, values, handle.options), bucket
         )
+        self.tracks_rows = handle.options.row_tracking
+        """Commits number the rows: they look for files that begin at 0 (Java `RowTrackingCommitUtils`)."""
         self._id = uuid4()
         self._numbers = count()
 
@@ -160,6 +162,7 @@ class RollingWriter:
 
     def _finish(self, file: DataFileWriter) -> None:
         meta = file.close(self._level, self._source, self._next_sequence_number)
-        self._next_sequence_number += meta.row_count
+        if not self._files.tracks_rows:
+            self._next_sequence_number += meta.row_count
         self._done.append(meta)
         self._current = None

@@ -97,6 +97,13 @@ def test_sequence_numbers_count_from_zero_without_buckets() -> None:
     assert (file.min_sequence_number, file.max_sequence_number) == (0, 5)
 
 
+def test_files_of_tables_that_track_rows_all_begin_at_zero() -> None:
+    handle = a_table(COLUMNS, options={"row-tracking.enabled": "true", "target-file-row-num": "10"})
+    (message,) = written(handle, [batch([(i, "a", 1, "x") for i in range(25)])])
+    files = [(f.row_count, f.min_sequence_number) for f in message.data.new_files]
+    assert files == [(10, 0), (10, 0), (5, 0)]
+
+
 def fixed(**options: str) -> TableBuilder:
     given_options = {"bucket": "2", "bucket-key": "k", **options}
     return TableBuilder(a_schema(options=given_options))
