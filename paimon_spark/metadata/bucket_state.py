@@ -17,7 +17,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow_objects import objects
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.binary_row import decode_column
 from paimon_spark.spec.manifest import ManifestFileMeta
@@ -115,22 +114,29 @@ def _may_hold(value: pa.Scalar, low: pa.Array, high: pa.Array) -> arrow_numpy.Bo
 
 
 def _states(entries: pa.Table, only: set[bytes] | None) -> dict[bytes, PartitionState]:
-    """States by partition from live entries."""
+    """States by partition from live entries; of the partitions in `only`, when it is given."""
     out: dict[bytes, PartitionState] = {}
     if len(entries) == 0:
         return out
-    rows = zip(
-        entries.column("partition").combine_chunks().to_pylist(),
-        objects(entries.column("bucket")),
-        objects(entries.column("total_buckets")),
-        objects(entries.column("max_sequence_number")),
-        strict=False,
+    encoded = _array(entries, "partition").dictionary_encode()
+    partitions: list[bytes] = encoded.dictionary.to_pylist()
+    codes = arrow_numpy.values(encoded.indices)
+    buckets, totals, sequences = (
+        arrow_numpy.values(_array(entries, name)) for name in ("bucket", "total_buckets", "max_sequence_number")
     )
-    for partition, bucket, total, sequence in rows:
-        if only is not None and partition not in only:
-            continue
-        state = out.get(partition)
-        if state is None:
-            out[partition] = state = PartitionState(total)
-        state.max_sequences[bucket] = max(sequence, state.max_sequences.get(bucket, NO_SEQUENCE))
+    order = np.lexsort((buckets, codes))
+    changes = (np.diff(codes[order]) != 0) | (np.diff(buckets[order]) != 0)
+    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    firsts = order[starts]
+    greatest = np.maximum.reduceat(sequences[order], starts)
+    rows = zip(codes[firsts], buckets[firsts].tolist(), totals[firsts].tolist(), greatest.tolist(), strict=True)
+    for code, bucket, total, sequence in rows:
+        partition = partitions[code]
+        if only is None or partition in only:
+            out.setdefault(partition, PartitionState(total)).max_sequences[bucket] = sequence
     return out
+
+
+def _array(entries: pa.Table, name: str) -> pa.Array:
+    column = entries.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
