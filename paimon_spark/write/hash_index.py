@@ -31,10 +31,13 @@ class HashIndex:
 
     def find(self, hashes: I32) -> I64:
         """The bucket of each hash, -1 for those not known."""
-        wanted = hashes.astype(np.int64) << _BUCKET_BITS
-        out = _search(self._large, wanted)
+        ordered, rows = _by_hash(hashes)
+        wanted = ordered << _BUCKET_BITS  # ascending: each search begins where the last one ended
+        found = _search(self._large, wanted)
         if len(self._recent):
-            out = np.maximum(out, _search(self._recent, wanted))
+            found = np.maximum(found, _search(self._recent, wanted))
+        out = np.empty(len(hashes), np.int64)
+        out[rows] = found
         return out
 
     def add(self, hashes: I32, buckets: npt.NDArray[np.integer]) -> None:
@@ -62,18 +65,22 @@ def _search(pairs: I64, wanted: I64) -> I64:
     return np.where(found >> _BUCKET_BITS == wanted >> _BUCKET_BITS, found & ((1 << _BUCKET_BITS) - 1), -1)
 
 
+def _by_hash(hashes: I32) -> tuple[I64, I64]:
+    """The hashes ascending, and their rows; equal ones in order of rows."""
+    order = (hashes.astype(np.int64) << 32) | np.arange(len(hashes))
+    order.sort()
+    return order >> 32, order & 0xFFFFFFFF
+
+
 def first_seen(hashes: I32) -> tuple[I32, I64]:
     """The distinct values in order of first appearance, and for each row the number of its value among them."""
-    count = len(hashes)
-    order = (hashes.astype(np.int64) << 32) | np.arange(count)
-    order.sort()
-    rows = order & 0xFFFFFFFF
-    begins = np.ones(count, np.bool_)
-    begins[1:] = (order[1:] >> 32) != (order[:-1] >> 32)
+    ordered, rows = _by_hash(hashes)
+    begins = np.ones(len(hashes), np.bool_)
+    begins[1:] = ordered[1:] != ordered[:-1]
     firsts = rows[begins]
     by_appearance = np.argsort(firsts)
     number = np.empty(len(firsts), np.int64)
     number[by_appearance] = np.arange(len(firsts))
-    numbers = np.empty(count, np.int64)
+    numbers = np.empty(len(hashes), np.int64)
     numbers[rows] = number[np.cumsum(begins) - 1]
     return hashes[firsts[by_appearance]], numbers
