@@ -6,7 +6,6 @@ merged.py            files of a bucket merged by key, and differences of two suc
 evolved.py           data evolution: columns of a row id range from several files
 file_reader.py       one data file as rows of the schema being read
 evolution.py         old columns → columns of that schema, by field id
-casts.py             values of an old type as the new one; cast_text.py, cast_time.py its rules
 deletions.py         deletion vectors          defaults.py          read-time defaults of old tables
 precision.py         timestamps cut to microseconds before files are opened, for Spark
 metadata_columns.py  file path, row index, partition, bucket, row id, sequence number

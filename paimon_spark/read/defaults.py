@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from paimon_spark.casting.casts import caster
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.options.table import read_defaults
-from paimon_spark.read.casts import caster
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import STRING
 

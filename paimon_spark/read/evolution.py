@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from paimon_spark.casting.casts import caster
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.read.casts import caster
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_nested import Convert, with_children, with_elements, with_entries
 from paimon_spark.types import (

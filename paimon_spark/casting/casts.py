@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.casting import text as cast_text
+from paimon_spark.casting import time as cast_time
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.read import cast_text, cast_time
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_nested import Convert

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_spark.casting.casts import caster
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.read.casts import caster
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.types import DataType, parse_type
 
