@@ -243,8 +243,11 @@ def finer_timestamps(data: I64, factor: int, rest: I64 | int, valid: Bool, targe
     Raises:
         DataError: 64 bits do not hold it.
     """
-    bound = (2**63 - 1) // factor
-    outside = valid & ((data >= bound) | (data < -bound))
+    last, last_rest = divmod(2**63 - 1, factor)
+    first, first_rest = divmod(-(2**63), factor)
+    outside = valid & (
+        (data > last) | (data < first) | ((data == last) & (rest > last_rest)) | ((data == first) & (rest < first_rest))
+    )
     if bool(outside.any()):
         raise DataError(
             "it holds timestamps outside 1677-09-21 to 2262-04-11, which a column of nanosecond precision cannot "

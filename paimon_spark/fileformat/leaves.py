@@ -91,20 +91,45 @@ def _replaced_field(f: pa.Field, choose: Choose) -> pa.Field:
 
 
 def _conversion(kind: pa.DataType, choose: Choose) -> Convert | None:
-    """How arrays of `kind` get the replaced types; None when nothing of it is replaced."""
+    """How arrays of `kind` get the replaced types and lose nulls that nobody sees; None when neither can be."""
     target = _replaced(kind, choose)
-    if target == kind:
-        return None
     if pa.types.is_struct(kind):
         steps = [_conversion(f.type, choose) for f in kind]
-        return lambda a: with_children(
-            a, target, [c if s is None else s(c) for s, c in zip(steps, a.flatten(), strict=True)]
-        )
+        if target == kind and not any(steps) and all(f.nullable for f in kind):
+            return None
+        return lambda a: with_children(a, target, [_child(a, i, s) for i, s in enumerate(steps)])
     if pa.types.is_map(kind):
         keys, values = _conversion(kind.key_type, choose), _conversion(kind.item_type, choose)
-        return lambda a: with_entries(a, target, keys, values)
+        return (lambda a: with_entries(a, target, keys, values)) if keys or values else None
     if pa.types.is_list(kind):
         elements = _conversion(kind.value_type, choose)
-        return lambda a: with_elements(a, target, elements)
+        return (lambda a: with_elements(a, target, elements)) if elements else None
     found = choose(kind)
     return None if found is None else found.convert
+
+
+def _child(array: pa.StructArray, i: int, step: Convert | None) -> pa.Array:
+    """A field of a row. One that is never null has no nulls where the row is null either: Parquet refuses them.
+
+    Raises:
+        pa.ArrowInvalid: a null in a row that is there.
+    """
+    child = array.field(i)
+    f = array.type.field(i)
+    if not f.nullable and child.null_count:
+        missing = arrow_numpy.validity(array) & ~arrow_numpy.validity(child)
+        if bool(missing.any()):
+            raise pa.ArrowInvalid(f"field {f.name} of a row is null, its type is NOT NULL")
+        child = _without_nulls(child)
+    return child if step is None else step(child)
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with some value in place of each null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        children = [array.field(i) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, len(array), [None], null_count=0, children=children)
+    children = [array.values] if pa.types.is_nested(kind) else None
+    buffers = [None, *array.buffers()[1 : 2 if children else None]]
+    return pa.Array.from_buffers(kind, len(array), buffers, null_count=0, offset=array.offset, children=children)

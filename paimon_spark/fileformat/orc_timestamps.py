@@ -32,7 +32,7 @@ from paimon_spark.spec.orc_file import (
     read_stripe_footer,
     tail_with_longs,
 )
-from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType, TimestampType
+from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, TimestampType
 
 _SAFE_MS: Final = (-9_223_372_036_000, 9_223_372_036_000)
 _EPOCH_2015: Final = 1_420_070_400
@@ -149,6 +149,10 @@ class Restorer:
                 keys = self._restored(old_keys, node.children[0], wanted.key)
                 items = self._restored(old_items, node.children[1], wanted.value)
                 return with_entries(array, pa.map_(keys.type, items.type), lambda _: keys, lambda _: items)
+            case MultisetType() if pa.types.is_map(array.type):
+                old_keys, old_items = keys_and_values(array)
+                keys = self._restored(old_keys, node.children[0], wanted.element)
+                return with_entries(array, pa.map_(keys.type, old_items.type), lambda _: keys, None)
         return array
 
     def _timestamps(self, array: pa.Array, column: int, wanted: DataType) -> pa.Array:

@@ -57,7 +57,7 @@ class OrcFileWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         table = pa.Table.from_batches([batch])
-        self._writer.write(convert_table(table, self._schema, self._converts))
+        self._writer.write(_unsliced(convert_table(table, self._schema, self._converts)))
         self._rows += batch.num_rows
         self._taken += batch.nbytes
         position = int(self._out.tell())
@@ -91,6 +91,15 @@ class OrcFileWriter:
             self._out.close()
         with suppress(StorageError):
             self._write.store.delete(self._write.path)
+
+
+def _unsliced(table: pa.Table) -> pa.Table:
+    """The table with nested columns copied: the library takes the nulls of a sliced struct from its beginning."""
+    columns = [
+        pa.concat_arrays(c.chunks) if pa.types.is_nested(f.type) and c.num_chunks else c
+        for f, c in zip(table.schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _codec(name: str) -> str:

@@ -58,7 +58,8 @@ class ParquetFileWriter:
         size = BLOCK_SIZE.get(write.settings) or write.row_group_bytes or _ROW_GROUP_BYTES
         self._groups = RowGroups(self._canonical, size, write.row_group_rows, self._encode)
         self._out = write.store.open_output(write.path)
-        self._sink = _FooterSink(self._out) if any(c is not None for c in self._converts) else None
+        has_int96 = any(kind == _INT96 for f in self._schema for _, kind in leaf_types(f.name, f.type))
+        self._sink = _FooterSink(self._out) if has_int96 else None
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
         self._encoded_bytes = 0
@@ -104,7 +105,7 @@ class ParquetFileWriter:
 
     def _encode(self, table: pa.Table, rows: int) -> None:
         size = table.nbytes
-        if self._sink is not None:
+        if any(self._converts):
             table = convert_table(table, self._schema, self._converts)
         writer = self._writer or self._open(table)
         writer.write_table(table, row_group_size=rows)
