@@ -209,7 +209,7 @@ def check_definition(schema: TableSchema, table: str) -> None:
 
 
 def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: str) -> None:
-    """Refuse options of a read that would make the table's files mean something else.
+    """Refuse options of one read or write that would make the table's files mean something else.
 
     Raises:
         InvalidOptionError: an option of the table's definition, with another value than it has.
@@ -219,15 +219,27 @@ def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: st
         "primary-key": ",".join(schema.primary_keys),
         "partition": ",".join(schema.partition_keys),
     }
-    for key in sorted(IMMUTABLE_OPTIONS & overrides.keys()):
+    for key in sorted((IMMUTABLE_OPTIONS - _OF_ROWS) & overrides.keys()):
         found = stored.get(key, "")
-        if _bare(overrides[key]) != _bare(found):
+        if _bare(overrides[key]) != (_bare(found) or _DEFAULTS[key]):
             raise InvalidOptionError(
-                f"option {key} = {overrides[key]!r} cannot be given to a read: table {table} was written "
+                f"option {key} = {overrides[key]!r} cannot be given to one read or write: table {table} was made "
                 f"with {repr(found) if found else 'its default'}; leave the option out",
                 option=key,
                 value=overrides[key],
             )
+
+
+_OF_ROWS: Final = frozenset(("rowkind.field",))
+"""Options that say how the rows of a write are meant; files do not change by them, so each write may have its own."""
+_DEFAULTS: Final = {
+    **dict.fromkeys(IMMUTABLE_OPTIONS, ""),
+    "bucket": "-1",
+    "bucket-function.type": "default",
+    "merge-engine": "deduplicate",
+    **{k: "false" for k in IMMUTABLE_OPTIONS if k.endswith((".enabled", "-delete", "-ordering", "-dir", "-lookup"))},
+}
+"""What an option means that is not given, as `_bare` text; empty where it means nothing."""
 
 
 def _bare(text: str) -> str:
@@ -284,8 +296,8 @@ def _refuse(
     for refusal in refusals:
         if refusal.applies(schema, options):
             raise UnsupportedFeatureError(
-                f"table {table} cannot be {verb}: it has {refusal.option} = {options.get(refusal.option, 'default')!r}; "
-                + refusal.why,
+                f"table {table} cannot be {verb}: it has {refusal.option} = "
+                f"{options.get(refusal.option, 'default')!r}; " + refusal.why,
                 feature=refusal.option,
                 table=table,
             )

@@ -227,6 +227,16 @@ def test_options_of_one_write_are_not_kept(tmp_path: Path) -> None:
     assert len(read(path)) == 6
 
 
+def test_a_write_may_repeat_the_definition_and_name_its_row_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    kinds = ROWS.append_column("op", pa.array(["+I", "+I", "-D"]))
+    save(path, kinds.slice(0, 0), **KINDS["keys"])
+    save(path, kinds, **{"primary-key": " id", "bucket": "2", "merge-engine": "deduplicate", "force-lookup": "false"})
+    assert [r["id"] for r in read(path)] == [1, 2, 3]
+    save(path, kinds, **{"rowkind.field": "op"})
+    assert [r["id"] for r in read(path)] == [1, 2]
+
+
 def test_a_table_made_keeps_its_options(tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(path, **{"FILE.FORMAT": "orc", "write.merge-schema": "true", "fields.id.stats-mode": "none"})
