@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_spark.commit.entries import together
+from paimon_spark.commit.entries import no_entries, together, with_numbers
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.spec.arrow_numpy import take_indices
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.spec.manifest import FileKind
@@ -47,21 +51,41 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
 
 
 def _changes(increments: Sequence[tuple[CommitMessage, Increment]], *, adds_first: bool) -> Changes:
-    files: list[pa.Table] = []
-    changelog: list[pa.Table] = []
+    files: list[_Files] = []
+    changelog: list[_Files] = []
     index: list[IndexManifestEntry] = []
     for message, done in increments:
-        parts = [(FileKind.ADD, done.new_files), (FileKind.DELETE, done.deleted_files)]
-        files += [_entries(kind, message, metas) for kind, metas in (parts if adds_first else parts[::-1]) if metas]
-        if done.changelog_files:
-            changelog.append(_entries(FileKind.ADD, message, done.changelog_files))
+        parts = [_Files(FileKind.ADD, message, done.new_files), _Files(FileKind.DELETE, message, done.deleted_files)]
+        files += parts if adds_first else parts[::-1]
+        changelog.append(_Files(FileKind.ADD, message, done.changelog_files))
         index += _of_kind(FileKind.DELETE, done.deleted_index_files)
         index += _of_kind(FileKind.ADD, done.new_index_files)
-    return Changes(together(*files), together(*changelog), tuple(index))
+    return Changes(_entries(files), _entries(changelog), tuple(index))
 
 
-def _entries(kind: FileKind, message: CommitMessage, files: Sequence[DataFileMeta]) -> pa.Table:
-    return entries(kind, message.partition, message.bucket, message.total_buckets, files)
+class _Files(NamedTuple):
+    """Files of one message that share a kind."""
+
+    kind: FileKind
+    message: CommitMessage
+    files: tuple[DataFileMeta, ...]
+
+
+def _entries(parts: Sequence[_Files]) -> pa.Table:
+    """The entries of all parts in order, made together: a message has few files, and there may be many messages."""
+    counts = np.array([len(p.files) for p in parts], np.int64)
+    if not counts.sum():
+        return no_entries()
+    out = together(entries(FileKind.ADD, b"", 0, 0, [f for p in parts for f in p.files]))
+    for name, values in (
+        ("kind", [int(p.kind) for p in parts]),
+        ("bucket", [p.message.bucket for p in parts]),
+        ("total_buckets", [p.message.total_buckets for p in parts]),
+    ):
+        out = with_numbers(out, name, np.repeat(np.array(values, np.int64), counts))
+    partitions = array_of([p.message.partition for p in parts], pa.binary())
+    repeated = partitions.take(take_indices(np.repeat(np.arange(len(parts)), counts)))
+    return out.set_column(out.schema.get_field_index("partition"), out.schema.field("partition"), repeated)
 
 
 def _of_kind(kind: FileKind, index: Iterable[IndexManifestEntry]) -> list[IndexManifestEntry]:
