@@ -15,11 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.casting.casts import caster
 from paimon_spark.errors import DataError, SchemaMismatchError
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
     INTEGER_NAMES,
+    STRING,
     AtomicType,
     BinaryType,
     CharType,
@@ -138,11 +145,26 @@ def _rescaled(array: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
 
 
 def _to_text(source: pa.DataType, target: CharType) -> Assign | None:
-    if not (pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source)):
-        plain = pa.types.is_integer(source) or pa.types.is_boolean(source) or pa.types.is_date(source)
-        if not plain:
-            return None
-    return lambda a: _fitted_text(a if a.type == pa.string() else a.cast(pa.string()), target)
+    if pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source):
+        return lambda a: _fitted_text(a if a.type == pa.string() else a.cast(pa.string()), target)
+    kind = _plain_type(source)
+    if kind is None:
+        return None
+    spell = caster(kind, STRING)
+    return lambda a: _fitted_text(spell(a.cast(arrow_type(kind))), target)
+
+
+def _plain_type(source: pa.DataType) -> DataType | None:
+    """The column type of values that have one text, whatever the zone and the precision of a column."""
+    if pa.types.is_boolean(source):
+        return BOOLEAN
+    if pa.types.is_integer(source):
+        return BIGINT if source != pa.uint64() else DecimalType(True, 20, 0)
+    if pa.types.is_float32(source) or pa.types.is_float64(source):
+        return FLOAT if pa.types.is_float32(source) else DOUBLE
+    if pa.types.is_decimal128(source) and source.scale >= 0:
+        return DecimalType(True, source.precision, source.scale)
+    return DATE if pa.types.is_date(source) else None
 
 
 def _fitted_text(array: pa.Array, target: CharType) -> pa.Array:

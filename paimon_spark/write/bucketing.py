@@ -84,11 +84,10 @@ class OneBucket(_WithoutIndex):
 class FixedBuckets(_WithoutIndex):
     """Buckets by a hash of the bucket key, as many in every partition as the option `bucket` says."""
 
-    constant: int | None = None
-
     def __init__(self, request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> None:
         handle = request.handle
         self.total_buckets = handle.options.bucket
+        self.constant: int | None = 0 if self.total_buckets == 1 else None
         self._handle = handle
         self._keys = list(handle.schema.bucket_keys)
         self._partitions = partitions
@@ -97,8 +96,8 @@ class FixedBuckets(_WithoutIndex):
 
     def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64 | int:
         self._check()
-        if self.total_buckets == 1:
-            return 0
+        if self.constant is not None:
+            return self.constant
         return row_buckets(self._handle, batch.select(self._keys)).astype(np.int64)
 
     def _check(self) -> None:

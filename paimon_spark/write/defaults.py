@@ -1,16 +1,16 @@
 """Values that take the place of nulls on write: the default of a column, kept as text in the schema.
 
-Source: Java `utils/DefaultValueUtils`, `casting/DefaultValueRow`. Defaults of columns with children are refused.
+Source: Java `utils/DefaultValueUtils`, `casting/DefaultValueRow`.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from paimon_spark.errors import SchemaMismatchError
-from paimon_spark.spec.arrow import arrow_type
+from paimon_spark.casting.casts import caster
+from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.types import BinaryType, CharType, DataField
+from paimon_spark.types import STRING, DataField
 
 
 def default_array(field: DataField, where: str) -> pa.Array | None:
@@ -22,15 +22,18 @@ def default_array(field: DataField, where: str) -> pa.Array | None:
     text = field.default_value
     if text is None:
         return None
-    kind = arrow_type(field.type)
-    if isinstance(field.type, CharType):
-        return array_of([text], pa.string())
-    if isinstance(field.type, BinaryType):
-        return array_of([text.encode()], pa.binary())
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
     try:
-        return array_of([text.strip()], pa.string()).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise SchemaMismatchError(
-            f"the default {text!r} of column {field.name} of {where} is no value of {field.type}; correct the default",
-            column=field.name,
-        ) from e
+        made = caster(STRING, field.type)(array_of([bare], pa.string()))
+    except (DataError, UnsupportedFeatureError) as e:
+        raise _no_value(field, text, where) from e
+    if made.null_count:
+        raise _no_value(field, text, where)
+    return made
+
+
+def _no_value(field: DataField, text: str, where: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"the default {text!r} of column {field.name} of {where} is no value of {field.type}; change the default",
+        column=field.name,
+    )

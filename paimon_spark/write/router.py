@@ -8,6 +8,7 @@ makes one file for each, and holds few of them open. Where all rows go to one bu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -82,8 +83,10 @@ class Router:
         Raises:
             CommitConflictError, DataError, StorageError: of the writers; then `abort` is to be called.
         """
-        if self._early and self._bucketing.constant is not None and not self._partitions.columns:
-            self._hand(self._group(self._partitions.whole_table(), self._bucketing.constant), [batch])
+        if self._bucketing.constant is not None and not self._partitions.columns:
+            partition = self._partitions.whole_table()
+            self._bucketing.of(batch, partition)
+            self._hand(self._group(partition, self._bucketing.constant), [batch])
             return
         for part in _parts(batch):
             self._gathered.append(part)
@@ -168,7 +171,7 @@ class Router:
             writer = self._make_writer(self._partitions.rows[group.partition], group.bucket)
             self._writers[number] = writer
         self._open.add(number)
-        for batch in (*self._pool.take(number), *batches):
+        for batch in chain(self._pool.take(number), batches):
             writer.write(batch)
             if writer.buffered_bytes > self._options.buffer_bytes:
                 writer.release()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Final, NamedTuple
 
@@ -75,11 +75,13 @@ class RowPool:
             self._pieces.setdefault(group, []).append(_Piece(run, start, end - start))
             self._bytes[group] = self._bytes.get(group, 0) + size * (end - start) // batch.num_rows
 
-    def take(self, group: int) -> list[pa.RecordBatch]:
-        """The rows of a group, in batches of a good size; they are no longer in the pool."""
+    def take(self, group: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group, in batches of a good size. They leave the pool as they are given out.
+
+        A group must be taken to its end before rows are added to it again.
+        """
         pieces = self._pieces.pop(group, [])
         self._bytes.pop(group, None)
-        out: list[pa.RecordBatch] = []
         joined: list[pa.RecordBatch] = []
         size = 0
         for run, start, rows in pieces:
@@ -87,13 +89,12 @@ class RowPool:
             part = run.batch.slice(start, rows)
             part_bytes = part.nbytes
             if joined and size + part_bytes > _HANDED_BYTES:
-                out.extend(_joined(joined))
+                yield from _joined(joined)
                 joined, size = [], 0
             joined.append(part)
             size += part_bytes
             self._release(run, rows)
-        out.extend(_joined(joined))
-        return out
+        yield from _joined(joined)
 
     def _release(self, run: _Run, rows: int) -> None:
         run.rows_left -= rows

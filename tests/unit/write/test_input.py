@@ -95,6 +95,8 @@ def test_a_null_becomes_the_default_but_not_in_a_column_that_has_no_nulls() -> N
         ("DOUBLE", "1.5", 1.5),
         ("TIMESTAMP(3)", "2024-01-02 03:04:05", datetime(2024, 1, 2, 3, 4, 5)),
         ("BYTES", "ab", b"ab"),
+        ("STRING", "'a b'", "a b"),
+        ("CHAR(3)", "a", "a  "),
     ],
 )
 def test_defaults_are_text_of_the_column_s_type(kind: str, text: str, value: Any) -> None:
@@ -105,6 +107,8 @@ def test_defaults_are_text_of_the_column_s_type(kind: str, text: str, value: Any
 def test_a_default_of_another_type_is_refused() -> None:
     with pytest.raises(SchemaMismatchError, match="default 'abc' of column c"):
         column("INT", pa.nulls(1), default="abc")
+    with pytest.raises(SchemaMismatchError, match="default '1000'"):
+        column("DECIMAL(3, 1)", pa.nulls(1), default="1000")
 
 
 INTS = {"type": "ARRAY", "element": "INT"}
@@ -129,6 +133,9 @@ FITS: list[tuple[Any, pa.Array, list[Any]]] = [
     ("STRING", pa.array(["a", None], pa.string_view()), ["a", None]),
     ("STRING", pa.array(["a", "a", None]).dictionary_encode(), ["a", "a", None]),
     ("STRING", pa.array([1, None], pa.int32()), ["1", None]),
+    ("STRING", pa.array([2**63], pa.uint64()), [str(2**63)]),
+    ("STRING", pa.array([1e20, 0.1, None]), ["1.0E20", "0.1", None]),
+    ("STRING", pa.array([Decimal("-1.50")], pa.decimal128(10, 2)), ["-1.50"]),
     ("STRING", pa.array([True]), ["true"]),
     ("STRING", pa.array([date(2024, 1, 2)]), ["2024-01-02"]),
     ("CHAR(3)", pa.array(["a", "äöü", "abc  ", None]), ["a  ", "äöü", "abc", None]),
@@ -195,7 +202,7 @@ def test_what_would_lose_something_is_an_error_with_an_example(kind: Any, array:
 REFUSED: list[tuple[Any, pa.DataType]] = [
     ("FLOAT", pa.float64()), ("DECIMAL(5, 2)", pa.float64()), ("INT", pa.float32()), ("INT", pa.string()),
     ("DOUBLE", pa.decimal128(5, 2)), ("DATE", pa.timestamp("us")), ("DATE", pa.string()), ("BOOLEAN", pa.int8()),
-    ("STRING", pa.float64()), ("STRING", pa.binary()), ("BYTES", pa.string()),
+    ("STRING", pa.timestamp("us")), ("STRING", pa.binary()), ("BYTES", pa.string()),
     ("TIMESTAMP_LTZ(6)", pa.timestamp("us")), ("TIMESTAMP_LTZ(6)", pa.date32()), ("TIMESTAMP(6)", pa.int64()),
     ("INT", pa.list_(pa.int32())), ({"type": "ARRAY", "element": "INT"}, pa.int32()),
     ({"type": "ARRAY", "element": "INT"}, pa.list_(pa.string())),
