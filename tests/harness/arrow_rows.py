@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def _array(values: list[Any], kind: DataType) -> pa.Array:
                 for i, f in enumerate(kind.fields)
             ]
             nested = [pa.field(f.name, c.type) for f, c in zip(kind.fields, children, strict=True)]
-            return pa.StructArray.from_arrays(children, fields=nested, mask=pa.array([not v for v in valid]))
+            return pa.StructArray.from_arrays(children, fields=nested, mask=pa.array([not v for v in valid], pa.bool_()))
         case ArrayType():
             return _list(values, kind.element, lambda items, offsets: pa.ListArray.from_arrays(offsets, items))
         case MapType():
@@ -94,7 +94,8 @@ def _map(values: list[Any], key: DataType, value: DataType) -> pa.Array:
 def _scalar(value: Any, kind: DataType) -> Any:
     match kind:
         case DecimalType():
-            return Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
+            with localcontext(prec=80):
+                return Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
         case BinaryType():
             return bytes.fromhex(value)
         case AtomicType(name="DATE"):

@@ -12,7 +12,7 @@ from paimon_spark.definition.create import create_table
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.urls import open_store
 from paimon_spark.table.table import Table
-from paimon_spark.types import DataField, OpaqueType, RowKind, RowType, parse_type
+from paimon_spark.types import DataField, RowKind, RowType, parse_type
 from tests.harness.arrow_rows import arrow_rows
 from tests.interop.our_changes import changes_of
 
@@ -70,7 +70,7 @@ def write(call: dict[str, Any], path: str) -> None:
         mode = "overwrite"
         if call["overwrite"]:
             options["overwrite.partition"] = ",".join(f"`{k}`='{v}'" for k, v in call["overwrite"].items())
-        elif table.schema.partition_keys:
+        elif table.schema.partition_keys and options.get("dynamic-partition-overwrite") != "false":
             options["partitionOverwriteMode"] = "dynamic"
     table.write(batch_of(call["rows"], table.schema), mode=mode, **options)
 
@@ -91,8 +91,3 @@ def _empty(table: Table) -> pa.Table:
 
 def _open(call: dict[str, Any], path: str) -> Table:
     return paimon_spark.load_table(path, **({"branch": call["branch"]} if call.get("branch") else {}))
-
-
-def has_opaque_type(call: dict[str, Any]) -> bool:
-    """Whether a column is of a type that this package keeps as text only."""
-    return any(isinstance(parse_type(field[1]), OpaqueType) for field in call.get("fields", []))

@@ -19,8 +19,8 @@ from tests.interop.twins import Refused, Twins
 
 pytestmark = pytest.mark.interop
 
-REFUSED = frozenset(("java",))
-"""Features whose tables we read but do not write; SUPPORT.md says so of each."""
+REFUSED = ("java", "blob", "type VECTOR", "bucket")
+"""How features begin whose tables are not written; SUPPORT.md says so of each."""
 
 SEEDS = int(os.environ.get("INTEROP_WRITE_SEEDS", "15"))
 
@@ -43,7 +43,7 @@ def check(twins: Twins) -> None:
         if not twins.problems:
             twins.go_on_with_java()
     except Refused as refused:
-        if refused.feature not in REFUSED:
+        if not refused.feature.startswith(REFUSED):
             raise
         pytest.skip(f"refused: {refused}")
     assert not twins.problems, "\n\n".join([f"{twins.ours} {twins.script.about}", *twins.problems[:3]])

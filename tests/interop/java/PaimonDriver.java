@@ -8,6 +8,7 @@ import java.util.Set;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.paimon.types.DataTypes;
 
 /**
  * Java Paimon as a service for tests: one JSON call per line on stdin, one JSON reply per line on stdout.
@@ -81,6 +82,9 @@ public final class PaimonDriver {
                 return Rewrites.compact(call);
             case "deleteRows":
                 return Rewrites.deleteRows(call);
+            case "variant":
+                return (ObjectNode) Values.toJson(
+                        Values.fromJson(call.get("text"), DataTypes.VARIANT()), DataTypes.VARIANT());
             default:
                 return Tables.change(call);
         }
