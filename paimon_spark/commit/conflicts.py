@@ -13,15 +13,16 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.commit.entries import I64, adds, codes, column, numbers, present, together, where
-from paimon_spark.commit.index_files import has_buckets
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.merge.ordering import column_words, sort_rows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.spec.arrow_numpy import Bool
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.binary_row_columns import decode_column
 from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.spec.manifest import FileKind
@@ -38,6 +39,7 @@ def find_conflict(
     index: Sequence[IndexManifestEntry],
     *,
     overwrites: bool,
+    checks_vectors: bool,
     keys_are_ranges: bool,
 ) -> str | None:
     """What is wrong with making `changes` on top of `base`, in words; None when nothing is.
@@ -49,6 +51,7 @@ def find_conflict(
         changes: ADD and DELETE entries.
         index: index files added and deleted.
         overwrites: the commit is of kind OVERWRITE, which alone may change the number of buckets.
+        checks_vectors: deletion vectors belong to files one by one, and the writers chose them on an older head.
         keys_are_ranges: files above level 0 are sorted by key, so their key ranges may not overlap.
 
     Raises:
@@ -58,7 +61,7 @@ def find_conflict(
     return (
         (None if overwrites else bucket_conflict(handle, base, changes))
         or file_conflict(base, changes)
-        or (vector_conflict(base, base_index, changes, index) if _shares_vectors(handle) else None)
+        or (vector_conflict(base, base_index, changes, index) if checks_vectors else None)
         or (key_conflict(handle.schema.key_type, base, changes) if keys_are_ranges else None)
     )
 
@@ -118,7 +121,7 @@ def vector_conflict(
     new = adds(changes)
     added = set(column(where(changes, new), "file_name").to_pylist())
     deleted = set(column(where(changes, ~new), "file_name").to_pylist())
-    live = set(column(base, "file_name").to_pylist()) if given or known else set()
+    live = _names_among(base, {*given, *known})
     for name in (*deleted, *given, *known):
         if name in added:
             continue
@@ -194,8 +197,11 @@ def _vectors(index: Iterable[IndexManifestEntry]) -> dict[str, str]:
     }
 
 
-def _shares_vectors(handle: TableHandle) -> bool:
-    return handle.options.deletion_vectors and not has_buckets(handle)
+def _names_among(files: pa.Table, names: Iterable[str]) -> set[str]:
+    """Those of `names` that a file has."""
+    wanted = array_of(sorted(names), pa.string())
+    found = column(files, "file_name")
+    return set(found.filter(pc.is_in(found, value_set=wanted)).to_pylist())
 
 
 def _refuse_row_ids(handle: TableHandle, changes: pa.Table) -> None:

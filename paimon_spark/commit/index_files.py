@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from paimon_spark.errors import CommitConflictError
+from paimon_spark.errors import CommitConflictError, InvalidInputError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifest_files import write_index_manifest
 from paimon_spark.metadata.manifests import read_index_manifest
@@ -72,8 +72,17 @@ def _by_bucket(handle: TableHandle, before: Entries, changes: Entries) -> list[I
     for e in changes:
         if e.kind == FileKind.DELETE:
             found.pop((e.partition, e.bucket), None)
-    found.update({(e.partition, e.bucket): e for e in changes if e.kind == FileKind.ADD})
-    return list(found.values())
+    new = [e for e in changes if e.kind == FileKind.ADD]
+    fresh = {(e.partition, e.bucket): e for e in new}
+    if len(fresh) < len(new):
+        twice = next(e for e in new if fresh[e.partition, e.bucket] is not e)
+        raise InvalidInputError(
+            f"a commit to {handle.describe()} brings two {twice.index_type} index files for bucket {twice.bucket}, "
+            f"{twice.file_name} and {fresh[twice.partition, twice.bucket].file_name}; only one can be kept, so the "
+            "writers of one bucket must put theirs together first",
+            table=handle.name,
+        )
+    return list({**found, **fresh}.values())
 
 
 def _vectors_by_name(handle: TableHandle, before: Entries, changes: Entries) -> list[IndexManifestEntry]:

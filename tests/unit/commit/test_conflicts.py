@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
@@ -201,6 +201,21 @@ def test_one_job_at_a_time_writes_to_dynamic_buckets(root: str) -> None:
     committer(table).commit([message(table, a_file("c", keys=(0, 9)), p=2, new_index_files=(elsewhere,))], planned_on=0)
     committer(table).commit([late], planned_on=1)
     assert index_names(table) == {"h2", "h3"}
+
+
+def test_a_bucket_has_one_hash_index(root: str) -> None:
+    table = table_of(root, KEYED, bucket="-1")
+    both = (index_entry(table, "h1", HASH), index_entry(table, "h2", HASH))
+    with pytest.raises(InvalidInputError, match="two HASH index files for bucket 0, h1 and h2"):
+        committer(table).commit([message(table, a_file("a", keys=(0, 9)), new_index_files=both)])
+
+
+def test_an_overwrite_removes_vectors_that_others_forgot(root: str) -> None:
+    table = table_of(root, deletion_vectors__enabled="true")
+    forgotten = index_entry(table, "i1", DELETION_VECTORS, "gone")
+    committer(table).commit([message(table, a_file("a"), new_index_files=(forgotten,))])
+    committer(table).overwrite([message(table, a_file("b"))])
+    assert index_names(table) == set() and set(files(table)) == {"b"}
 
 
 def test_strict_mode_minds_overwrites_and_compactions_of_others(root: str) -> None:
