@@ -131,7 +131,7 @@ class _Column:
         array = self._assign(batch.column(self._place))
         if array.null_count == 0:
             return array
-        if not self._field.type.nullable:
+        if self._key or not self._field.type.nullable:
             raise self._null(batch, array)
         if self._default is not None:
             return pc.fill_null(array, self._default[0])
