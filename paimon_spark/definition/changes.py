@@ -1,7 +1,7 @@
 """What can be changed about a table's definition. Pure values; `alter` applies them.
 
 A path names a column, or a field inside it: fields of rows by their names, what an ARRAY or MULTISET holds as
-`element`, keys and values of a MAP as `key` and `value`.
+`element`, values of a MAP as `value`; its keys never change.
 
 Source: Java `schema/SchemaChange`.
 """

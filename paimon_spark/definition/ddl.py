@@ -12,6 +12,7 @@ import sqlglot
 
 from paimon_spark.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.types import (
+    DOUBLE,
     ArrayType,
     DataField,
     DataType,
@@ -77,7 +78,7 @@ class _Parser:
         token = self._peek()
         if token is None or token.token_type.name in ("IDENTIFIER", "STRING"):
             return ""
-        return str(token.text).upper()
+        return " ".join(str(token.text).upper().split())
 
     def _peek(self, ahead: int = 0) -> Any:
         place = self._next + ahead
@@ -230,16 +231,16 @@ class _Parser:
         return found.with_nullable(self.nullability())
 
     def _plain_type(self) -> DataType:
+        start = self._next
+        if self._take("DOUBLE PRECISION"):  # one token
+            return DOUBLE
         word = self._word()
         if not word or not _is_name(self._peek()):
             raise self._wrong("expected a type")
-        start = self._next
         self._next += 1
         arguments = self._arguments()
         if word in _TIMESTAMP_WORDS:
             return self._timestamp(word, arguments)
-        if word == "DOUBLE":
-            self._take("PRECISION")
         text = _SPARK_WORDS.get(word, word)
         if word in ("BINARY", "STRING") and not arguments:
             text = {"BINARY": "BYTES", "STRING": "STRING"}[word]

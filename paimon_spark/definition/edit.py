@@ -103,10 +103,9 @@ def _check_new_name(fields: Fields, path: Path, name: str) -> None:
     if not name.strip() or (len(path) == 1 and is_system_column(name)):
         raise InvalidInputError(f"{name!r} cannot be the name of a column: Paimon keeps it for itself", column=name)
     for f in fields:
-        if f.name.lower() == name.lower() and f.name != path[-1]:
-            raise AlreadyExistsError(f"column {where} cannot be made: there is a column {f.name!r}", column=where)
-    if any(f.name == name for f in fields):
-        raise AlreadyExistsError(f"column {where} cannot be made: it exists already", column=where)
+        if f.name.lower() == name.lower():
+            why = "it exists already" if f.name == name else f"there is a column {f.name!r}"
+            raise AlreadyExistsError(f"column {where} cannot be made: {why}", column=where)
 
 
 def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
@@ -320,7 +319,7 @@ def _type_at(t: DataType, path: Path, depth: int, change: Callable[[DataType], D
         case MapType() if name == "value":
             return replace(t, value=_type_at(t.value, path, depth + 1, change))
         case MapType() if name == "key":
-            return replace(t, key=_type_at(t.key, path, depth + 1, change))
+            raise InvalidInputError(f"column {shown(path)}: keys of a map never change", column=shown(path))
     raise ColumnNotFoundError(
         f"there is no column {shown(path)}: {shown(path[:depth])} is of type {t}, which has no {name!r}",
         column=shown(path),

@@ -74,7 +74,7 @@ def _check_columns(row_type: RowType) -> None:
                 f"that start with {KEY_PREFIX}; give it another name",
                 column=name,
             )
-    _check_distinct(row_type.names, "column")
+    _check_distinct(row_type.names, "")
     for f in row_type:
         _check_nested(f.name, f.type)
 
@@ -84,7 +84,7 @@ def _check_nested(where: str, t: DataType) -> None:
         case RowType():
             if not t.fields:
                 raise InvalidInputError(f"row {where} has no fields; a row has at least one", column=where)
-            _check_distinct(t.names, f"field of {where}")
+            _check_distinct(t.names, f"{where}.")
             for f in t:
                 _check_nested(f"{where}.{f.name}", f.type)
         case ArrayType() | MultisetType():
@@ -94,10 +94,11 @@ def _check_nested(where: str, t: DataType) -> None:
             _check_nested(f"{where}.value", t.value)
 
 
-def _check_distinct(names: Iterable[str], what: str) -> None:
+def _check_distinct(names: Iterable[str], prefix: str) -> None:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise InvalidInputError(f"two {what}s are called {twice[0]!r}; give one of them another name", column=twice[0])
+        column = prefix + twice[0]
+        raise InvalidInputError(f"column {column} is there twice; give one of them another name", column=column)
 
 
 def check_case(names: Sequence[str]) -> None:
