@@ -1,11 +1,15 @@
-"""One JVM, and one folder of tables, for the whole run."""
+"""One JVM, and one folder of tables of each peer, for the whole run."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.interop import peers
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.java_tables import JavaTables
 
@@ -21,3 +25,18 @@ def java() -> Iterator[JavaPaimon]:
 def java_tables(java: JavaPaimon, tmp_path_factory: pytest.TempPathFactory) -> JavaTables:
     """The tables that Java writes, each when it is first asked for."""
     return JavaTables(java, tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(scope="session")
+def pypaimon_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Name of the scenario -> the table pypaimon wrote, and pypaimon's reads of it."""
+    tables: dict[str, Any] = pypaimon("pypaimon_writer", str(tmp_path_factory.mktemp("pypaimon")))
+    return tables
+
+
+def pypaimon(module: str, *arguments: str) -> Any:
+    """What a module of this folder prints as JSON when pypaimon's interpreter runs it."""
+    command = [str(peers.pypaimon_python()), "-m", f"tests.interop.{module}", *arguments]
+    done = subprocess.run(command, cwd=peers.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

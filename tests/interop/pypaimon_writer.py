@@ -411,15 +411,26 @@ def _versions(table: Writer) -> dict[str, Any]:
 def _read(table: Writer, branch: str | None, options: dict[str, str]) -> dict[str, Any]:
     try:
         version = table.table(branch)
-        if options:
-            version = version.copy(options)
-        builder = version.new_read_builder()
-        splits = builder.new_scan().plan().splits()
-        data = builder.new_read().to_arrow(splits) if splits else None
-        fields = [[field.id, field.name, str(field.type)] for field in version.fields]
+        return describe(version.copy(options) if options else version)
+    except Exception as error:  # noqa: BLE001  # whatever the peer's reader raises is its reply
+        return {"error": f"{type(error).__name__}: {error}"[:500]}
+
+
+def describe(table: Any) -> dict[str, Any]:
+    """What pypaimon reads from a table of its own: {"schema", "rows"} or {"error"}."""
+    try:
+        data = read_arrow(table)
+        fields = [[field.id, field.name, str(field.type)] for field in table.fields]
         return {"schema": fields, "rows": rows_of(data) if data is not None else []}
     except Exception as error:  # noqa: BLE001  # whatever the peer's reader raises is its reply
         return {"error": f"{type(error).__name__}: {error}"[:500]}
+
+
+def read_arrow(table: Any) -> pa.Table | None:
+    """The rows; None when no file is left to read."""
+    builder = table.new_read_builder()
+    splits = builder.new_scan().plan().splits()
+    return builder.new_read().to_arrow(splits) if splits else None
 
 
 def _write_all(folder: Path) -> dict[str, Any]:
