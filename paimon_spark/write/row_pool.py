@@ -10,6 +10,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Final, NamedTuple
 
@@ -19,6 +20,9 @@ from paimon_spark.errors import StorageError
 
 _HANDED_BYTES: Final = 32 << 20
 """Bytes of the batches that a group's slices are joined to."""
+
+_PAGED_BYTES: Final = 32 << 20
+"""Bytes read from disk after which their pages are let go."""
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class RowPool:
         self._bytes: dict[int, int] = {}
         self._in_memory: list[_Run] = []
         self._files: list[IO[bytes]] = []
+        self._maps: list[mmap.mmap] = []
+        self._paged_bytes = 0
         self.memory_bytes = 0
         self.disk_bytes = 0
 
@@ -91,10 +97,22 @@ class RowPool:
             if joined and size + part_bytes > _HANDED_BYTES:
                 yield from _joined(joined)
                 joined, size = [], 0
+                if self._paged_bytes >= _PAGED_BYTES:
+                    self._let_go()
             joined.append(part)
             size += part_bytes
+            self._paged_bytes += 0 if run.size_bytes else part_bytes
             self._release(run, rows)
         yield from _joined(joined)
+        if self._paged_bytes >= _PAGED_BYTES:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Take mapped pages out of the process; what is still used comes back from the system's cache."""
+        self._paged_bytes = 0
+        for mapped in self._maps:
+            with suppress(OSError):
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     def _release(self, run: _Run, rows: int) -> None:
         run.rows_left -= rows
@@ -130,7 +148,8 @@ class RowPool:
             data = run.batch.serialize()
             places.append((at, data.size))
             at = _write(file.fileno(), data, at)
-        mapped = pa.py_buffer(mmap.mmap(file.fileno(), at, access=mmap.ACCESS_READ))
+        self._maps.append(mmap.mmap(file.fileno(), at, access=mmap.ACCESS_READ))
+        mapped = pa.py_buffer(self._maps[-1])
         self.disk_bytes += at
         for run, (start, size) in zip(runs, places, strict=True):
             assert run.batch is not None
@@ -144,7 +163,7 @@ class RowPool:
         self.memory_bytes = self.disk_bytes = 0
         for file in self._files:
             file.close()
-        self._files = []
+        self._files, self._maps = [], []
 
 
 def _write(descriptor: int, data: pa.Buffer, at: int) -> int:
