@@ -5,13 +5,14 @@ Source: Paimon spec, chapter Schema; Java `types/DataTypeCasts`, `casting/CastEx
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from paimon_spark.errors import InvalidInputError, PredicateSyntaxError
-from paimon_spark.predicate.literals import parse_date, parse_timestamp
+import pyarrow as pa
+
+from paimon_spark.casting.casts import caster
+from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import (
     INTEGER_NAMES,
     STRING,
@@ -68,10 +69,6 @@ _EXPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By the target: what becomes it when asked for; values may be cut, rounded or null. Only what Java can carry out."""
 
-_BOOLEAN_TEXTS: Final = frozenset(("true", "t", "yes", "y", "1", "false", "f", "no", "n", "0"))
-_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_TIME: Final = re.compile(r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d+)?)?")
-
 
 def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
     """Whether a column of `source` may become one of `target`, nullability aside; rows and collections only stay.
@@ -121,27 +118,7 @@ def check_default(column: str, t: DataType, text: str | None) -> None:
 
 
 def _is_value(t: DataType, text: str) -> bool:
-    word = text.strip()
     try:
-        match t:
-            case CharType() | BinaryType():
-                return True
-            case DecimalType():
-                return Decimal(word).is_finite()
-            case TimeType():
-                return _TIME.fullmatch(word) is not None
-            case TimestampType():
-                return parse_timestamp(word, None, t.local_zone) is not None
-            case AtomicType(name="BOOLEAN"):
-                return word.lower() in _BOOLEAN_TEXTS
-            case AtomicType(name="DATE"):
-                return parse_date(word) is not None
-            case AtomicType(name=name) if name in _BITS:
-                limit = 1 << (_BITS[name] - 1)
-                return -limit <= int(word) < limit
-            case AtomicType(name="FLOAT" | "DOUBLE"):
-                float(word)
-                return True
-    except (ValueError, InvalidOperation, PredicateSyntaxError):
+        return int(caster(STRING, t)(array_of([text], pa.string())).null_count) == 0
+    except (DataError, UnsupportedFeatureError):
         return False
-    return False

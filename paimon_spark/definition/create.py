@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from paimon_spark.definition.casts import check_default
 from paimon_spark.definition.field_ids import renumbered
 from paimon_spark.definition.option_rules import unknown_options
 from paimon_spark.definition.validate import check_case, check_keys_exist, validate
@@ -84,6 +85,8 @@ def check_new(schema: TableSchema, table: str = "the table") -> None:
         UnsupportedFeatureError: it needs a feature that this package lacks.
     """
     check_case(schema.row_type.names)
+    for field in schema.fields:
+        check_default(field.name, field.type, field.default_value)
     validate(schema, table)
     check_readable(schema, schema.options, table)
     for key in unknown_options(schema.options):

@@ -154,7 +154,9 @@ def test_places_and_secrets_are_never_stored(key: str) -> None:
         schema_of(options={key: "x"})
 
 
-@pytest.mark.parametrize("ddl", ["a INT, A INT", "a INT, a INT", "_KEY_a INT", "_ROW_ID BIGINT", "rowkind STRING"])
+@pytest.mark.parametrize(
+    "ddl", ["a INT, A INT", "a INT, a INT", "_KEY_a INT", "_ROW_ID BIGINT", "rowkind STRING", "a INT DEFAULT 'x'"]
+)
 def test_bad_columns_make_no_table(ddl: str, tmp_path: Path) -> None:
     store, root = open_store(str(tmp_path / "t"))
     with pytest.raises(PaimonError):
