@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -55,7 +55,6 @@ class RowPool:
         self._pieces: dict[int, list[_Piece]] = {}
         self._bytes: dict[int, int] = {}
         self._in_memory: list[_Run] = []
-        self._files: list[IO[bytes]] = []
         self._maps: list[mmap.mmap] = []
         self._paged_bytes = 0
         self.memory_bytes = 0
@@ -139,16 +138,16 @@ class RowPool:
             ) from e
 
     def _map(self, runs: Sequence[_Run]) -> None:
-        file = tempfile.TemporaryFile(prefix="paimon-write-", buffering=0)  # noqa: SIM115  closed with the pool
-        self._files.append(file)
         places = []
         at = 0
-        for run in runs:
-            assert run.batch is not None
-            data = run.batch.serialize()
-            places.append((at, data.size))
-            at = _write(file.fileno(), data, at)
-        self._maps.append(mmap.mmap(file.fileno(), at, access=mmap.ACCESS_READ))
+        with tempfile.TemporaryFile(prefix="paimon-write-", buffering=0) as file:
+            for run in runs:
+                assert run.batch is not None
+                data = run.batch.serialize()
+                places.append((at, data.size))
+                at = _write(file.fileno(), data, at)
+            # The map keeps the file, which has no name, until nothing uses it any more.
+            self._maps.append(mmap.mmap(file.fileno(), at, access=mmap.ACCESS_READ))
         mapped = pa.py_buffer(self._maps[-1])
         self.disk_bytes += at
         for run, (start, size) in zip(runs, places, strict=True):
@@ -161,9 +160,7 @@ class RowPool:
         """Forget all rows and give the disk space back."""
         self._pieces, self._bytes, self._in_memory = {}, {}, []
         self.memory_bytes = self.disk_bytes = 0
-        for file in self._files:
-            file.close()
-        self._files, self._maps = [], []
+        self._maps = []
 
 
 def _write(descriptor: int, data: pa.Buffer, at: int) -> int:
