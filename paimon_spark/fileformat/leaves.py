@@ -128,8 +128,8 @@ def _without_nulls(array: pa.Array) -> pa.Array:
     """The array with some value in place of each null."""
     kind = array.type
     if pa.types.is_struct(kind):
-        children = [array.field(i) for i in range(kind.num_fields)]
-        return pa.Array.from_buffers(kind, len(array), [None], null_count=0, children=children)
-    children = [array.values] if pa.types.is_nested(kind) else None
-    buffers = [None, *array.buffers()[1 : 2 if children else None]]
-    return pa.Array.from_buffers(kind, len(array), buffers, null_count=0, offset=array.offset, children=children)
+        fields = [array.field(i) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, len(array), [None], null_count=0, children=fields)
+    inner = [array.values] if pa.types.is_nested(kind) else None
+    buffers = [None, *array.buffers()[1 : 2 if inner else None]]
+    return pa.Array.from_buffers(kind, len(array), buffers, null_count=0, offset=array.offset, children=inner)

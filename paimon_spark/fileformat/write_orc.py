@@ -18,6 +18,7 @@ from paimon_spark.fileformat.field_ids import with_field_id
 from paimon_spark.fileformat.leaves import Replacement, convert_table, replaced_fields
 from paimon_spark.fileformat.writing import FileWrite, WrittenFile
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
+from paimon_spark.spec.arrow_nested import with_children, with_elements, with_entries
 from paimon_spark.types import ArrayType, AtomicType, DataType, MapType, RowType
 
 COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
@@ -57,7 +58,7 @@ class OrcFileWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         table = pa.Table.from_batches([batch])
-        self._writer.write(_unsliced(convert_table(table, self._schema, self._converts)))
+        self._writer.write(_plain(convert_table(table, self._schema, self._converts)))
         self._rows += batch.num_rows
         self._taken += batch.nbytes
         position = int(self._out.tell())
@@ -93,13 +94,31 @@ class OrcFileWriter:
             self._write.store.delete(self._write.path)
 
 
-def _unsliced(table: pa.Table) -> pa.Table:
-    """The table with nested columns copied: the library takes the nulls of a sliced struct from its beginning."""
+def _plain(table: pa.Table) -> pa.Table:
+    """The table with nested columns as the library writes them right.
+
+    It takes the nulls of a sliced struct from its beginning, and shifts the fields of a null struct inside a
+    struct without nulls, unless they are null themselves.
+    """
     columns = [
-        pa.concat_arrays(c.chunks) if pa.types.is_nested(f.type) and c.num_chunks else c
+        pa.concat_arrays([_with_null_fields(chunk) for chunk in c.chunks])
+        if pa.types.is_nested(f.type) and c.num_chunks
+        else c
         for f, c in zip(table.schema, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _with_null_fields(array: pa.Array) -> pa.Array:
+    """The array with the fields of null structs null, at any depth."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return with_children(array, kind, [_with_null_fields(c) for c in array.flatten()])
+    if pa.types.is_map(kind):
+        return with_entries(array, kind, _with_null_fields, _with_null_fields)
+    if pa.types.is_list(kind):
+        return with_elements(array, kind, _with_null_fields)
+    return array
 
 
 def _codec(name: str) -> str:
