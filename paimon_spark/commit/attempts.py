@@ -17,7 +17,7 @@ from paimon_spark.commit.retry import Retries, Surroundings
 from paimon_spark.commit.schema_check import check_schema
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.commit.written import Written
-from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError
+from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError, FileMissingError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import CommitOptions
@@ -96,18 +96,24 @@ def _attempts(
         if twin is not None:
             return Made(twin, retries.count, ours=False), ()
         seen = 0 if head is None else head.id
-        changes, base = checked(handle, options, wanted, wanted.changes_on(head), head, author.commit_user, base)
-        prepared = prepare(
-            written.handle,
-            options,
-            wanted,
-            changes,
-            head,
-            commit_user=author.commit_user,
-            schema_id=check_schema(handle),
-            time_ms=around.clock_ms(),
-            earlier=prepared,
-        )
+        try:
+            changes, base = checked(handle, options, wanted, wanted.changes_on(head), head, author.commit_user, base)
+            prepared = prepare(
+                written.handle,
+                options,
+                wanted,
+                changes,
+                head,
+                commit_user=author.commit_user,
+                schema_id=check_schema(handle),
+                time_ms=around.clock_ms(),
+                earlier=prepared,
+            )
+        except FileMissingError:
+            if head is None or _alive(handle, head) or not retries.again():
+                raise
+            _LOG.info("snapshot %d of %s expired while it was read", head.id, handle.describe())
+            continue
         match _published(handle, prepared.snapshot, retries):
             case Committed(snapshot):
                 return Made(snapshot, retries.count), list(prepared.paths(handle))
@@ -127,6 +133,11 @@ def _published(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Out
         return publish(handle, snapshot, retries)
     except Exception as e:
         raise _unknown(handle, snapshot) from e
+
+
+def _alive(handle: TableHandle, head: Snapshot) -> bool:
+    found = find_snapshot(handle, head.id)
+    return found is not None and found.uuid == head.uuid
 
 
 def _twin(

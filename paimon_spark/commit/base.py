@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_spark.commit.changes import Changes
 from paimon_spark.commit.conflicts import bucket_conflict, find_conflict
 from paimon_spark.commit.entries import adds, column, together, where
-from paimon_spark.commit.index_files import has_buckets, head_index
+from paimon_spark.commit.index_files import head_index
 from paimon_spark.commit.manifest_merge import cancelled
 from paimon_spark.commit.partitions import Touched
 from paimon_spark.commit.strict_mode import check_strictly
@@ -66,7 +66,7 @@ def checked(
             base = _base(handle, wanted, touched, head, earlier)
             if discards:
                 changes = _without_known(changes, base.entries)
-            vectors = handle.options.deletion_vectors and not has_buckets(handle)
+            vectors = handle.options.deletion_vectors and wanted.same_changes
             _fits(
                 find_conflict(
                     handle,
@@ -75,7 +75,7 @@ def checked(
                     changes.files,
                     changes.index,
                     overwrites=wanted.kind is CommitKind.OVERWRITE,
-                    checks_vectors=vectors and wanted.same_changes,
+                    checks_vectors=vectors,
                     keys_are_ranges=bool(handle.schema.primary_keys) and not options.pk_clustering_override,
                 )
             )

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.commit.entries import I64, adds, codes, column, numbers, present, together, where
+from paimon_spark.commit.index_files import has_buckets
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.merge.ordering import column_words, sort_rows
 from paimon_spark.metadata.handle import TableHandle
@@ -51,7 +52,7 @@ def find_conflict(
         changes: ADD and DELETE entries.
         index: index files added and deleted.
         overwrites: the commit is of kind OVERWRITE, which alone may change the number of buckets.
-        checks_vectors: deletion vectors belong to files one by one, and the writers chose them on an older head.
+        checks_vectors: the table has deletion vectors, and the writers chose theirs on a head that may be older.
         keys_are_ranges: files above level 0 are sorted by key, so their key ranges may not overlap.
 
     Raises:
@@ -61,7 +62,9 @@ def find_conflict(
     return (
         (None if overwrites else bucket_conflict(handle, base, changes))
         or file_conflict(base, changes)
-        or (vector_conflict(base, base_index, changes, index) if checks_vectors else None)
+        or (
+            vector_conflict(base, base_index, changes, index, by_bucket=has_buckets(handle)) if checks_vectors else None
+        )
         or (key_conflict(handle.schema.key_type, base, changes) if keys_are_ranges else None)
     )
 
@@ -107,17 +110,26 @@ def file_conflict(base: pa.Table, changes: pa.Table) -> str | None:
 
 
 def vector_conflict(
-    base: pa.Table, base_index: Iterable[IndexManifestEntry], changes: pa.Table, index: Iterable[IndexManifestEntry]
+    base: pa.Table,
+    base_index: Sequence[IndexManifestEntry],
+    changes: pa.Table,
+    index: Sequence[IndexManifestEntry],
+    *,
+    by_bucket: bool,
 ) -> str | None:
     """Whether a data file that the commit deletes or marks has another deletion vector than the commit knew.
 
-    For tables without buckets, whose vectors belong to files one by one.
+    Paimon looks at that only in tables without buckets. Here it holds for all, since what a commit replaces is named in
+    it: a new vector file of a bucket would take the place of one that the commit never saw (`by_bucket`).
     """
     there = _vectors(base_index)
     known = _vectors(e for e in index if e.kind == FileKind.DELETE)
     given = [r.data_file_name for e in index if e.kind == FileKind.ADD for r in e.deletion_vectors or ()]
     if len(set(given)) < len(given):
         return "it gives one data file two deletion vectors"
+    unseen = _unseen(base_index, index) if by_bucket else None
+    if unseen is not None:
+        return f"another commit gave the bucket the deletion vectors {unseen.file_name}, which it would replace"
     new = adds(changes)
     added = set(column(where(changes, new), "file_name").to_pylist())
     deleted = set(column(where(changes, ~new), "file_name").to_pylist())
@@ -195,6 +207,20 @@ def _vectors(index: Iterable[IndexManifestEntry]) -> dict[str, str]:
         if e.index_type == DELETION_VECTORS
         for r in e.deletion_vectors or ()
     }
+
+
+def _unseen(base_index: Iterable[IndexManifestEntry], index: Iterable[IndexManifestEntry]) -> IndexManifestEntry | None:
+    """A vector file of the head whose bucket gets a new one from a commit that does not name it as replaced."""
+    named = {e.file_name for e in index if e.kind == FileKind.DELETE}
+    taken = {(e.partition, e.bucket) for e in index if e.kind == FileKind.ADD and e.index_type == DELETION_VECTORS}
+    return next(
+        (
+            e
+            for e in base_index
+            if e.index_type == DELETION_VECTORS and (e.partition, e.bucket) in taken and e.file_name not in named
+        ),
+        None,
+    )
 
 
 def _names_among(files: pa.Table, names: Iterable[str]) -> set[str]:

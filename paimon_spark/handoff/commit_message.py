@@ -19,8 +19,8 @@ class Increment:
         new_files: data files added.
         deleted_files: data files of the snapshot read that are replaced, exactly as its manifests describe them.
         changelog_files: changelog files added.
-        new_index_files: index files added (`kind` is not looked at). A HASH file, and the deletion vector file of a
-            table with buckets, replaces the one of its bucket without being named in `deleted_index_files`.
+        new_index_files: index files added (`kind` is not looked at). A HASH file replaces the one of its bucket,
+            which need not be named in `deleted_index_files`; the one that a deletion vector file replaces must be.
         deleted_index_files: index files of the snapshot read that are replaced.
     """
 

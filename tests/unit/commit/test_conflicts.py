@@ -190,6 +190,24 @@ def test_a_file_that_got_a_deletion_vector_is_not_rewritten_by_who_did_not_know(
     conflict(table, message(table, new_index_files=(vector,)), match="marks rows of a, which another commit deleted")
 
 
+def test_vectors_of_a_bucket_are_replaced_by_who_knew_them(root: str) -> None:
+    table = table_of(root, KEYED, deletion_vectors__enabled="true")
+    a, b = a_file("a", level=1, keys=(0, 4)), a_file("b", level=1, keys=(5, 9))
+    fresh = [a_file(f"l{i}", keys=(0, 9)) for i in range(4)]
+    committer(table).commit([message(table, a, b, *fresh)])
+    first = index_entry(table, "i1", DELETION_VECTORS, "a")
+    committer(table).commit([compaction(table, fresh[:1], [], new_index_files=(first,))])
+    unaware = index_entry(table, "i2", DELETION_VECTORS, "b")
+    conflict(table, compaction(table, fresh[1:2], [], new_index_files=(unaware,)), match="the deletion vectors i1")
+    away = a_file("c", level=1, keys=(0, 9))
+    conflict(table, compaction(table, [a], [away]), match="rows of a were deleted by another")
+    both = index_entry(table, "i4", DELETION_VECTORS, "a", "b")
+    known = {"new_index_files": (both,), "deleted_index_files": (first,)}
+    committer(table).commit([compaction(table, fresh[1:2], [], **known)])
+    conflict(table, compaction(table, fresh[2:3], [], **known), match="the deletion vectors i4")
+    assert index_names(table) == {"i4"}
+
+
 def test_one_job_at_a_time_writes_to_dynamic_buckets(root: str) -> None:
     table = table_of(root, KEYED_PARTITIONED, bucket="-1")
     first = index_entry(table, "h1", HASH, p=1)
