@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -100,8 +100,16 @@ def encode_file(
     Raises:
         FormatError: as `encode`.
     """
+    files = list(encode_files(vectors, bitmap64))
+    return files[0] if files else (bytes([FILE_VERSION]), ())
+
+
+def encode_files(
+    vectors: Mapping[str, Positions], bitmap64: bool = False, target_bytes: int | None = None
+) -> Iterator[tuple[bytes, tuple[DeletionVectorRange, ...]]]:
+    """As `encode_file`, in files that end with the vector that brings them to `target_bytes`; none for no vectors."""
     parts = [bytes([FILE_VERSION])]
-    ranges = []
+    ranges: list[DeletionVectorRange] = []
     offset = 1
     for name, positions in vectors.items():
         record = encode(positions, bitmap64)
@@ -109,7 +117,11 @@ def encode_file(
         ranges.append(DeletionVectorRange(name, offset, length, len(positions)))
         parts.append(record)
         offset += len(record)
-    return b"".join(parts), tuple(ranges)
+        if target_bytes is not None and offset >= target_bytes:
+            yield b"".join(parts), tuple(ranges)
+            parts, ranges, offset = [bytes([FILE_VERSION])], [], 1
+    if ranges:
+        yield b"".join(parts), tuple(ranges)
 
 
 def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions:

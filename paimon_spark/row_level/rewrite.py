@@ -1,0 +1,79 @@
+"""Data files written again without some of their rows. For tables without keys.
+
+Source: Java Spark's `DeleteFromPaimonTableCommand.performNonPrimaryKeyDelete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.handoff.read_request import ReadRequest
+from paimon_spark.handoff.split import DataSplit
+from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
+from paimon_spark.read.file_reader import fields_of, iter_rows
+from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec.arrow import arrow_schema, record_batch
+from paimon_spark.spec.deletion_vector import Positions
+from paimon_spark.write.append import AppendWriter
+from paimon_spark.write.request import WriteRequest
+
+
+def rewrite_split(
+    request: WriteRequest, read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions | None]
+) -> CommitMessage:
+    """Write the files of a split that lose rows again, without them. Executor or in process.
+
+    Values stay as they are, nulls of columns with a default too. Rows deleted by vectors are left out; the vectors of
+    the files are for `vectors.deletion_changes` to take away. After an error no new file is left.
+
+    Args:
+        request: where to write.
+        read: how to read the split, all columns of the table.
+        split: files read as they lie.
+        dropped: positions by name of the file, None for all of its rows; files not named stay as they are.
+
+    Raises:
+        CorruptFileError: a file cannot be read.
+        StorageError: a file cannot be written.
+    """
+    total, largest = request.handle.options.bucket, NO_SEQUENCE
+    if total > 0:
+        state = BucketStates(request.handle, request.base).of(split.partition)
+        total, largest = state.total_buckets or total, state.max_sequence(split.bucket)
+    writer = AppendWriter(request, split.partition, split.bucket, largest)
+    try:
+        for batch in _kept(read, split, dropped):
+            writer.write(batch)
+        written = writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    gone = tuple(f for f in split.files if f.file_name in dropped)
+    return CommitMessage(split.partition, split.bucket, total, Increment(written.new_files, gone))
+
+
+def _kept(read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions | None]) -> Iterator[pa.RecordBatch]:
+    names = read.schema.row_type.names
+    fields = fields_of(read.schema, names)
+    schema = arrow_schema(read.schema.fields)
+    for i, file in enumerate(split.files):
+        gone = dropped.get(file.file_name, _NOTHING)
+        if gone is None or gone is _NOTHING:
+            continue
+        for rows in iter_rows(read, split, file, split.deletion_of(i), fields, batch_rows=read.batch_rows):
+            kept = ~np.isin(rows.positions, gone, assume_unique=True)
+            count = int(np.count_nonzero(kept))
+            if count == 0:
+                continue
+            arrays = rows.columns
+            if count < rows.row_count:
+                mask = arrow_numpy.boolean_array(kept)
+                arrays = [a.filter(mask) for a in arrays]
+            yield record_batch(arrays, schema, count)
+
+
+_NOTHING: Positions = np.empty(0, np.int64)
