@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.spec import arrow_numpy, binary_row
+from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_objects import objects
 from paimon_spark.types import RowType
 
@@ -32,6 +33,8 @@ class PartitionNumbers:
         self._type = partition_type
         self._types = [f.type for f in partition_type]
         self._numbers: dict[bytes, int] = {}
+        self._by_values: dict[tuple[Any, ...], int] = {}
+        self._has_floats = any(pa.types.is_floating(arrow_type(t)) for t in self._types)
         self.rows: list[bytes] = []
 
     @property
@@ -68,8 +71,15 @@ class PartitionNumbers:
         return np.array(numbers, np.int64)[inverse.reshape(-1)]
 
     def _encoded(self, columns: list[pa.Array]) -> list[int]:
-        values = [_row_values(c) for c in columns]
-        return [self._number(binary_row.encode(row, self._types)) for row in zip(*values, strict=True)]
+        return [self._of_values(row) for row in zip(*map(_row_values, columns), strict=True)]
+
+    def _of_values(self, row: tuple[Any, ...]) -> int:
+        if self._has_floats:  # equal values may have other bytes
+            return self._number(binary_row.encode(row, self._types))
+        number = self._by_values.get(row)
+        if number is None:
+            self._by_values[row] = number = self._number(binary_row.encode(row, self._types))
+        return number
 
     def _number(self, row: bytes) -> int:
         number = self._numbers.get(row)

@@ -14,9 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import StorageError
+
+I64 = npt.NDArray[np.int64]
 
 _HANDED_BYTES: Final = 32 << 20
 """Bytes of the batches that a group's slices are joined to."""
@@ -30,19 +34,25 @@ class _Run:
     """A batch ordered by group.
 
     Attributes:
+        groups: its groups.
+        starts: where the rows of each begin, and the end of the last.
         rows_left: rows that have not been taken.
         size_bytes: memory the batch holds; 0 when it lies on disk.
     """
 
     batch: pa.RecordBatch | None
+    groups: I64
+    starts: I64
     rows_left: int
     size_bytes: int
 
 
-class _Piece(NamedTuple):
-    run: _Run
-    start: int
-    rows: int
+class _Index(NamedTuple):
+    """Slices by group: those of `groups[i]` are the `pieces[i]`-th of run `runs[i]`, in order of arrival."""
+
+    groups: I64
+    runs: I64
+    pieces: I64
 
 
 class RowPool:
@@ -52,62 +62,95 @@ class RowPool:
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[int, list[_Piece]] = {}
-        self._bytes: dict[int, int] = {}
+        self._runs: list[_Run] = []
         self._in_memory: list[_Run] = []
         self._maps: list[mmap.mmap] = []
         self._paged_bytes = 0
+        self._rows = np.zeros(0, np.int64)
+        self._bytes = np.zeros(0, np.int64)
+        self._taken_runs = np.zeros(0, np.int64)
+        self._index: _Index | None = None
         self.memory_bytes = 0
         self.disk_bytes = 0
 
     @property
     def groups(self) -> list[int]:
         """Groups that have rows, ascending."""
-        return sorted(self._pieces)
+        found: list[int] = np.flatnonzero(self._rows).tolist()
+        return found
 
     def size_of(self, group: int) -> int:
-        """Bytes that the group's rows take."""
-        return self._bytes.get(group, 0)
+        """Bytes that the group's rows take, about."""
+        return int(self._bytes[group]) if group < len(self._bytes) else 0
 
     def add(self, batch: pa.RecordBatch, groups: Sequence[int], starts: Sequence[int]) -> None:
-        """Keep a batch whose rows are ordered by group: those of `groups[i]` begin at `starts[i]`."""
+        """Keep a batch whose rows are ordered by group: those of `groups[i]`, each named once, begin at `starts[i]`."""
         size = batch.nbytes
-        run = _Run(batch, batch.num_rows, size)
+        run = _Run(batch, np.array(groups, np.int64), np.array([*starts, batch.num_rows]), batch.num_rows, size)
+        self._runs.append(run)
         self._in_memory.append(run)
+        self._index = None
         self.memory_bytes += size
-        ends = [*starts[1:], batch.num_rows]
-        for group, start, end in zip(groups, starts, ends, strict=True):
-            self._pieces.setdefault(group, []).append(_Piece(run, start, end - start))
-            self._bytes[group] = self._bytes.get(group, 0) + size * (end - start) // batch.num_rows
+        self._grow(int(run.groups.max()) + 1)
+        rows = np.diff(run.starts)
+        self._rows[run.groups] += rows
+        self._bytes[run.groups] += size * rows // batch.num_rows
+
+    def _grow(self, groups: int) -> None:
+        more = max(groups - len(self._rows), 0)
+        if more:
+            more = max(more, len(self._rows))
+            self._rows, self._bytes, self._taken_runs = (
+                np.concatenate([a, np.zeros(more, np.int64)]) for a in (self._rows, self._bytes, self._taken_runs)
+            )
 
     def take(self, group: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, in batches of a good size. They leave the pool as they are given out.
 
-        A group must be taken to its end before rows are added to it again.
+        A group must be taken to its end before rows are added to the pool again.
         """
-        pieces = self._pieces.pop(group, [])
-        self._bytes.pop(group, None)
+        if group >= len(self._rows) or not self._rows[group]:
+            return
+        index = self._indexed()
+        first, last = np.searchsorted(index.groups, [group, group + 1]).tolist()
+        places = zip(index.runs[first:last].tolist(), index.pieces[first:last].tolist(), strict=True)
+        self._rows[group] = self._bytes[group] = 0
+        self._taken_runs[group] = len(self._runs)
         joined: list[pa.RecordBatch] = []
         size = 0
-        for run, start, rows in pieces:
+        for number, piece in places:
+            run = self._runs[number]
             assert run.batch is not None
-            part = run.batch.slice(start, rows)
+            start, end = run.starts[piece : piece + 2].tolist()
+            part = run.batch.slice(start, end - start)
             part_bytes = part.nbytes
             if joined and size + part_bytes > _HANDED_BYTES:
                 yield from _joined(joined)
                 joined, size = [], 0
-                if self._paged_bytes >= _PAGED_BYTES:
-                    self._let_go()
+                self._let_go()
             joined.append(part)
             size += part_bytes
             self._paged_bytes += 0 if run.size_bytes else part_bytes
-            self._release(run, rows)
+            self._release(run, end - start)
         yield from _joined(joined)
-        if self._paged_bytes >= _PAGED_BYTES:
-            self._let_go()
+        self._let_go()
+
+    def _indexed(self) -> _Index:
+        if self._index is None:
+            live = [i for i, run in enumerate(self._runs) if run.batch is not None]
+            groups = np.concatenate([self._runs[i].groups for i in live])
+            sizes = [len(self._runs[i].groups) for i in live]
+            runs = np.repeat(np.array(live, np.int64), sizes)
+            pieces = np.concatenate([np.arange(n) for n in sizes])
+            order = np.argsort(groups, kind="stable")
+            order = order[runs[order] >= self._taken_runs[groups[order]]]
+            self._index = _Index(groups[order], runs[order], pieces[order])
+        return self._index
 
     def _let_go(self) -> None:
         """Take mapped pages out of the process; what is still used comes back from the system's cache."""
+        if self._paged_bytes < _PAGED_BYTES:
+            return
         self._paged_bytes = 0
         for mapped in self._maps:
             with suppress(OSError):
@@ -118,6 +161,7 @@ class RowPool:
         if run.rows_left == 0:
             self.memory_bytes -= run.size_bytes
             run.batch, run.size_bytes = None, 0
+            run.groups = run.starts = np.zeros(0, np.int64)
 
     def spill(self) -> None:
         """Put everything in memory on disk.
@@ -158,7 +202,8 @@ class RowPool:
 
     def close(self) -> None:
         """Forget all rows and give the disk space back."""
-        self._pieces, self._bytes, self._in_memory = {}, {}, []
+        self._runs, self._in_memory, self._index = [], [], None
+        self._rows[:] = self._bytes[:] = 0
         self.memory_bytes = self.disk_bytes = 0
         self._maps = []
 
