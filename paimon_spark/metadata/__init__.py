@@ -9,5 +9,7 @@ snapshots.py       snapshot files, hints, look-ups by time and watermark
 changelogs.py      snapshots kept for their changelog alone
 features.py        the gate: may this table be read?
 manifests.py       manifest lists and manifests as Arrow tables
+manifest_files.py  manifests, lists and index manifests written, and what a list says of a manifest
+vector_files.py    index files of deletion vectors
 live_files.py      ADD and DELETE entries folded into the files alive
 """

@@ -20,6 +20,7 @@ from paimon_spark.handoff.split import DataSplit
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.read.split_reader import read_split
 from paimon_spark.row_level.dropped import DroppedRows, find_dropped, read_dropped, whole_files
@@ -119,7 +120,8 @@ class RowLevelJob:
         """
         if self.way is Way.RETRACTS:
             raise UnsupportedFeatureError(
-                f"rows of {self.handle.describe()} go by their keys, not by their places; write them with _VALUE_KIND 3",
+                f"rows of {self.handle.describe()} go by their keys, not by their places; write them with "
+                "_VALUE_KIND 3",
                 feature="dropping rows of primary key tables by position",
                 table=self.handle.name,
             )
@@ -201,7 +203,7 @@ class RowLevelJob:
                 _check_change(self.handle, batch, changed)
                 yield _with_kind(changed, RowKind.UPDATE_AFTER)
 
-        messages = _written(request, made())
+        messages = _written(replace(request, handle=_by_value_kind(self.handle)), made())
         return SplitOutcome(rows, (), tuple(messages))
 
 
@@ -250,6 +252,12 @@ def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[C
         for batch in batches:
             writer.write(batch)
         return writer.close()
+
+
+def _by_value_kind(handle: TableHandle) -> TableHandle:
+    """The table to write to with kinds of our own, whatever its column of option `rowkind.field` holds."""
+    raw = {k: v for k, v in handle.options.raw.items() if k != ROWKIND_FIELD.key}
+    return replace(handle, options=replace(handle.options, raw=raw))
 
 
 def _with_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:

@@ -450,3 +450,17 @@ def test_rows_with_keys_have_no_places() -> None:
     append(handle, [(0, 1, "a")])
     with pytest.raises(UnsupportedFeatureError, match="go by their keys"):
         job_of(handle, None).drop(0, {})
+
+
+@pytest.mark.parametrize("updates", [False, True])
+def test_rows_go_whatever_their_column_of_row_kinds_says(updates: bool) -> None:
+    columns = {"k": "BIGINT NOT NULL", "v": "STRING", "kind": "STRING"}
+    handle = a_table(columns, primary_keys=["k"], options={"bucket": "1", "rowkind.field": "kind"})
+    rows = [{"k": k, "v": "a", "kind": "+I"} for k in range(3)]
+    commit(handle, written(handle, [pa.RecordBatch.from_pylist(rows)]))
+    if updates:
+        update(handle, "k = 1", lambda b: b.set_column(1, "v", pa.array(["x"] * b.num_rows, pa.string())))
+        assert rows_of(handle) == [(0, "a", "+I"), (1, "x", "+I"), (2, "a", "+I")]
+    else:
+        delete(handle, "k = 1")
+        assert rows_of(handle) == [(0, "a", "+I"), (2, "a", "+I")]
