@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
     from paimon_spark.handoff.commit_message import CommitMessage
     from paimon_spark.table.batch_write import WriteJob
+
+
+_TASKS_END_S: Final = 2.5
+"""More than `spark.python.task.killTimeout`, whose default is two seconds."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,11 @@ class BatchWriter(DataSourceArrowWriter):
         task is there; `commit` has removed what may be removed, and nothing more must go.
         """
         if None in messages:
+            # Tasks that run beside the one that failed are told to stop, and their workers killed after two seconds;
+            # until then they make files, or end well and are not heard.
+            self._job.sweep()
+            time.sleep(_TASKS_END_S)
+            self._job.sweep()
             self._job.abort(_all(messages))
 
 

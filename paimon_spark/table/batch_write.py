@@ -25,6 +25,7 @@ from paimon_spark.table.replaced_partition import partition_values, with_constan
 from paimon_spark.table.write_target import Target, open_target, undo_creation
 from paimon_spark.types import RowType
 from paimon_spark.write.combine import combine
+from paimon_spark.write.job_files import new_job, remove_job_files
 from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.table_writer import TableWriter
 
@@ -53,7 +54,8 @@ class WriteJob:
     Attributes:
         handle: the branch, with the options in force for this write.
         source: columns of the rows.
-        commit_user: who commits; new for every write.
+        commit_user: who commits; new for every write, unless it was given.
+        job: in the names of all files of this write.
         base: head of the branch when the write was planned.
         replaced: columns and values of the partition replaced by an overwrite.
         created: this write made the table.
@@ -64,6 +66,7 @@ class WriteJob:
     mode: WriteMode
     options: BatchWriteOptions
     commit_user: str
+    job: str
     base: Snapshot | None
     replaced: Mapping[str, Any] = field(default_factory=dict)
     created: bool = False
@@ -85,6 +88,7 @@ class WriteJob:
             writer_number=writer_number,
             shares_buckets=shares_buckets,
             assigner=None if assigners is None or shares_buckets else (writer_number, assigners),
+            job=self.job,
         )
 
     def write(
@@ -147,6 +151,10 @@ class WriteJob:
         Committer(self.handle, self.commit_user).abort(messages)
         if self.created:
             undo_creation(self.handle)
+
+    def sweep(self) -> None:
+        """Remove what killed tasks left, found by the names of their files. Driver; only before a commit is tried."""
+        remove_job_files(self.handle, self.job)
 
     def _publish(self, messages: Sequence[CommitMessage]) -> CommitResult:
         committer = Committer(self.handle, self.commit_user)
@@ -218,6 +226,7 @@ def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source
         mode,
         options,
         options.commit_user or new_commit_user(handle.options.raw),
+        new_job(),
         latest_snapshot(handle),
         partition_values(handle, options),
         target.created,

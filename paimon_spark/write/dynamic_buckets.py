@@ -17,7 +17,6 @@ import itertools
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from paimon_spark.options.dynamic_bucket import DynamicBucketOptions, parse_dyna
 from paimon_spark.spec.bucket_hash import hashes as row_hashes
 from paimon_spark.spec.index_manifest import HASH, IndexManifestEntry, decode_hashes, encode_hashes
 from paimon_spark.write.hash_index import HashIndex, first_seen
+from paimon_spark.write.job_files import new_file_id
 from paimon_spark.write.request import WriteRequest
 
 I32 = npt.NDArray[np.int32]
@@ -47,7 +47,7 @@ class DynamicBuckets:
         self._options = parse_dynamic_bucket_options(request.handle.options.raw)
         self._partitions: dict[bytes, _PartitionBuckets] = {}
         self._base = _base_index(request)
-        self._name = f"index-{uuid4()}"
+        self._name = f"index-{new_file_id(request.job)}"
         self._counter = itertools.count()
         self._written: list[IndexManifestEntry] = []
 

@@ -26,6 +26,7 @@ class WriteRequest:
             no two see the same key: this one sees those of channel `number` of `dynamic_buckets.assigner_channels`,
             and puts new ones into buckets of its own residue class modulo `count`. None: one writer sees all keys,
             or `shares_buckets`.
+        job: of `job_files.new_job`, when files of killed writers are to be found again by their names.
     """
 
     handle: TableHandle
@@ -35,3 +36,4 @@ class WriteRequest:
     writer_number: int = 0
     shares_buckets: bool = False
     assigner: tuple[int, int] | None = None
+    job: str | None = None

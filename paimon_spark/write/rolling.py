@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Final
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -27,6 +26,7 @@ from paimon_spark.options.data_files import (
 from paimon_spark.spec import binary_row
 from paimon_spark.spec.data_file import DataFileMeta, FileSource
 from paimon_spark.write.data_file import DataFileWriter, FileLayout
+from paimon_spark.write.job_files import new_file_id
 from paimon_spark.write.request import WriteRequest
 
 _CHECK_ROWS: Final = 100_000
@@ -49,7 +49,7 @@ class DataFiles:
         )
         self.tracks_rows = handle.options.row_tracking
         """Commits number the rows: they look for files that begin at 0 (Java `RowTrackingCommitUtils`)."""
-        self._id = uuid4()
+        self._id = new_file_id(request.job)
         self._numbers = count()
 
     def data(
