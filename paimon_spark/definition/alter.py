@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from paimon_spark.definition import edit
 from paimon_spark.definition.changes import (
@@ -42,6 +42,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.known import TABLE_OPTIONS
 from paimon_spark.spec.table_schema import CURRENT_VERSION, TableSchema
 
+Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 _TRIES: Final = 100
 _OTHER_BRANCHES: Final = ("scan.fallback-branch", "scan.primary-branch")
 _LOG = logging.getLogger(__name__)
@@ -51,13 +52,16 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def alter_table(
-    handle: TableHandle, changes: Sequence[SchemaChange], *, clock_ms: Callable[[], int] = _now_ms
-) -> TableSchema:
+def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[], int] = _now_ms) -> TableSchema:
     """Commit `changes` to the newest schema of the handle's branch, all or none; returns the schema then in force.
 
     When others change the schema meanwhile, the changes are applied to what they made. Changes that change
     nothing make no schema.
+
+    Args:
+        handle: of any age; only its branch matters.
+        changes: what to change, or what tells it for the newest schema.
+        clock_ms: epoch milliseconds now.
 
     Raises:
         InvalidInputError, InvalidOptionError, ColumnNotFoundError, AlreadyExistsError: a change is not possible;
@@ -71,12 +75,9 @@ def alter_table(
         schema = latest_schema(handle.store, handle.layout)
         if schema is None:
             raise TableNotFoundError(f"{name} has no schema any more; was it dropped?", table=handle.name)
+        wanted = changes(schema) if callable(changes) else changes
         changed = apply(
-            schema,
-            changes,
-            has_snapshots=lambda: latest_snapshot_id(handle) is not None,
-            time_ms=clock_ms(),
-            table=name,
+            schema, wanted, has_snapshots=lambda: latest_snapshot_id(handle) is not None, time_ms=clock_ms(), table=name
         )
         if changed is schema:
             return schema

@@ -5,7 +5,7 @@ Source: Java `schema/SchemaValidation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -33,9 +33,9 @@ _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _DOTS_OF_A_COLUMN: Final = 2
 _INT_MAX: Final = 2**31 - 1
 _VERSIONS: Final = (
-    "scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name", "scan.watermark",
-    "scan.file-creation-time-millis", "incremental-between", "incremental-between-timestamp",
-    "incremental-to-auto-tag",
+    "scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version",
+    "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between",
+    "incremental-between-timestamp", "incremental-to-auto-tag",
 )  # fmt: skip
 _MODE_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "from-timestamp": ("scan.timestamp-millis", "scan.timestamp"),
@@ -45,6 +45,7 @@ _MODE_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "from-creation-timestamp": ("scan.creation-time-millis",),
     "incremental": ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag"),
 }
+_NOT_INFERRED: Final = ("from-snapshot-full",)
 _NOT_HERE: Final = (
     "pk-vector.index.columns", "pk-btree.index.columns", "pk-bitmap.index.columns", "pk-full-text.index.columns",
     "pk-multivalue.index.columns", "vector-field", "vector.file.format", "blob-field", "blob-descriptor-field",
@@ -103,13 +104,20 @@ def _scan_mode(schema: TableSchema, options: TableOptions) -> None:
     given = [key for key in _VERSIONS if key in options.raw]
     mode = _text(options, "scan.mode").lower().replace("_", "-") or "default"
     if mode == "default":
-        return
+        mode = next(
+            (m for m, keys in _MODE_VERSIONS.items() if m not in _NOT_INFERRED and set(keys) & set(given)), mode
+        )
     wanted = _MODE_VERSIONS.get(mode, ())
     if wanted and sum(key in options.raw for key in wanted) != 1:
         raise _refuse(f"scan.mode = {mode!r} needs exactly one of {', '.join(wanted)}", "scan.mode")
     for key in given:
         if key not in wanted:
-            raise _refuse(f"{key} does not go with scan.mode = {mode!r}; leave one of them out", key)
+            raise _refuse(f"{key} does not go with {_start(options, mode, wanted)}; leave one of them out", key)
+
+
+def _start(options: TableOptions, mode: str, wanted: Sequence[str]) -> str:
+    found = [key for key in wanted if key in options.raw]
+    return f"scan.mode = {mode!r}" if "scan.mode" in options.raw or not found else found[0]
 
 
 def _field_options(schema: TableSchema, options: TableOptions) -> None:

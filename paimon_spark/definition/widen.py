@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+from pyarrow.types import is_null
 
 from paimon_spark.definition import from_arrow
 from paimon_spark.definition.casts import can_cast
@@ -58,7 +59,9 @@ def merged_schema(schema: TableSchema, incoming: pa.Schema, options: Mapping[str
         UnsupportedFeatureError: no type of a table holds the values of a column.
         InvalidOptionError: `explicit-cast` without `type-widening`.
     """
-    return merged_row(schema, from_arrow.row_type(incoming), options)
+    # A column of nulls alone has no type of its own; it fits whatever the table has.
+    typed = [f for f in incoming if not is_null(f.type) or _named(schema.row_type, f.name) is None]
+    return merged_row(schema, from_arrow.row_type(pa.schema(typed)), options)
 
 
 def merged_row(schema: TableSchema, incoming: RowType, options: Mapping[str, str]) -> list[SchemaChange]:

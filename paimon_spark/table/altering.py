@@ -38,8 +38,7 @@ _BESIDE: Final[Mapping[str, Callable[[str], Position]]] = {"after": After, "befo
 
 def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaChange]]) -> TableHandle:
     """The table after `changes`, made for the columns it has now. Raises as `alter_table`."""
-    newest = open_table(handle.store, handle.layout.root, handle.branch, handle.name)
-    alter_table(newest, changes(newest.schema.row_type))
+    alter_table(handle, lambda newest: changes(newest.row_type))
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 

@@ -91,7 +91,7 @@ def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, sourc
     if not changes:
         return handle
     _check_input(apply(handle.schema, changes), source, handle.options.raw, handle.describe())
-    alter_table(handle, changes)
+    alter_table(handle, lambda newest: merged_schema(newest, columns, handle.options.raw))
     return _open(place, options.table_options)
 
 

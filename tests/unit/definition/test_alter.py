@@ -388,6 +388,17 @@ def test_of_two_racing_additions_of_one_column_one_is_told() -> None:
         alter_table(stale, [AddColumn(("c",), data_type("INT"))])
 
 
+def test_changes_may_be_made_for_the_newest_schema() -> None:
+    store, root = table_in_memory(new_schema(row_type("a INT")))
+    stale = open_table(store, root)
+
+    def wanted(newest: TableSchema) -> list[SchemaChange]:
+        return [] if "c" in newest.row_type.names else [AddColumn(("c",), data_type("INT"))]
+
+    assert alter_table(stale, wanted).id == 1
+    assert alter_table(stale, wanted).id == 1
+
+
 @pytest.mark.parametrize("after_it", [False, True])
 def test_a_failing_store_changes_the_table_whole_or_not_at_all(after_it: bool) -> None:
     for at in range(1, 10):

@@ -51,6 +51,8 @@ def check_raw(primary_keys: str = "", partition: str = "", options: dict[str, st
         ("", "", {"metadata.stats-mode": "Truncate(20)", "snapshot.time-retained": "2 h", "target-file-size": "1 gb"}),
         ("k", "", {"file.format.per.level": "0:orc, 5:parquet", "rowkind.field": "c"}),
         ("", "", {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}),
+        ("", "", {"scan.snapshot-id": "3"}),
+        ("", "", {"incremental-between": "1,2"}),
     ],
 )
 def test_tables_that_paimon_has_are_accepted(primary_keys: str, partition: str, options: dict[str, str]) -> None:
@@ -115,6 +117,8 @@ def test_tables_that_paimon_has_are_accepted(primary_keys: str, partition: str, 
         ("", "", {"file.format": "avro"}, r"column 't' holds values of type TIMESTAMP\(9\)"),
         ("", "", {"scan.mode": "from-snapshot"}, "needs exactly one of"),
         ("", "", {"scan.mode": "latest", "scan.snapshot-id": "1"}, "does not go with"),
+        ("", "", {"scan.snapshot-id": "1", "scan.tag-name": "x"}, "needs exactly one of"),
+        ("", "", {"scan.timestamp-millis": "1", "scan.tag-name": "x"}, "does not go with scan.timestamp-millis"),
         ("", "", {"upsert-key": "zz"}, "no such column"),
         ("k", "", {"upsert-key": "v"}, "does not go with the primary key"),
         ("", "", {"manifest-sort.enabled": "true"}, "needs a partitioned table"),

@@ -10,7 +10,7 @@ from paimon_spark.definition.changes import AddColumn, UpdateType
 from paimon_spark.definition.create import new_schema
 from paimon_spark.definition.ddl import data_type, row_type
 from paimon_spark.definition.widen import holds, merged_row, merged_schema
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, SchemaMismatchError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.spec.table_schema import TableSchema
 
 WIDEN = {"write.merge-schema.type-widening": "true"}
@@ -45,6 +45,12 @@ def test_an_arrow_schema_says_what_is_missing() -> None:
         [pa.field("b", pa.int32(), metadata={"comment": "new"}), ("A", pa.int64()), ("_VALUE_KIND", pa.int8())]
     )
     assert merged_schema(schema, incoming, {}) == [AddColumn(("b",), data_type("INT"), "new")]
+
+
+def test_columns_of_nulls_alone_fit_what_is_there_and_make_nothing_new() -> None:
+    assert merged_schema(table("a INT"), pa.schema([("a", pa.null())]), WIDEN) == []
+    with pytest.raises(UnsupportedFeatureError, match=r"column b: .* a column of nulls alone has no type"):
+        merged_schema(table("a INT"), pa.schema([("b", pa.null())]), {})
 
 
 def test_types_stay_unless_widening_is_asked_for() -> None:
