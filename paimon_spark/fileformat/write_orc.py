@@ -7,8 +7,9 @@ Source: Paimon spec, chapter Data file; Java `format/orc/OrcTypeUtil`, `format/O
 
 from __future__ import annotations
 
+import io
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.orc as po
@@ -43,9 +44,9 @@ class OrcFileWriter:
         self._schema, self._converts = replaced_fields(schema, _time_as_int)
         self._write = write
         codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
-        self._out = write.store.open_output(write.path)
+        self._sink = _Sink(write.store.open_output(write.path))
         self._writer = po.ORCWriter(
-            self._out,
+            self._sink.file,
             batch_size=_BATCH_ROWS,
             stripe_size=STRIPE_SIZE.get(write.settings) or write.row_group_bytes or _STRIPE_BYTES,
             compression=codec,
@@ -61,7 +62,8 @@ class OrcFileWriter:
         self._writer.write(_plain(convert_table(table, self._schema, self._converts)))
         self._rows += batch.num_rows
         self._taken += batch.nbytes
-        position = int(self._out.tell())
+        self._sink.check()
+        position = self._sink.tell()
         if position > self._flushed:  # a stripe went out
             self._flushed, self._flushed_at = position, self._taken
 
@@ -81,15 +83,16 @@ class OrcFileWriter:
         if not self._rows:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
-        size = int(self._out.tell())
-        self._out.close()
-        return WrittenFile(size, self._rows)
+        self._sink.check()
+        self._sink.out.close()
+        return WrittenFile(self._sink.tell(), self._rows)
 
     def abort(self) -> None:
-        with suppress(Exception):  # it writes a footer, for which there may be no room
+        self._sink.discards = True
+        with suppress(Exception):
             self._writer.close()
         with suppress(Exception):
-            self._out.close()
+            self._sink.out.close()
         with suppress(StorageError):
             self._write.store.delete(self._write.path)
 
@@ -164,3 +167,38 @@ def _attributed(f: pa.Field) -> pa.Field:
 
 def _time_as_int(kind: pa.DataType) -> Replacement | None:
     return Replacement(pa.int32(), lambda a: a.cast(pa.int32())) if pa.types.is_time32(kind) else None
+
+
+class _Sink(io.RawIOBase):
+    """The file as the library sees it: writing never fails, for an error there would end the whole process.
+
+    Attributes:
+        discards: whether bytes are taken and dropped.
+    """
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self.out = out
+        self.file = pa.PythonFile(self, mode="w")
+        self.discards = False
+        self._failure: Exception | None = None
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        self._position += len(data)
+        if not self.discards:
+            try:
+                self.out.write(data)
+            except Exception as e:  # noqa: BLE001  whatever it is, `check` raises it
+                self._failure, self.discards = e, True
+        return len(data)
+
+    def check(self) -> None:
+        """Raise what a write failed with."""
+        if self._failure is not None:
+            raise self._failure

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_spark.errors import StorageError
+from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.fileformat.field_ids import with_field_id
 from paimon_spark.fileformat.leaves import Replacement, convert_table, leaf_arrays, leaf_types, replaced_fields
 from paimon_spark.fileformat.row_groups import RowGroups
@@ -43,7 +43,8 @@ _SAMPLE_ROWS: Final = 20_000
 _INT96: Final = pa.binary(12)
 _NANOS_PER_DAY: Final = 86_400_000_000_000
 _EPOCH_JULIAN_DAY: Final = 2_440_588
-_CODECS: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
+_CODECS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+_CODEC_NAMES: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
 _TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters
 """Releases of Arrow without the setting do so always, as Java does."""
 
@@ -57,6 +58,7 @@ class ParquetFileWriter:
         self._schema, self._converts = replaced_fields(pa.schema([with_field_id(f) for f in write.fields]), _as_int96)
         size = BLOCK_SIZE.get(write.settings) or write.row_group_bytes or _ROW_GROUP_BYTES
         self._groups = RowGroups(self._canonical, size, write.row_group_rows, self._encode)
+        self._codec = _codec(COMPRESSION.get(write.settings) or write.compression or "zstd")
         self._out = write.store.open_output(write.path)
         has_int96 = any(kind == _INT96 for f in self._schema for _, kind in leaf_types(f.name, f.type))
         self._sink = _FooterSink(self._out) if has_int96 else None
@@ -98,6 +100,7 @@ class ParquetFileWriter:
         if self._writer is not None:
             with suppress(Exception):  # it writes a footer, for which there may be no room
                 self._writer.close()
+            self._writer.is_open = False  # else it tries again when it is collected
         with suppress(Exception):
             self._out.close()
         with suppress(StorageError):
@@ -114,15 +117,14 @@ class ParquetFileWriter:
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         """The library's writer, set up for values like those of `first`."""
         settings = self._write.settings
-        codec = (COMPRESSION.get(settings) or self._write.compression or "zstd").lower()
         level = ZSTD_LEVEL.get(settings) or self._write.zstd_level
         options: dict[str, Any] = {"write_time_adjusted_to_utc": True} if _TELLS_TIME_IN_UTC else {}
         plain = [path for f in self._schema for path, kind in leaf_types(f.name, f.type) if kind != _INT96]
         self._writer = pq.ParquetWriter(
             self._out if self._sink is None else self._sink.file,
             self._schema,
-            compression=_CODECS.get(codec, codec),
-            compression_level=level if codec == "zstd" else None,
+            compression=self._codec,
+            compression_level=level if self._codec == "zstd" else None,
             use_dictionary=repeating(first) if DICTIONARY.get(settings) else False,
             # INT96 has no order that its statistics could follow.
             write_statistics=plain or False,
@@ -133,6 +135,16 @@ class ParquetFileWriter:
             **options,
         )
         return self._writer
+
+
+def _codec(name: str) -> str:
+    codec = name.strip().lower()
+    codec = _CODEC_NAMES.get(codec, codec)
+    if codec not in _CODECS:
+        raise InvalidOptionError(
+            f"compression {name!r} cannot be written in Parquet files; {', '.join(_CODECS)} can", value=name
+        )
+    return codec
 
 
 def repeating(table: pa.Table) -> list[str]:
