@@ -51,7 +51,7 @@ from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.data_file import DataFileMeta, FileSource
 from paimon_spark.spec.manifest import files_of
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.rolling import DataFiles, RollingWriter
 
@@ -60,10 +60,6 @@ _SMALL_RATIO: Final = 0.7
 _WINDOW_BYTES: Final = 96 << 20
 _EXPANSION: Final = 4
 _BATCH_ROWS: Final = 65536
-_SYSTEM_FIELDS: Final = (
-    pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False),
-    pa.field(VALUE_KIND, pa.int8(), nullable=False),
-)
 
 
 def hides_level0(handle: TableHandle) -> bool:
@@ -240,7 +236,7 @@ class _Merge:
             batch_rows=_BATCH_ROWS,
             sequence_numbers=True,
         )
-        self._schema = pa.schema([*_SYSTEM_FIELDS, *arrow_schema(schema.fields)])
+        self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
         self.rule = _changelog_rule(options, names)
         self._request = ReadRequest(
             store=handle.store,

@@ -45,10 +45,11 @@ _MERGE_BYTES: Final = 96 << 20
 """Bytes of the windows of a merge of what was put aside."""
 _MOST_RUNS: Final = 64
 """Runs merged at once."""
-_SYSTEM_FIELDS: Final = (
+SYSTEM_FIELDS: Final = (
     pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False),
     pa.field(VALUE_KIND, pa.int8(), nullable=False),
 )
+"""Columns before those of the table in what `RollingWriter` takes of tables with keys."""
 
 
 class MergeTreeWriter:
@@ -77,7 +78,7 @@ class MergeTreeWriter:
         self._request, self._bucket = request, bucket
         self._files = files if files is not None else DataFiles(request, partition, bucket)
         names = schema.row_type.names
-        self._schema = pa.schema([*_SYSTEM_FIELDS, *arrow_schema(schema.fields)])
+        self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
         self._plan = MergePlan(
             function=create_merge_function(schema, options),
             key=schema.trimmed_primary_keys,

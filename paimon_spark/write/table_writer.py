@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.options.write import parse_write_options
 from paimon_spark.write.append import AppendWriter
 from paimon_spark.write.bucket_writer import BucketWriter
@@ -73,7 +74,10 @@ class TableWriter:
         if self._request.handle.schema.primary_keys:
             # Tables without keys need none of the merge engines.
             from paimon_spark.write.merge_tree import MergeTreeWriter
+            from paimon_spark.write.postponed import PostponedWriter
 
+            if bucket == POSTPONE_BUCKET:
+                return PostponedWriter(self._request, partition, bucket)
             return MergeTreeWriter(self._request, partition, bucket, self._max_sequence(partition, bucket))
         return AppendWriter(self._request, partition, bucket, self._max_sequence(partition, bucket))
 
