@@ -14,6 +14,7 @@ manifest_merge.py  which manifests to merge, and merging them
 index_files.py   index files of the head, changed
 row_tracking.py  row ids and sequence numbers given at commit
 publish.py       the snapshot file, exclusively; an ambiguous answer looked up
+stray.py         a snapshot made after its id had expired
 outcome.py       Committed, LostRace, Refused, Unknown
 retry.py         back-off with injected clock
 written.py       what a commit has written, so that what is not needed can go

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from paimon_spark.commit.base import Base, checked
 from paimon_spark.commit.new_snapshot import Prepared, prepare
@@ -15,6 +16,7 @@ from paimon_spark.commit.outcome import Committed, LostRace, Outcome, Refused, U
 from paimon_spark.commit.publish import publish, write_hints
 from paimon_spark.commit.retry import Retries, Surroundings
 from paimon_spark.commit.schema_check import check_schema
+from paimon_spark.commit.stray import is_alive, is_stray
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.commit.written import Written
 from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError, FileMissingError
@@ -27,6 +29,10 @@ _LOG = logging.getLogger(__name__)
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The identifier of every batch commit; those of streams count up."""
+
+
+_SLOW_MS: Final = 1_000
+"""How old a head may be at its commit without a look whether history has gone past it and expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ def _attempts(
     base: Base | None = None
     seen = author.looked_up_to
     while True:
+        read_ms = around.clock_ms()
         head = latest_snapshot(handle)
         twin = _twin(handle, wanted, author.commit_user, seen, head)
         if twin is not None:
@@ -110,11 +117,14 @@ def _attempts(
                 earlier=prepared,
             )
         except FileMissingError:
-            if head is None or _alive(handle, head) or not retries.again():
+            if head is None or is_alive(handle, head) or not retries.again():
                 raise
             _LOG.info("snapshot %d of %s expired while it was read", head.id, handle.describe())
             continue
         match _published(handle, prepared.snapshot, retries):
+            case Committed(snapshot) if around.clock_ms() - read_ms > _SLOW_MS and is_stray(handle, snapshot):
+                _LOG.warning("snapshot %d of %s was made after later ones; it goes", snapshot.id, handle.describe())
+                handle.store.delete(handle.layout.snapshot_path(snapshot.id))
             case Committed(snapshot):
                 return Made(snapshot, retries.count), list(prepared.paths(handle))
             case Refused(error):
@@ -133,11 +143,6 @@ def _published(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Out
         return publish(handle, snapshot, retries)
     except Exception as e:
         raise _unknown(handle, snapshot) from e
-
-
-def _alive(handle: TableHandle, head: Snapshot) -> bool:
-    found = find_snapshot(handle, head.id)
-    return found is not None and found.uuid == head.uuid
 
 
 def _twin(

@@ -166,6 +166,48 @@ def test_an_answer_lost_to_another_commit_is_a_lost_race(root: str) -> None:
     assert result.snapshot_ids == (2,) and set(files(table)) == {"a", "b"}
 
 
+@pytest.mark.parametrize("expired", [[1], [1, 2], [1, 2, 3]])
+def test_a_commit_that_slept_past_the_expiry_of_its_id_goes_to_the_head(root: str, expired: list[int]) -> None:
+    table = make_table(LocalStore(), root)
+    committer(table).commit([message(table, a_file("a"))])
+    calm = Calm()
+
+    def sleep_long() -> None:
+        for n in range(4):
+            committer(table, "other").commit([message(table, a_file(f"b{n}"))])
+        for i in expired:
+            table.store.delete(table.layout.snapshot_path(i))
+        calm.now += 3_600_000
+
+    slow = meddled(table, sleep_long)
+    result = committer(slow, clock_ms=calm.clock_ms).commit([message(slow, a_file("late"))])
+    assert result.snapshot_ids == (6,)
+    assert set(files(table)) == {"a", "b0", "b1", "b2", "b3", "late"}
+    assert list_snapshot_ids(table) == [i for i in range(1, 7) if i not in expired]
+
+
+def test_a_slow_commit_with_others_behind_it_is_no_stray(root: str) -> None:
+    table = make_table(LocalStore(), root, manifest__merge_min_count="1")
+    calm = Calm()
+
+    class Behind(Meddling):
+        """Others follow at once, and merge our manifests away, before our answer comes."""
+
+        def create_exclusive(self, path: str, data: bytes) -> None:
+            self._inner.create_exclusive(path, data)
+            if self._acts:
+                self._acts.pop()()
+                calm.now += 3_600_000
+
+    def follow() -> None:
+        for n in range(2):
+            committer(table, "other").commit([message(table, a_file(f"b{n}"))])
+
+    slow = open_table(cast(Store, Behind(table.store, [follow])), root, name="t")
+    assert committer(slow, clock_ms=calm.clock_ms).commit([message(slow, a_file("a"))]).snapshot_ids == (1,)
+    assert set(files(table)) == {"a", "b0", "b1"} and list_snapshot_ids(table) == [1, 2, 3]
+
+
 def test_two_batches_of_one_user_both_land(root: str) -> None:
     """All batches have one identifier, so user and identifier do not tell a commit: only its uuid does."""
     table = make_table(LocalStore(), root)
