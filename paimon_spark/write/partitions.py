@@ -51,10 +51,13 @@ class PartitionNumbers:
         if not self._types:
             return self.whole_table()
         columns = [batch.column(name) for name in self._type.names]
+        if len(columns) == 1:
+            return self._of_column(columns[0])
         codes = np.zeros(batch.num_rows, np.int64)
         distinct = 1
         for column in columns:
-            column_codes, count = _codes(column)
+            encoded = _encoded_bytes(column)
+            column_codes, count = arrow_numpy.values(encoded.indices).astype(np.int64), len(encoded.dictionary)
             if count == 1:
                 continue
             if distinct * count > _MOST_CODES:
@@ -69,6 +72,15 @@ class PartitionNumbers:
         if len(numbers) == 1:
             return numbers[0]
         return np.array(numbers, np.int64)[inverse.reshape(-1)]
+
+    def _of_column(self, column: pa.Array) -> I64 | int:
+        encoded = _encoded_bytes(column)
+        values = encoded.dictionary
+        numbers = self._encoded([values if values.type == column.type else values.view(column.type)])
+        if len(numbers) == 1:
+            return numbers[0]
+        by_code = np.array(numbers, np.int64)
+        return by_code[arrow_numpy.values(encoded.indices).astype(np.int64)]
 
     def _encoded(self, columns: list[pa.Array]) -> list[int]:
         return [self._of_values(row) for row in zip(*map(_row_values, columns), strict=True)]
@@ -89,12 +101,11 @@ class PartitionNumbers:
         return number
 
 
-def _codes(column: pa.Array) -> tuple[I64, int]:
-    """A number per value, equal exactly for values of equal bytes, and one more than the greatest."""
+def _encoded_bytes(column: pa.Array) -> pa.DictionaryArray:
+    """Codes that are equal exactly for values of equal bytes, which is not so for floats by their values."""
     if pa.types.is_floating(column.type):
         column = column.view(pa.int32() if column.type == pa.float32() else pa.int64())
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return arrow_numpy.values(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1)
+    return column.dictionary_encode(null_encoding="encode")
 
 
 def _row_values(column: pa.Array) -> list[Any]:

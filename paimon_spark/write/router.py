@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ _GATHERED_BYTES: Final = 16 << 20
 _EARLY_BYTES: Final = 48 << 20
 """A bucket with so many bytes waiting is worth an open file before the end."""
 
-_BUCKET_BITS: Final = 32
+_SHORT_SPAN: Final = 1 << 16
 
 
 class Group(NamedTuple):
@@ -73,7 +73,7 @@ class Router:
         self._gathered_rows = 0
         self._gathered_bytes = 0
         self._groups: list[Group] = []
-        self._group_numbers: dict[int, int] = {}
+        self._group_numbers: dict[Group, int] = {}
         self._writers: dict[int, BucketWriter] = {}
         self._open: set[int] = set()
 
@@ -134,23 +134,20 @@ class Router:
         if isinstance(partitions, int) and isinstance(buckets, int):
             self._add(batch, [self._group(partitions, buckets)], [0])
             return
-        codes = (np.asarray(partitions, np.int64) << _BUCKET_BITS) | np.asarray(buckets, np.int64)
-        codes = np.broadcast_to(codes, (batch.num_rows,))
-        distinct, groups = _dense(codes)
-        numbers = [self._group(code >> _BUCKET_BITS, code & ((1 << _BUCKET_BITS) - 1)) for code in distinct.tolist()]
-        if len(numbers) == 1:
-            self._add(batch, numbers, [0])
-            return
-        order = np.argsort(groups, kind="stable")
-        starts = np.searchsorted(groups[order], np.arange(len(numbers), dtype=groups.dtype))
-        self._add(batch.take(arrow_numpy.take_indices(order)), numbers, starts.tolist())
+        ordered = _by_group(partitions, buckets, batch.num_rows)
+        numbers = [
+            self._group(p, b) for p, b in zip(ordered.partitions.tolist(), ordered.buckets.tolist(), strict=True)
+        ]
+        if len(numbers) > 1:
+            batch = batch.take(arrow_numpy.take_indices(ordered.rows))
+        self._add(batch, numbers, ordered.starts.tolist())
 
     def _group(self, partition: int, bucket: int) -> int:
-        code = partition << _BUCKET_BITS | bucket
-        number = self._group_numbers.get(code)
+        group = Group(partition, bucket)
+        number = self._group_numbers.get(group)
         if number is None:
-            self._group_numbers[code] = number = len(self._groups)
-            self._groups.append(Group(partition, bucket))
+            self._group_numbers[group] = number = len(self._groups)
+            self._groups.append(group)
         return number
 
     def _add(self, batch: pa.RecordBatch, numbers: list[int], starts: list[int]) -> None:
@@ -196,11 +193,40 @@ class Router:
             self._writers[number].release()
 
 
-def _dense(codes: I64) -> tuple[I64, npt.NDArray[np.uint16] | I64]:
-    """Distinct codes, ascending, and for every row the place of its code among them, in a type that sorts fast."""
-    distinct, inverse = np.unique(codes, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    return distinct, inverse.astype(np.uint16) if len(distinct) <= 1 << 16 else inverse
+class _Ordered(NamedTuple):
+    """Rows ordered by group.
+
+    Attributes:
+        partitions, buckets: the distinct groups.
+        starts: where the rows of each begin.
+        rows: row numbers, by group and then as they came.
+    """
+
+    partitions: I64
+    buckets: I64
+    starts: I64
+    rows: I64
+
+
+def _by_group(partitions: I64 | int, buckets: I64 | int, row_count: int) -> _Ordered:
+    """Order rows by partition number and bucket."""
+    low = int(np.min(buckets))
+    span = int(np.max(buckets)) + 1 - low
+    codes = np.broadcast_to(
+        np.asarray(partitions, np.int64) * span + (np.asarray(buckets, np.int64) - low), (row_count,)
+    )
+    first = int(codes.min())
+    if int(codes.max()) - first < _SHORT_SPAN:  # 16 bits sort without comparing
+        short: npt.NDArray[Any] = (codes - first).astype(np.uint16)
+        counts = np.bincount(short)
+        distinct = np.flatnonzero(counts)
+        sizes = counts[distinct]
+        distinct += first
+    else:
+        distinct, short, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+        short = short.reshape(-1)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes[:-1])])
+    return _Ordered(distinct // span, distinct % span + low, starts, np.argsort(short, kind="stable"))
 
 
 def _parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:

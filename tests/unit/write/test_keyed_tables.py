@@ -104,3 +104,11 @@ def test_a_null_in_the_key_is_refused() -> None:
     rows = pa.record_batch({"id": pa.array([None], pa.int32()), "v": pa.array([1], pa.int32())})
     with pytest.raises(DataError, match=r"column id .* primary key, and null"):
         written(handle, [rows])
+
+
+def test_rows_of_postponed_buckets_wait_beside_each_partition() -> None:
+    handle = a_table(COLUMNS, primary_keys=("p", "id"), partition_keys=("p",), options={"bucket": "-2"})
+    messages = written(handle, [batch([(i, "abc"[i % 3], i, 0) for i in range(30)])])
+    assert [(m.bucket, m.total_buckets) for m in messages] == [(-2, -2)] * 3
+    assert [partition_of(handle, m) for m in messages] == [("a",), ("b",), ("c",)]
+    assert [sum(f.row_count for f in m.data.new_files) for m in messages] == [10, 10, 10]
