@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import defaultdict
 from typing import Any
 
@@ -225,3 +227,36 @@ def test_memory_stays_bounded_over_many_partitions() -> None:
     assert sum(m.data.new_files[0].row_count for m in messages) == partitions * each
     assert len(messages) == partitions
     assert peak < 64 << 20, f"{peak >> 20} MiB for 32 MB of rows and a budget of 8"
+
+
+def test_writing_does_not_import_pandas() -> None:
+    code = """
+import sys
+from datetime import date, datetime, timezone
+from decimal import Decimal
+import pyarrow as pa
+from paimon_spark.spec.arrow_values import array_of
+from tests.harness.writing import a_table, written
+
+COLUMNS = {
+    "i": ("INT NOT NULL", pa.int64(), [1, 2, 3]), "s": ("STRING NOT NULL", pa.string(), ["a", "b", "c"]),
+    "c": ("CHAR(3)", pa.string(), ["a", None, "b "]), "d": ("DATE", pa.date32(), [date(2024, 1, 1), None, None]),
+    "t": ("TIMESTAMP(3)", pa.timestamp("us"), [datetime(2024, 1, 1), None, None]),
+    "l": ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), [datetime(2024, 1, 1, tzinfo=timezone.utc), None, None]),
+    "n": ("DECIMAL(10, 2)", pa.decimal128(12, 3), [Decimal("1.5"), None, Decimal(3)]),
+    "f": ("STRING", pa.float64(), [1.0, None, 2.5]), "op": ("STRING", pa.string(), ["+I", "+U", "+I"]),
+}
+batch = pa.RecordBatch.from_arrays([array_of(v, t) for _, t, v in COLUMNS.values()], names=list(COLUMNS))
+columns = {name: kind for name, (kind, _, _) in COLUMNS.items()} | {"x": "INT"}
+for given in (
+    {"options": {"rowkind.field": "op"}},
+    {"options": {"bucket": "2", "bucket-key": "i,s"}},
+    {"partition_keys": ("d", "t", "n", "s")},
+    {"primary_keys": ("i", "s"), "options": {"bucket": "2", "rowkind.field": "op"}},
+    {"primary_keys": ("i",), "options": {"bucket": "-1", "changelog-producer": "input"}},
+):
+    assert written(a_table(columns, defaults={"x": "5", "c": "zz"}, **given), [batch, batch])
+assert "pandas" not in sys.modules, "pandas was imported"
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
