@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,11 +53,10 @@ print("connect ok")
 """
 
 
-def test_reads_work_without_a_jvm_in_the_client() -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+def _run(script: str, argument: str) -> subprocess.CompletedProcess[str]:
     environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(golden_path("branches"))],
+    return subprocess.run(
+        [sys.executable, "-c", script, argument],
         env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
         cwd="/",  # nothing of the project but what is installed can be found
         capture_output=True,
@@ -64,5 +64,57 @@ def test_reads_work_without_a_jvm_in_the_client() -> None:
         timeout=240,
         check=False,
     )
+
+
+def test_reads_work_without_a_jvm_in_the_client() -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    done = _run(SCRIPT, str(golden_path("branches")))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert "connect ok" in done.stdout
+
+
+WRITE_SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+home = sys.argv[1]
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    def rows(path):
+        return sorted(map(tuple, spark.read.format("paimon").load(path).collect()))
+
+    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+    assert paimon_spark.configure_session(spark)
+    df = spark.range(60).selectExpr("id", "concat('p', id % 3) dt", "id * 2 v")
+    expected = sorted(map(tuple, df.collect()))
+    for name, options in {
+        "append": {"partition": "dt"},
+        "fixed": {"primary-key": "id", "bucket": "3"},
+        "dynamic": {"primary-key": "dt,id", "partition": "dt"},
+    }.items():
+        path = f"{home}/{name}"
+        df.write.format("paimon").mode("append").options(**options).save(path)
+        assert rows(path) == expected, name
+        result = paimon_spark.load_table(path).write(df, mode="overwrite")
+        assert result.snapshot_id == 2, result
+        assert rows(path) == expected, name
+    try:
+        paimon_spark.load_table(f"{home}/fixed").write(df.selectExpr("if(id = 7, null, id) id", "dt", "v"))
+    except paimon_spark.PaimonError as e:
+        assert "primary key" in str(e), e
+    else:
+        raise AssertionError("a null key was written")
+    assert rows(f"{home}/fixed") == expected
+finally:
+    spark.stop()
+print("connect ok")
+"""
+
+
+def test_writes_work_without_a_jvm_in_the_client(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    done = _run(WRITE_SCRIPT, str(tmp_path))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     assert "connect ok" in done.stdout
