@@ -142,4 +142,4 @@ def _needed(machine: Commits, snapshot: Snapshot) -> set[str]:
 
 
 TestCommits = Commits.TestCase
-TestCommits.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestCommits.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
