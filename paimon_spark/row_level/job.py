@@ -298,3 +298,8 @@ def in_process(job: RowLevelJob, change: Change | None = None) -> list[CommitMes
         job.abort(outcomes)
         raise
     return job.finish(outcomes)
+
+
+def with_commit_user(job: RowLevelJob, commit_user: str) -> RowLevelJob:
+    """The same job, committed by another user."""
+    return replace(job, commit_user=commit_user)
