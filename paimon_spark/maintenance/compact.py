@@ -9,6 +9,7 @@ Source: Java `mergetree/compact/MergeTreeCompactTask`, `ChangelogMergeTreeRewrit
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -30,10 +31,12 @@ from paimon_spark.merge.sorted_merge import (
     MergedColumns,
     MergePlan,
     SequenceField,
+    Window,
     batches_of,
     merge_columns,
     windows,
 )
+from paimon_spark.merge.spill import SpillFile
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -59,6 +62,8 @@ _SMALL_RATIO: Final = 0.7
 """Files below this part of the target size are small (Java `compaction.small-file-ratio`)."""
 _WINDOW_BYTES: Final = 96 << 20
 _EXPANSION: Final = 4
+_MOST_OPEN: Final = 16
+"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
 _BATCH_ROWS: Final = 65536
 
 
@@ -262,27 +267,42 @@ class _Merge:
         """Merge sections, one after the other, into `output`."""
         try:
             for section in sections:
-                for window in windows(self._runs(section), self._plan, self._run_rows(section)):
-                    merged = merge_columns(window, self._plan)
-                    if output.changelog is not None:
-                        assert self.rule is not None
-                        names, arrays = changelog_of(window, merged, self.rule)
-                        for batch in batches_of(arrays, names, len(arrays[0]), _BATCH_ROWS):
-                            output.changelog.write(self._typed(batch))
-                    if output.data is not None:
-                        for batch in _without_deletes(merged):
-                            output.data.write(self._typed(batch))
+                with closing(SpillFile()) as aside:
+                    for window in windows(self._runs(section, aside), self._plan, self._run_rows(section)):
+                        self._write_window(window, output)
         except DataError as e:
             raise DataError(
                 f"compaction of {self._handle.describe()}, bucket {self._path}: {e.message}", **e.context
             ) from e
 
+    def _write_window(self, window: Window, output: _Output) -> None:
+        merged = merge_columns(window, self._plan)
+        if output.changelog is not None:
+            assert self.rule is not None
+            names, arrays = changelog_of(window, merged, self.rule)
+            for batch in batches_of(arrays, names, len(arrays[0]), _BATCH_ROWS):
+                output.changelog.write(self._typed(batch))
+        if output.data is not None:
+            for batch in _without_deletes(merged):
+                output.data.write(self._typed(batch))
+
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
-    def _runs(self, section: Section) -> list[Iterator[pa.RecordBatch]]:
+    def _runs(self, section: Section, aside: SpillFile) -> list[Iterator[pa.RecordBatch]]:
+        """The sorted runs of a section. When they are many, the smallest are put aside first, one after the other."""
         rows = self._run_rows(section)
-        return [self._run(run, rows, len(section.runs)) for run in section.runs]
+        sizes = [sum(self._files[n].row_count for n in run) for run in section.runs]
+        by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
+        many = set(by_size[: max(0, len(sizes) - _MOST_OPEN)])
+        out = []
+        for number, run in enumerate(section.runs):
+            batches = self._run(run, rows, min(len(sizes), _MOST_OPEN))
+            if number in many:
+                spilled = aside.put(batches)
+                batches = iter(()) if spilled is None else aside.read(spilled)
+            out.append(batches)
+        return out
 
     def _run(self, numbers: Sequence[int], batch_rows: int, open_files: int) -> Iterator[pa.RecordBatch]:
         for number in numbers:

@@ -361,3 +361,16 @@ def test_rows_that_cannot_be_merged_are_an_error_that_names_the_bucket(root: Cal
     table.write(rows_of(1, kind=3))
     with pytest.raises(DataError, match=r"compaction of table .*bucket-0: .*remove-record-on-delete"):
         table.compact()
+
+
+@pytest.mark.parametrize("most_open", [1, 3, 100])
+def test_many_files_of_level_0_are_merged_a_few_open_at_a_time(
+    root: Callable[[], str], monkeypatch: pytest.MonkeyPatch, most_open: int
+) -> None:
+    monkeypatch.setattr(compact, "_MOST_OPEN", most_open)
+    table = Table(root(), {"changelog-producer": "lookup"})
+    for value in range(6):
+        table.write(rows_of(1, 2 + value, 9, value=value))
+    table.compact()
+    assert [(r["k"], r["a"]) for r in table.rows()] == [(1, 5), (2, 0), (3, 1), (4, 2), (5, 3), (6, 4), (7, 5), (9, 5)]
+    assert [(kind, key) for kind, key, _ in table.changelog()] == [(0, k) for k in (1, 2, 3, 4, 5, 6, 7, 9)]
