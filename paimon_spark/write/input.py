@@ -76,11 +76,11 @@ class InputMapper:
             if kept is not None:
                 batch, kinds = batch.filter(arrow_numpy.boolean_array(kept)), kinds[kept]
         arrays = [c.apply(batch) for c in self._columns]
+        if kinds is not None:
+            self._refuse_retracts(kinds)
         if self.with_kinds:
             assert kinds is not None
             arrays.append(arrow_numpy.fixed_array(kinds, pa.int8()))
-        elif kinds is not None:
-            self._refuse_retracts(kinds)
         return record_batch(arrays, self.schema, batch.num_rows)
 
     def _kept(self, kinds: Any) -> arrow_numpy.Bool | None:
@@ -94,12 +94,16 @@ class InputMapper:
         return None if kept.all() else kept
 
     def _refuse_retracts(self, kinds: Any) -> None:
+        why = self._options.retracts_refused if self._keyed else "has no primary key"
+        if why is None:
+            return
         retracts = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
         if retracts.any():
             kind = RowKind(int(kinds[retracts.argmax()])).symbol
             raise DataError(
-                f"{self._where} has no primary key, so it takes no row of kind {kind}; set ignore-delete=true to skip "
-                "such rows, or delete rows with Table.delete",
+                f"{self._where} {why}, so it takes no row of kind {kind}; filter such rows out"
+                + ("" if self._keyed else " and delete rows with Table.delete")
+                + " (a table made with ignore-delete = true skips them)",
                 row_kind=kind,
             )
 

@@ -298,10 +298,35 @@ def test_tables_without_keys_take_no_retracts_unless_they_are_skipped() -> None:
     columns = {"id": "INT", "op": "STRING"}
     handle = a_table(columns, options={"rowkind.field": "op"})
     assert mapped(handle, kind_rows(["+I", "+U"])).num_rows == 2
-    with pytest.raises(DataError, match=r"no row of kind -D; set ignore-delete"):
+    with pytest.raises(DataError, match=r"no row of kind -D; filter.*ignore-delete"):
         mapped(handle, kind_rows(["+I", "-D"]))
     ignoring = a_table(columns, options={"rowkind.field": "op", "ignore-delete": "true"})
     assert mapped(ignoring, kind_rows(KINDS)).column("id").to_pylist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"merge-engine": "first-row"}, "keeps the first row of each key"),
+        ({"merge-engine": "partial-update"}, "without a rule for deletes"),
+        ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, None),
+        ({"merge-engine": "partial-update", "fields.op.sequence-group": "id"}, None),
+        ({"merge-engine": "first-row", "ignore-delete": "true"}, None),
+        ({"merge-engine": "aggregation"}, None),
+        ({}, None),
+    ],
+)
+def test_engines_that_cannot_take_back_rows_say_so_before_a_file_is_written(
+    options: dict[str, str], message: str | None
+) -> None:
+    handle = keyed(**{"rowkind.field": "op", **options})
+    assert mapped(handle, kind_rows(["+I", "+U"])).num_rows == 2
+    for kind in ("-U", "-D"):
+        if message is None:
+            mapped(handle, kind_rows(["+I", kind]))
+            continue
+        with pytest.raises(DataError, match=f"{message}.*no row of kind {kind}; filter.*ignore-delete"):
+            mapped(handle, kind_rows(["+I", kind]))
 
 
 @given(
