@@ -46,14 +46,15 @@ class StatsCollector:
         self._batches.append(batch)
         self._rows += batch.num_rows
         if self._rows >= _BATCH_ROWS:
-            self._collect()
+            self.flush()
 
     def result(self) -> list[ColumnStats]:
         """What was seen, per column."""
-        self._collect()
+        self.flush()
         return [c.result() for c in self._columns]
 
-    def _collect(self) -> None:
+    def flush(self) -> None:
+        """Look at the rows kept so far, and let go of them."""
         if self._rows:
             table = pa.Table.from_batches(self._batches)
             for column, values in zip(self._columns, table.columns, strict=True):

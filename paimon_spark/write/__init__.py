@@ -14,5 +14,5 @@ bucket_writer.py what a writer of one bucket is
 append.py        writer of a bucket without keys
 merge_tree.py    writer of a bucket with keys: buffer, sort, merge, level 0; changelog of producer input
 job_files.py     names of a job's files, so that those of killed tasks are found
-rolling.py       data files of a bucket: names, target size, statistics → DataFileMeta
+rolling.py       data files of a bucket: names, target size; data_file.py one of them → DataFileMeta
 """

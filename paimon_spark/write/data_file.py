@@ -150,6 +150,7 @@ class DataFileWriter:
 
     def flush(self) -> None:
         """Write what is buffered."""
+        self._stats.flush()
         self._writer.flush()
 
     def abort(self) -> None:
