@@ -1,0 +1,272 @@
+"""Every store call of every kind of write fails once: the table is as before or as after, and a second try succeeds."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.committer import Committer, new_commit_user
+from paimon_spark.definition.create import create_table
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CommitRetriesExhaustedError,
+    PaimonError,
+)
+from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.metadata.handle import open_table
+from paimon_spark.metadata.manifests import CACHE
+from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.row_level.job import in_process, plan_rows
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import open_store
+from paimon_spark.table.table import Table
+from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
+from tests.harness.fault_store import Call, Fault, FaultStore
+
+pytestmark = pytest.mark.chaos
+
+COLUMNS = RowType(
+    False,
+    (
+        DataField(0, "p", INT.with_nullable(False)),
+        DataField(1, "k", BIGINT.with_nullable(False)),
+        DataField(2, "v", STRING),
+    ),
+)
+FAST = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "1 ms", "commit.max-retries": "3"}
+FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
+Rows = list[dict[str, Any]]
+
+
+def rows(*items: tuple[int, int, str]) -> pa.Table:
+    schema = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string())])
+    return pa.Table.from_pylist([{"p": p, "k": k, "v": v} for p, k, v in items], schema)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write to a table that holds two commits.
+
+    Attributes:
+        keys: of the table, which is partitioned by `p` too.
+        options: of the table.
+        act: the write.
+        after: what the table holds then.
+    """
+
+    act: Callable[[Table], object]
+    after: Rows
+    keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+FIRST = [(1, 1, "a"), (1, 2, "b"), (2, 3, "c")]
+SECOND = [(2, 4, "d"), (1, 5, "e")]
+BEFORE = [*FIRST, *SECOND]
+NEW = [(1, 2, "B"), (3, 9, "z")]
+
+
+def as_rows(items: list[tuple[int, int, str]]) -> Rows:
+    return [{"p": p, "k": k, "v": v} for p, k, v in sorted(items)]
+
+
+def committer(table: Table) -> Committer:
+    return Committer(table.handle, new_commit_user({}))
+
+
+def delete(table: Table, where: str) -> None:
+    """Rows deleted in one commit."""
+    job = plan_rows(table.handle, parse_predicate(where, table.handle.schema.row_type), updates=False)
+    messages = in_process(job)
+    commits = Committer(table.handle, job.commit_user)
+    try:
+        commits.commit(messages, planned_on=job.base.id if job.base else 0, operation="DELETE")
+    except CommitOutcomeUnknownError:
+        raise
+    except PaimonError:
+        commits.abort(messages)
+        raise
+
+
+KEPT = as_rows([item for item in BEFORE if item[1] not in (2, 4)])
+UPSERTED = [item for item in BEFORE if item[1] != 2] + NEW
+REPLACED_PARTITIONS = [item for item in BEFORE if item[0] == 2] + NEW
+KEYED = ("p", "k")
+WRITES: dict[str, Write] = {
+    "append": Write(lambda t: t.write(rows(*NEW)), as_rows([*BEFORE, *NEW])),
+    "append-buckets": Write(
+        lambda t: t.write(rows(*NEW)), as_rows([*BEFORE, *NEW]), options={"bucket": "2", "bucket-key": "k"}
+    ),
+    "append-merging-manifests": Write(
+        lambda t: t.write(rows(*NEW)), as_rows([*BEFORE, *NEW]), options={"manifest.merge-min-count": "2"}
+    ),
+    "upsert": Write(lambda t: t.write(rows(*NEW)), as_rows(UPSERTED), KEYED, {"bucket": "2"}),
+    "upsert-changelog": Write(
+        lambda t: t.write(rows(*NEW)), as_rows(UPSERTED), KEYED, {"bucket": "1", "changelog-producer": "input"}
+    ),
+    "upsert-dynamic-buckets": Write(lambda t: t.write(rows(*NEW)), as_rows(UPSERTED), KEYED, {"bucket": "-1"}),
+    "upsert-compacting": Write(
+        lambda t: t.write(rows(*NEW)), as_rows(UPSERTED), KEYED, {"bucket": "1", "deletion-vectors.enabled": "true"}
+    ),
+    "overwrite": Write(lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="static"), as_rows(NEW)),
+    "overwrite-keys": Write(
+        lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="static"),
+        as_rows(NEW),
+        KEYED,
+        {"bucket": "2"},
+    ),
+    "overwrite-present-partitions": Write(
+        lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="dynamic"), as_rows(REPLACED_PARTITIONS)
+    ),
+    "delete-rewriting": Write(lambda t: delete(t, "k = 2 OR k = 4"), KEPT),
+    "delete-by-vectors": Write(
+        lambda t: delete(t, "k = 2 OR k = 4"), KEPT, options={"deletion-vectors.enabled": "true"}
+    ),
+    "delete-keys": Write(lambda t: delete(t, "k = 2 OR k = 4"), KEPT, KEYED, {"bucket": "1"}),
+    "truncate": Write(lambda t: committer(t).truncate(), []),
+    "drop-partition": Write(
+        lambda t: committer(t).drop_partitions([{"p": 1}]), as_rows([item for item in BEFORE if item[0] == 2])
+    ),
+}
+
+
+class Place:
+    """A table of its own in memory, seen through a store that can fail."""
+
+    def __init__(self, name: str) -> None:
+        self.write = WRITES[name]
+        self.root = f"/{uuid.uuid4().hex}/t"
+        _copy(_template(name), self.root)
+        self.inner: Store = open_store("memory://")[0]
+        self.store = FaultStore(self.inner)
+
+    def table(self, store: Store | None = None) -> Table:
+        return Table(open_table(store or self.store, self.root, name="t", options=FAST))
+
+    def rows(self) -> Rows:
+        CACHE.clear()
+        found: Rows = self.table(self.inner).scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda r: (r["p"], r["k"], r["v"]))
+
+    def check_files(self) -> None:
+        """Nothing is missing, and what nothing names is what a clean-up would find."""
+        CACHE.clear()
+        handle = self.table(self.inner).handle
+        assert missing_files(handle) == []
+        unnamed = {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist())
+        assert unnamed == {f.path for f in orphans(handle)}
+        ids = list_snapshot_ids(handle)
+        assert ids == list(range(1, len(ids) + 1))
+
+
+@cache
+def _template(name: str) -> str:
+    write = WRITES[name]
+    store, root = open_store(f"memory://{uuid.uuid4().hex}/t")
+    create_table(store, root, COLUMNS, write.keys, ("p",), write.options, name="t")
+    table = Table(open_table(store, root, name="t"))
+    table.write(rows(*FIRST))
+    table.write(rows(*SECOND))
+    return root
+
+
+def _copy(old: str, new: str) -> None:
+    fs = fsspec.filesystem("memory")
+    for path in fs.find(old):
+        fs.pipe_file(new + path[len(old) :], fs.cat_file(path))
+
+
+@cache
+def _calls(name: str) -> tuple[Call, ...]:
+    """The calls of the write when nothing fails."""
+    place = Place(name)
+    table = place.table()
+    CACHE.clear()
+    place.store.arm(None)
+    place.write.act(table)
+    made = tuple(place.store.calls)
+    assert place.rows() == place.write.after
+    place.check_files()
+    assert [f.path for f in orphans(place.table(place.inner).handle)] == []
+    return made
+
+
+def outcome(place: Place, fault: Fault) -> PaimonError | None:
+    """Do the write with the fault; what it raised."""
+    table = place.table()
+    CACHE.clear()
+    place.store.arm(fault)
+    try:
+        place.write.act(table)
+    except PaimonError as e:
+        return e
+    finally:
+        place.store.arm(None)
+    return None
+
+
+def check(name: str, fault: Fault) -> None:
+    place = Place(name)
+    before, after = as_rows(BEFORE), place.write.after
+    error = outcome(place, fault)
+    found = place.rows()
+    where = f"{fault} {_calls(name)[fault.at - 1]} {error!r}"
+    if error is None:
+        assert found == after, where
+    elif isinstance(error, CommitOutcomeUnknownError):
+        assert found in (before, after), where
+    else:
+        assert found == before, where
+    place.check_files()
+    if isinstance(error, (CommitConflictError, CommitRetriesExhaustedError)):
+        pytest.fail(f"nobody else wrote, and yet: {where}")
+    if found == before:
+        place.write.act(place.table())
+        assert place.rows() == after, where
+        place.check_files()
+
+
+FAULTS = {
+    "fails": lambda n: Fault(n, retryable=False),
+    "fails-retryably": lambda n: Fault(n),
+    "answer-is-lost": lambda n: Fault(n, after=True),
+    "says-no-and-does": lambda n: Fault(n, after=True, retryable=False),
+    "store-goes-away": lambda n: Fault(n, forever=True),
+    "store-goes-away-with-the-answer": lambda n: Fault(n, after=True, forever=True),
+}
+
+
+def numbers(name: str, turn: int) -> list[int]:
+    """The calls to let fail: all of them when asked for, else each in one of the ways."""
+    step = 1 if FULL else len(FAULTS)
+    return [n for n in range(1, len(_calls(name)) + 1) if n % step == turn % step]
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("name", WRITES)
+def test_any_call_of_a_write_may_fail(name: str, kind: str) -> None:
+    for n in numbers(name, list(FAULTS).index(kind)):
+        check(name, FAULTS[kind](n))
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_that_fails_leaves_no_file_while_the_store_answers(name: str) -> None:
+    for n in numbers(name, list(WRITES).index(name)):
+        call = _calls(name)[n - 1]
+        place = Place(name)
+        error = outcome(place, Fault(n, retryable=False))
+        if error is None or call.verb in ("delete", "delete_many"):
+            continue
+        left = [f.path for f in orphans(place.table(place.inner).handle)]
+        assert left == [], f"{n}: {call} {error!r}"

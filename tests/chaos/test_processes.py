@@ -1,0 +1,59 @@
+"""Writers race on three branches of one table and are killed at random: what they said was done is there, whole."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from tests.chaos.workload import Scenario, check, make_table, run
+from tests.harness.s3_server import REGION, s3_server
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
+
+SIZE: dict[str, Any] = (
+    {"processes": 8, "commits": 50, "kills": 40} if os.environ.get("PAIMON_SPARK_CHAOS") == "full" else {}
+)
+TABLES: dict[str, dict[str, Any]] = {
+    "append": {"overwrites": True},
+    "append-buckets": {"options": {"bucket": "2", "bucket-key": "k"}},
+    "keys": {"keys": ("p", "k"), "options": {"bucket": "2"}, "overwrites": True},
+    "keys-dynamic-buckets": {"keys": ("p", "k"), "options": {"bucket": "-1"}},
+}
+
+
+def survive(scenario: Scenario, record: Any) -> None:
+    make_table(scenario)
+    run(scenario)
+    for name, value in check(scenario).items():
+        record(name, value)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_local_disk(table: str, tmp_path: Path, record_property: Any) -> None:
+    survive(Scenario(str(tmp_path / "t"), tmp_path, **TABLES[table], **SIZE), record_property)
+
+
+def test_without_kills_nothing_is_left_over(tmp_path: Path, record_property: Any) -> None:
+    survive(Scenario(str(tmp_path / "t"), tmp_path, **TABLES["append"], **{**SIZE, "kills": 0}), record_property)
+
+
+@pytest.fixture(scope="module")
+def s3_options() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("table", ["append", "keys"])
+def test_s3(table: str, tmp_path: Path, s3_options: dict[str, str], record_property: Any) -> None:
+    bucket = f"b-{uuid.uuid4().hex}"
+    fsspec.filesystem(
+        "s3", key="test", secret="test", endpoint_url=s3_options["s3.endpoint"], client_kwargs={"region_name": REGION}
+    ).mkdir(bucket)
+    survive(Scenario(f"s3://{bucket}/t", tmp_path, s3_options, commit_s=1, **TABLES[table], **SIZE), record_property)
