@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec import arrow_numpy, binary_row
 from paimon_spark.spec.arrow_numpy import Bool
+from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.manifest import ENTRY_SCHEMA, FileKind
 
 I64 = npt.NDArray[np.int64]
@@ -58,6 +59,29 @@ def with_numbers(entries: pa.Table, name: str, values: npt.NDArray[Any], valid: 
     field = ENTRY_SCHEMA.field(name)
     array = arrow_numpy.fixed_array(values.astype(np.dtype(str(field.type))), field.type, valid)
     return entries.set_column(entries.schema.get_field_index(name), field, array)
+
+
+def without_value_stats(entries: pa.Table, mask: Bool) -> pa.Table:
+    """The entries, without statistics of columns where `mask` is True.
+
+    Source: Java `DataFileMeta.copyWithoutStats`.
+    """
+    if not mask.any():
+        return entries
+    own_or_empty = arrow_numpy.take_indices(np.where(mask, len(entries), np.arange(len(entries))))
+    empty_row = array_of([binary_row.EMPTY], pa.binary())
+    for name in ("value_min", "value_max", "value_nulls", "value_stats_cols"):
+        field = ENTRY_SCHEMA.field(name)
+        empty = _empty_list(field.type) if pa.types.is_list(field.type) else empty_row
+        values = pa.concat_arrays([column(entries, name), empty]).take(own_or_empty)
+        entries = entries.set_column(entries.schema.get_field_index(name), field, values)
+    return entries
+
+
+def _empty_list(type: pa.DataType) -> pa.Array:
+    """One list without items."""
+    offsets = pa.py_buffer(np.zeros(2, np.int32))
+    return pa.Array.from_buffers(type, 1, [None, offsets], children=[pa.nulls(0, type.value_type)])
 
 
 def of_kind(entries: pa.Table, kind: FileKind) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.commit import manifest_merge, row_tracking
 from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.entries import adds, numbers, row_total
+from paimon_spark.commit.entries import adds, numbers, row_total, without_value_stats
 from paimon_spark.commit.index_files import write_index
 from paimon_spark.commit.manifest_merge import Merged
 from paimon_spark.commit.wanted import Wanted
@@ -164,7 +164,7 @@ def _delta(
     depends_on_head = handle.options.row_tracking or stamps or not wanted.same_changes
     if earlier is not None and not depends_on_head and not options.discard_duplicate_files:
         return earlier.delta, next_row_id
-    files = changes.files
+    files = without_value_stats(changes.files, ~adds(changes.files)) if options.delete_drop_stats else changes.files
     if handle.options.row_tracking:
         files, next_row_id = row_tracking.assign(
             files, snapshot_id, next_row_id, by_partition=options.row_tracking_groups

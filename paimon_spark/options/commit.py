@@ -57,6 +57,9 @@ MANIFEST_FULL_COMPACTION_SIZE = Option(
 MANIFEST_MERGE_MIN_COUNT = Option(
     "manifest.merge-min-count", integer, 30, "Small manifests that make a commit merge them."
 )
+DELETE_DROP_STATS = Option(
+    "manifest.delete-file-drop-stats", boolean, False, "Entries that delete a file carry no statistics of it."
+)
 ROW_TRACKING_GROUPS = Option(
     "row-tracking.partition-group-on-commit",
     boolean,
@@ -110,6 +113,7 @@ class CommitOptions:
     manifest_target_bytes: int
     manifest_full_compaction_bytes: int
     manifest_merge_min_count: int
+    delete_drop_stats: bool
     row_tracking_groups: bool
     snapshot_sequence_ordering: bool
     sequence_in_properties: bool
@@ -134,6 +138,7 @@ def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
         manifest_target_bytes=MANIFEST_TARGET_SIZE.get(raw),
         manifest_full_compaction_bytes=MANIFEST_FULL_COMPACTION_SIZE.get(raw),
         manifest_merge_min_count=MANIFEST_MERGE_MIN_COUNT.get(raw),
+        delete_drop_stats=DELETE_DROP_STATS.get(raw),
         row_tracking_groups=ROW_TRACKING_GROUPS.get(raw),
         snapshot_sequence_ordering=SNAPSHOT_SEQUENCE_ORDERING.get(raw),
         sequence_in_properties=from_snapshot,

@@ -73,7 +73,7 @@ def test_files_of_others_are_replaced_by_copies(table: TableHandle, read: Golden
         files_of(entries),
         strict=True,
     ):
-        places[tuple(place)].append(file)  # type: ignore[index]
+        places[tuple(place)].append(file)
     messages = []
     for (partition, bucket, total), files in places.items():
         home = bucket_path_of(table, partition, bucket)

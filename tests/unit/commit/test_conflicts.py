@@ -202,7 +202,7 @@ def test_vectors_of_a_bucket_are_replaced_by_who_knew_them(root: str) -> None:
     away = a_file("c", level=1, keys=(0, 9))
     conflict(table, compaction(table, [a], [away]), match="rows of a were deleted by another")
     both = index_entry(table, "i4", DELETION_VECTORS, "a", "b")
-    known = {"new_index_files": (both,), "deleted_index_files": (first,)}
+    known: dict[str, Any] = {"new_index_files": (both,), "deleted_index_files": (first,)}
     committer(table).commit([compaction(table, fresh[1:2], [], **known)])
     conflict(table, compaction(table, fresh[2:3], [], **known), match="the deletion vectors i4")
     assert index_names(table) == {"i4"}

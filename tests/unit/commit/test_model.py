@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from paimon_spark.commit.overwrite import NamedPartitions, PresentPartitions
+from paimon_spark.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifest_list
@@ -102,10 +102,11 @@ class Commits(RuleBasedStateMachine):
     @rule(place=PLACES, kind=st.sampled_from(["whole", "named", "present"]))
     def overwrite(self, place: Place, kind: str) -> None:
         p, b = place
-        replaced = {"whole": None, "named": NamedPartitions(({"p": p},)), "present": PresentPartitions()}[kind]
+        replaced: dict[str, Overwritten] = {
+            "whole": WholeTable(), "named": NamedPartitions(({"p": p},)), "present": PresentPartitions()
+        }  # fmt: skip
         new = self._new()
-        options = {} if replaced is None else {"partitions": replaced}
-        result = committer(self.table).overwrite([message(self.table, new, p=p, bucket=b)], **options)
+        result = committer(self.table).overwrite([message(self.table, new, p=p, bucket=b)], partitions=replaced[kind])
         gone = [at for at in self.live if kind == "whole" or at[0] == p]
         self.stale += [(at, f) for at in gone for f in self.live.pop(at)]
         self.live[place] = [new._replace(level=5)]

@@ -14,15 +14,20 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import changelog_entries
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
+from paimon_spark.spec import binary_row
 from paimon_spark.spec import snapshot as snapshot_file
 from paimon_spark.spec.data_file import FileSource
 from paimon_spark.spec.index_manifest import IndexManifestEntry
+from paimon_spark.spec.manifest import files_of
+from paimon_spark.spec.simple_stats import SimpleStats
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_schema import TableSchema, encode
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.types import BIGINT
 from tests.harness.commits import (
     APPEND,
     KEYED,
+    NO_STATS,
     PARTITIONED,
     a_file,
     committer,
@@ -166,6 +171,20 @@ def test_entries_follow_the_messages(root: str) -> None:
     entries = read_manifests(table, delta_manifests(table, head(table)))
     assert entries.column("file_name").to_pylist() == ["b", "a", "c"]
     assert entries.column("total_buckets").to_pylist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_deletions_carry_statistics_unless_told_not_to(root: str, dropped: bool) -> None:
+    table = table_of(root, manifest__delete_file_drop_stats=str(dropped).lower())
+    stats = SimpleStats(binary_row.encode([1], [BIGINT]), binary_row.encode([9], [BIGINT]), (2,))
+    old = a_file("a", value_stats=stats, value_stats_cols=("k",))
+    committer(table).commit([message(table, old)])
+    new = a_file("b", value_stats=stats, value_stats_cols=("k",))
+    committer(table).commit([message(table, new, deleted=[old])])
+    entries = read_manifests(table, delta_manifests(table, head(table)))
+    bare = old._replace(value_stats=NO_STATS, value_stats_cols=())
+    assert files_of(entries) == [new, bare if dropped else old]
+    assert files(table) == {"b": new}
 
 
 def test_commits_of_a_stream_are_told_by_their_identifier(root: str) -> None:
