@@ -11,7 +11,7 @@ from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatu
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_nested import with_children, with_elements, with_entries
+from paimon_spark.spec.arrow_nested import validity_buffer, with_children, with_elements, with_entries
 from paimon_spark.types import INT, ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 from paimon_spark.write.assignment import Assign, assignment
 
@@ -135,7 +135,10 @@ def _arrays(source: pa.DataType, target: ArrayType, column: str, where: str) -> 
     element = column_assignment(source.value_type, target.element, path, where)
 
     def run(array: pa.Array) -> pa.Array:
-        array = array if pa.types.is_list(array.type) else array.cast(plain)
+        if any(is_view(array.type) for is_view in views):
+            array = _gathered(array, plain)
+        elif not pa.types.is_list(array.type):
+            array = array.cast(plain)
         array = _without_hidden(array)
 
         def convert(values: pa.Array) -> pa.Array:
@@ -190,6 +193,24 @@ def _variants(source: pa.DataType, target: AtomicType, column: str, where: str) 
         return with_children(array, kind, made)
 
     return run
+
+
+def _gathered(array: pa.Array, plain: pa.ListType) -> pa.ListArray:
+    """A list view as a list. Arrow's own cast makes invalid arrays of views with nulls."""
+    valid = arrow_numpy.validity(array)
+    sizes = np.where(valid, arrow_numpy.values(array.sizes), 0).astype(np.int64)
+    starts = arrow_numpy.values(array.offsets).astype(np.int64)
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
+    values = array.values.take(arrow_numpy.take_indices(places))
+    offsets = np.concatenate([np.zeros(1, np.int64), ends]).astype(np.int32)
+    return pa.Array.from_buffers(
+        plain,
+        len(array),
+        [validity_buffer(array), pa.py_buffer(offsets)],
+        null_count=array.null_count,
+        children=[values],
+    )
 
 
 def _without_hidden(array: pa.Array) -> pa.Array:

@@ -112,6 +112,10 @@ def test_a_default_of_another_type_is_refused() -> None:
 
 
 INTS = {"type": "ARRAY", "element": "INT"}
+STRICT_INTS = {"type": "ARRAY", "element": "INT NOT NULL"}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TEXTS = {"type": "ARRAY", "element": "STRING"}
+STAMPS = {"type": "MAP", "key": "STRING", "value": "TIMESTAMP_LTZ(3)"}
 COUNTS = pa.map_(pa.large_string(), pa.int64())
 STRICT_ROW = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT NOT NULL"}]}
 NESTED_ROW = {
@@ -153,6 +157,12 @@ FITS: list[tuple[Any, pa.Array, list[Any]]] = [
     (INTS, pa.array([[1, None], None, []], pa.large_list(pa.int64())), [[1, None], None, []]),
     ({"type": "ARRAY", "element": "BIGINT"}, pa.array([[1, 2]], pa.list_(pa.int32(), 2)), [[1, 2]]),
     ({"type": "MAP", "key": "STRING", "value": "INT"}, pa.array([[("a", 1)], None], COUNTS), [[("a", 1)], None]),
+    (STRICT_INTS, pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)), [[1, 2], None, [3, 4]]),
+    (STRICT_INTS, pa.array([[1], None, []], pa.list_view(pa.int32())), [[1], None, []]),
+    (STRICT_INTS, pa.array([[1], None, []], pa.large_list_view(pa.int32())), [[1], None, []]),
+    ({"type": "ARRAY", "element": INTS}, pa.array([[[1], None]], pa.list_(pa.large_list(pa.int8()))), [[[1], None]]),
+    (TEXTS, pa.array([["a", "a"]], pa.list_(pa.dictionary(pa.int32(), pa.string()))), [["a", "a"]]),
+    (STAMPS, pa.array([[("a", 0)]], pa.map_(pa.string(), pa.timestamp("s", "UTC"))), [[("a", EPOCH)]]),
     ({"type": "MULTISET", "element": "STRING"}, pa.array([[("a", 2)]], pa.map_(pa.string(), pa.int32())), [[("a", 2)]]),
     (NESTED_ROW, pa.array([{"Y": "b", "x": 1}, None]), [{"x": 1, "y": "b"}, None]),
     (NESTED_ROW, pa.array([{"x": 1}]), [{"x": 1, "y": None}]),
