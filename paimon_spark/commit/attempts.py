@@ -19,7 +19,13 @@ from paimon_spark.commit.schema_check import check_schema
 from paimon_spark.commit.stray import is_alive, is_stray
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.commit.written import Written
-from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError, FileMissingError
+from paimon_spark.errors import (
+    CommitOutcomeUnknownError,
+    CommitRetriesExhaustedError,
+    FileMissingError,
+    PaimonError,
+    StorageError,
+)
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import CommitOptions
@@ -80,7 +86,8 @@ def make_snapshot(
         written.remove()
         raise
     written.remove(keep=needed)
-    write_hints(handle, made.snapshot.id, first=made.snapshot.id == 1)
+    if made.ours:
+        write_hints(handle, made.snapshot.id, first=made.snapshot.id == 1)
     return made
 
 
@@ -122,9 +129,8 @@ def _attempts(
             _LOG.info("snapshot %d of %s expired while it was read", head.id, handle.describe())
             continue
         match _published(handle, prepared.snapshot, retries):
-            case Committed(snapshot) if around.clock_ms() - read_ms > _SLOW_MS and is_stray(handle, snapshot):
-                _LOG.warning("snapshot %d of %s was made after later ones; it goes", snapshot.id, handle.describe())
-                handle.store.delete(handle.layout.snapshot_path(snapshot.id))
+            case Committed(snapshot) if around.clock_ms() - read_ms > _SLOW_MS and _removed_as_stray(handle, snapshot):
+                _LOG.warning("snapshot %d of %s came after later ones and is gone", snapshot.id, handle.describe())
             case Committed(snapshot):
                 return Made(snapshot, retries.count), list(prepared.paths(handle))
             case Refused(error):
@@ -143,6 +149,21 @@ def _published(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Out
         return publish(handle, snapshot, retries)
     except Exception as e:
         raise _unknown(handle, snapshot) from e
+
+
+def _removed_as_stray(handle: TableHandle, snapshot: Snapshot) -> bool:
+    """Remove a snapshot just made if it is a stray; False when it counts, or when that cannot be told."""
+    try:
+        stray = is_stray(handle, snapshot)
+    except PaimonError as e:
+        _LOG.warning("it was not looked at what follows snapshot %d of %s: %s", snapshot.id, handle.describe(), e)
+        return False
+    if stray:
+        try:
+            handle.store.delete(handle.layout.snapshot_path(snapshot.id))
+        except StorageError as e:
+            raise _unknown(handle, snapshot) from e
+    return stray
 
 
 def _twin(

@@ -83,5 +83,5 @@ def write_hints(handle: TableHandle, snapshot_id: int, first: bool) -> None:
         path = f"{handle.layout.snapshot_dir}/{name}"
         try:
             handle.store.write(path, str(snapshot_id).encode())
-        except StorageError as e:
+        except Exception as e:  # noqa: BLE001 - the commit is done and must not look failed
             _LOG.warning("the hint %s could not be written: %s", handle.store.url(path), e)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from paimon_spark.errors import StorageError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.storage.store import Store
 
@@ -56,5 +55,5 @@ class Written:
             return
         try:
             self.handle.store.delete_many(gone)
-        except StorageError as e:
+        except Exception as e:  # noqa: BLE001 - whatever it is, it must not make a commit look failed
             _LOG.warning("files of a failed attempt to commit to %s stay: %s", self.handle.describe(), e)

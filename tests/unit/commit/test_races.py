@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -236,21 +237,24 @@ def test_a_silent_store_leaves_the_outcome_open_and_every_file(root: str) -> Non
 
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("retryable", [True, False])
-@pytest.mark.parametrize("verb", ["append", "overwrite", "delete"])
+@pytest.mark.parametrize("verb", ["append", "overwrite", "delete", "slow append"])
 def test_a_store_that_fails_at_any_call_leaves_before_or_after(
     tmp_path: Path, verb: str, after: bool, retryable: bool
 ) -> None:
     def act(table: TableHandle) -> None:
         ours = committer(table)
+        if verb == "slow append":
+            ours = committer(table, clock_ms=itertools.count(0, 5_000).__next__)
         match verb:
-            case "append":
+            case "append" | "slow append":
                 ours.commit([message(table, a_file("new"))])
             case "overwrite":
                 ours.overwrite([message(table, a_file("new"))])
             case "delete":
                 ours.commit([message(table, a_file("new"), deleted=[a_file("a")])])
 
-    result = {"append": {"a", "b", "new"}, "overwrite": {"new"}, "delete": {"b", "new"}}[verb]
+    appended = {"a", "b", "new"}
+    result = {"append": appended, "slow append": appended, "overwrite": {"new"}, "delete": {"b", "new"}}[verb]
     for n in range(1, 100):
         store = FaultStore(LocalStore())
         table = make_table(store, f"{tmp_path}/{n}", manifest__merge_min_count="2")
