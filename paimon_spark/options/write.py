@@ -15,6 +15,9 @@ from paimon_spark.options.table import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
 WRITE_BUFFER_SIZE: Final = Option(
     "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
 )
+SPILLABLE: Final = Option(
+    "write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short."
+)
 MAX_OPEN_WRITERS: Final = Option(
     "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."
 )
@@ -33,6 +36,7 @@ class WriteOptions:
 
     Attributes:
         buffer_bytes: memory for rows that wait; beyond it they go to files, of the table or aside.
+        spillable: whether local disk may be used; without it small files are written when memory is short.
         max_open_writers: most buckets whose files are open at once.
         rowkind_field: column of row kinds; None: rows are +I unless a column `_VALUE_KIND` says otherwise.
         ignore_delete: rows of kind -U and -D are skipped.
@@ -41,6 +45,7 @@ class WriteOptions:
     """
 
     buffer_bytes: int
+    spillable: bool
     max_open_writers: int
     rowkind_field: str | None
     ignore_delete: bool
@@ -52,6 +57,7 @@ def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     return WriteOptions(
         buffer_bytes=WRITE_BUFFER_SIZE.get(raw),
+        spillable=SPILLABLE.get(raw),
         max_open_writers=max(1, MAX_OPEN_WRITERS.get(raw)),
         rowkind_field=ROWKIND_FIELD.get(raw),
         ignore_delete=IGNORE_DELETE.get(raw),

@@ -183,6 +183,10 @@ class Router:
         buffered = sum(self._writers[number].buffered_bytes for number in self._open)
         if self._pool.memory_bytes + buffered <= self._options.buffer_bytes:
             return
+        if not self._options.spillable:
+            for number in self._pool.groups:
+                self._hand(number).release()
+            return
         if self._pool.memory_bytes >= buffered:
             self._pool.spill()
             return

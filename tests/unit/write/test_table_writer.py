@@ -17,6 +17,7 @@ from paimon_spark.spec import bucket_hash
 from paimon_spark.write import router
 from paimon_spark.write.append import SHARED_STRIDE
 from paimon_spark.write.request import WriteRequest
+from paimon_spark.write.row_pool import RowPool
 from paimon_spark.write.table_writer import TableWriter
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import a_schema
@@ -227,6 +228,21 @@ def test_memory_stays_bounded_over_many_partitions() -> None:
     assert sum(m.data.new_files[0].row_count for m in messages) == partitions * each
     assert len(messages) == partitions
     assert peak < 64 << 20, f"{peak >> 20} MiB for 32 MB of rows and a budget of 8"
+
+
+def test_local_disk_is_not_used_where_it_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def used(pool: RowPool) -> None:
+        raise AssertionError("rows were put aside")
+
+    monkeypatch.setattr(RowPool, "spill", used)
+    monkeypatch.setattr(router, "_GATHERED_ROWS", 16)
+    options = {"write-buffer-size": "0 b", "write-buffer-spillable": "false"}
+    handle = a_table(COLUMNS, partition_keys=("q",), options=options)
+    messages = written(handle, [batch([(i, "a", i % 5, "x") for i in range(100)])])
+    assert {m.data.new_files[0].row_count for m in messages} == {20}
+    assert [r[0] for rows in contents(handle, messages).values() for r in rows] == [
+        i for q in range(5) for i in range(q, 100, 5)
+    ]
 
 
 def test_writing_does_not_import_pandas() -> None:
