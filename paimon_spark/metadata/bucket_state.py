@@ -104,8 +104,8 @@ class BucketStates:
 
 
 def _may_hold(value: pa.Scalar, low: pa.Array, high: pa.Array) -> arrow_numpy.Bool:
-    """For every range, whether `value` may be in it. Nulls are in every range, and unknown bounds hold all."""
-    if not value.is_valid:
+    """For every range, whether `value` may be in it. Nulls, and NaN, are in every range; unknown bounds hold all."""
+    if not value.is_valid or pa.types.is_floating(value.type):
         return np.ones(len(low), np.bool_)
     out = np.ones(len(low), np.bool_)
     for compared in (pc.less_equal(low, value), pc.greater_equal(high, value)):
