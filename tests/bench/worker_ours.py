@@ -60,6 +60,8 @@ def hashes(request: dict) -> dict:
     rows = source(request["path"] + "/rows.arrow")
     column = rows.column(request["key"]).combine_chunks()
     if request.get("type"):
+        width = pa.int32() if request["type"] == "date32" else pa.int64()
+        column = column.cast(width, safe=False) if pa.types.is_integer(column.type) else column
         column = column.cast(getattr(pa, request["type"])(*request.get("arguments", [])), safe=False)
     keys = pa.record_batch([column], names=["k"])
     start = time.perf_counter()
