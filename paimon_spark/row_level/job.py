@@ -70,6 +70,7 @@ class RowLevelJob:
         splits: where the rows may be. A task takes one of them.
         read: how to read the splits; has the predicate.
         whole: every row of the splits is meant.
+        job: as `WriteRequest.job`.
     """
 
     handle: TableHandle
@@ -79,6 +80,7 @@ class RowLevelJob:
     splits: tuple[DataSplit, ...]
     read: ReadRequest
     whole: bool
+    job: str | None = None
 
     def run(self, number: int, change: Change | None = None) -> SplitOutcome:
         """Delete the rows of split `number`, or change them. Executor or in process.
@@ -175,6 +177,7 @@ class RowLevelJob:
             self.base,
             writer_number=2 * number if rewrites else number,
             shares_buckets=rewrites or len(buckets) < len(self.splits),
+            job=self.job,
         )
 
     def _gone(

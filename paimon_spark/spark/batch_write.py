@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.batch_write import WriteJob
 
 
-_TASKS_END_S: Final = 2.5
+TASKS_END_S: Final = 2.5
 """More than `spark.python.task.killTimeout`, whose default is two seconds."""
 
 
@@ -56,7 +56,7 @@ class BatchWriter(DataSourceArrowWriter):
             # Tasks that run beside the one that failed are told to stop, and their workers killed after two seconds;
             # until then they make files, or end well and are not heard.
             self._job.sweep()
-            time.sleep(_TASKS_END_S)
+            time.sleep(TASKS_END_S)
             self._job.sweep()
             self._job.abort(_all(messages))
 
@@ -65,15 +65,21 @@ def _all(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:
     return [m for task in messages if isinstance(task, TaskMessage) for m in task.messages]
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """The writer of rows of `schema` that `df.write.options(…).save(path)` asks for. Beside the driver.
 
     Raises as `table.batch_write.plan_write`.
     """
-    from paimon_spark.options.batch_write import WriteMode
+    from paimon_spark.options.batch_write import ROW_LEVEL, WriteMode, canonical_write
     from paimon_spark.spark.schema import arrow_schema, row_type
     from paimon_spark.table.batch_write import plan_path_write
 
+    operation = ROW_LEVEL.get(canonical_write(options))
+    if operation is not None:
+        from paimon_spark.spark.row_level_write import row_level_writer
+        from paimon_spark.table.row_level import plan_path_row_level
+
+        return row_level_writer(plan_path_row_level(options, arrow_schema(schema), operation))
     mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
     return BatchWriter(
         plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))

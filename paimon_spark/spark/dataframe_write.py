@@ -20,6 +20,7 @@ from paimon_spark.options.batch_write import (
     CLUSTERED,
     COMMIT_USER,
     WriteMode,
+    canonical_write,
     parse_batch_write_options,
 )
 from paimon_spark.spark.clustering import Clustered, cluster
@@ -45,10 +46,20 @@ def write_dataframe(table: Table, rows: DataFrame, mode: WriteMode, options: Map
     asked = parse_batch_write_options(options, mode)
     # What is wrong with the columns is found here, where its error is not wrapped in Spark's.
     handle = opened(place_of(table, asked), asked, arrow_schema(rows.schema))
+    clustered = cluster(rows, handle) if CLUSTER.get(canonical_write(options)) else Clustered(rows)
+    return save_job(handle, clustered.rows, {**options, **_how(clustered)}, mode)
+
+
+def save_job(
+    handle: TableHandle, rows: DataFrame, options: Mapping[str, str], mode: WriteMode = WriteMode.APPEND
+) -> WriteResult:
+    """Run `rows.write` to the branch of `handle`; what it made is looked up by who committed.
+
+    Raises as `Table.write`.
+    """
     base = latest_snapshot(handle)
-    clustered = cluster(rows, handle) if CLUSTER.get(options) else Clustered(rows)
-    user = asked.commit_user or str(uuid4())
-    _save(clustered.rows, handle, mode, {**options, **_how(clustered), COMMIT_USER.key: user})
+    user = COMMIT_USER.get(options) or str(uuid4())
+    _save(rows, handle, mode, {**options, COMMIT_USER.key: user})
     return WriteResult(_made(handle, user, 0 if base is None else base.id))
 
 

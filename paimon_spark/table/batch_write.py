@@ -177,14 +177,23 @@ def plan_path_write(
     options: Mapping[str, str], mode: WriteMode, source: pa.Schema, columns: Callable[[], RowType] | None = None
 ) -> WriteJob:
     """The write that option text asks for, with the table in `path`, as Spark hands it over. Raises as `plan_write`."""
+    place, asked = place_and_options(options, mode)
+    return plan_write(place, asked, mode, source, columns)
+
+
+def place_and_options(options: Mapping[str, str], mode: WriteMode) -> tuple[Place, BatchWriteOptions]:
+    """Where and what option text asks for, with the table in `path`.
+
+    Raises:
+        InvalidOptionError: no table is named, or an option is wrong.
+    """
     given = canonical_write(options)
     if "paths" in given or not given.get("path", "").strip():
         raise InvalidOptionError(
             "no table is named: save() takes its location, or its name db.t with the option warehouse", option="path"
         )
     asked = parse_batch_write_options(given, mode)
-    place = find_place(given["path"], given, asked.branch, asked.storage_options)
-    return plan_write(place, asked, mode, source, columns)
+    return find_place(given["path"], given, asked.branch, asked.storage_options), asked
 
 
 def plan_write(

@@ -149,6 +149,82 @@ class Table:
 
         return write_data(self, data, mode, {k: _text(v) for k, v in options.items()})
 
+    def delete(self, where: str) -> WriteResult:
+        """Delete the rows of the branch for which `where` is true, in one commit.
+
+        Runs as a Spark job when this process has a session; else here, where `where` may be what `scan` takes.
+
+        Args:
+            where: SQL predicate over the table's columns.
+
+        Raises:
+            UnsupportedFeatureError: rows of such a table cannot be deleted; says what to do.
+            PredicateSyntaxError: `where` is no predicate.
+            CommitConflictError: others changed the same rows; nothing was deleted.
+        """
+        from paimon_spark.table.row_level import delete_rows
+
+        return delete_rows(self, where)
+
+    def update(self, where: str | None, set: Mapping[str, str]) -> WriteResult:
+        """Change the rows of the branch for which `where` is true, in one commit. Runs as a Spark job.
+
+        Args:
+            where: SQL predicate over the table's columns; None means all rows.
+            set: Spark SQL expressions of the old row, by column: `{"v": "v + 1"}`.
+
+        Raises:
+            UnsupportedFeatureError: rows of such a table cannot be updated; says what to do.
+            InvalidInputError: a column of the primary key is set.
+            ColumnNotFoundError: there is no such column.
+            CommitConflictError: others changed the same rows; nothing was updated.
+        """
+        from paimon_spark.table.row_level import update_rows
+
+        return update_rows(self, where, set)
+
+    def merge(
+        self,
+        source: Any,
+        on: str,
+        *,
+        when_matched_update: Mapping[str, str] | str | None = None,
+        when_matched_condition: str | None = None,
+        when_matched_delete: str | None = None,
+        when_not_matched_insert: Mapping[str, str] | str | None = None,
+        when_not_matched_condition: str | None = None,
+        when_not_matched_by_source_delete: str | None = None,
+    ) -> WriteResult:
+        """Bring the rows of a Spark DataFrame into the branch, in one commit: SQL's MERGE. Runs as a Spark job.
+
+        Expressions are Spark SQL, in which `t` is this table and `s` the source: `on="t.id = s.id"`.
+
+        Args:
+            source: Spark DataFrame.
+            on: which rows match.
+            when_matched_update: what matching rows become: expressions by column, or `*` for all columns of the source.
+            when_matched_condition: only matching rows for which this is true are updated.
+            when_matched_delete: matching rows for which this is true are deleted; looked at before updates.
+            when_not_matched_insert: what comes of rows of the source that match none, as in `when_matched_update`.
+            when_not_matched_condition: only rows of the source for which this is true are inserted.
+            when_not_matched_by_source_delete: rows that match no row of the source are deleted where this is true.
+
+        Raises:
+            DataError: a row would be changed by several rows of the source; nothing was changed.
+            Others as `update`.
+        """
+        from paimon_spark.table.row_level import merge_rows
+
+        clauses = {
+            "when_matched_update": when_matched_update,
+            "when_matched_condition": when_matched_condition,
+            "when_matched_delete": when_matched_delete,
+            "when_not_matched_insert": when_not_matched_insert,
+            "when_not_matched_condition": when_not_matched_condition,
+            "when_not_matched_by_source_delete": when_not_matched_by_source_delete,
+        }
+        return merge_rows(self, source, on, clauses)
+
     def alter(
         self,
         *,

@@ -24,8 +24,8 @@ _SPARK: Final = "pyspark.sql."
 def write_data(table: Table, data: Any, mode: str, options: Mapping[str, str]) -> WriteResult:
     """Write `data` to the branch of `table`; as `Table.write`, from option text."""
     chosen = write_mode(mode)
-    _refuse_version(table)
-    given = _options(table, options)
+    refuse_version(table)
+    given = options_of(table, options)
     if type(data).__module__.startswith(_SPARK) and type(data).__name__ == "DataFrame":
         # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart.
         module = importlib.import_module("paimon_spark.spark.dataframe_write")
@@ -87,7 +87,8 @@ def _converted(convert: Callable[[], Any]) -> Any:
         raise InvalidInputError(f"the rows to write cannot be made into Arrow columns: {e}") from e
 
 
-def _refuse_version(table: Table) -> None:
+def refuse_version(table: Table) -> None:
+    """Refuse a table opened at a version. Raises InvalidInputError."""
     asked = table.read_options
     if asked.version is not None or asked.incremental is not None:
         version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
@@ -99,7 +100,7 @@ def _refuse_version(table: Table) -> None:
         )
 
 
-def _options(table: Table, options: Mapping[str, str]) -> dict[str, str]:
+def options_of(table: Table, options: Mapping[str, str]) -> dict[str, str]:
     """Those of this write over those that the table was opened with."""
     for key in options:
         if key.lower() in LOCATION_KEYS:

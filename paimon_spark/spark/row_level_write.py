@@ -1,0 +1,128 @@
+"""Rows of an append table taken away and put in their places, as one Spark job and one commit.
+
+Each row of the DataFrame says which row of which file goes (`PATH`, `INDEX`; null: none), and, where `KEEPS` is true,
+holds the row that comes instead in the other columns. All rows of a file come in one task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from paimon_spark.errors import CommitConflictError, DataError
+from paimon_spark.handoff.read_request import FILE_PATH as PATH
+from paimon_spark.handoff.read_request import ROW_INDEX as INDEX
+from paimon_spark.read.file_reader import file_url
+from paimon_spark.spark.batch_write import TASKS_END_S
+from paimon_spark.spec import arrow_numpy
+from paimon_spark.table.row_level import KEEPS
+
+if TYPE_CHECKING:
+    from paimon_spark.handoff.commit_message import CommitMessage
+    from paimon_spark.row_level.job import SplitOutcome
+    from paimon_spark.table.row_level import RowLevelWrite
+
+
+@dataclass(frozen=True)
+class RowLevelMessage(WriterCommitMessage):
+    """What one task did: files of new rows, and what became of files that lose rows."""
+
+    messages: tuple[CommitMessage, ...]
+    outcomes: tuple[SplitOutcome, ...]
+
+
+class RowLevelWriter(DataSourceArrowWriter):
+    """The write of one DELETE, UPDATE or MERGE."""
+
+    def __init__(self, work: RowLevelWrite) -> None:
+        self._work = work
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
+        """Write the new rows, then take the old ones away. Executor; after an error no file of the task is left."""
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        gone: dict[str, list[Any]] = {}
+        splits = self._work.deletes.splits
+        messages = self._work.rows.write(_new_rows(iterator, gone), 2 * len(splits) + number, shares_buckets=True)
+        outcomes: list[SplitOutcome] = []
+        try:
+            places = {file_url(self._work.handle.store, s, s.files[0]): i for i, s in enumerate(splits)}
+            for path, parts in gone.items():
+                split = self._split(places, path)
+                name = splits[split].files[0].file_name
+                outcomes.append(self._work.deletes.drop(split, {name: _once(parts, path)}))
+        except BaseException:
+            self._work.deletes.abort(outcomes)
+            self._work.rows.abort(messages)
+            raise
+        return RowLevelMessage(tuple(messages), tuple(outcomes))
+
+    def _split(self, places: Mapping[str, int], path: str) -> int:
+        found = places.get(path)
+        if found is None:
+            raise CommitConflictError(
+                f"{self._work.handle.describe()} was changed while its rows were looked for: data file {path} is not "
+                "in the snapshot that was planned with. Nothing was changed; do it again",
+                path=path,
+            )
+        return found
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the change of all tasks visible at once. Beside the driver."""
+        done = [m for m in messages if isinstance(m, RowLevelMessage)]
+        self._work.commit([m for d in done for m in d.messages], [o for d in done for o in d.outcomes])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks have written when one failed, as `BatchWriter.abort`. Beside the driver."""
+        if None in messages:
+            self._work.rows.sweep()
+            time.sleep(TASKS_END_S)
+            self._work.rows.sweep()
+
+
+def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
+    """The writer of `work`, whose splits are made to hold one file each, as rows come by file."""
+    from paimon_spark.row_level.dropped import files_of
+
+    splits = tuple(part for split in work.deletes.splits for part in files_of(split))
+    return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))
+
+
+def _new_rows(batches: Iterator[pa.RecordBatch], gone: dict[str, list[Any]]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that come; positions of those that go are gathered in `gone` by file."""
+    for batch in batches:
+        names = [n for n in batch.schema.names if n not in (PATH, INDEX, KEEPS)]
+        _gather(batch, gone)
+        keeps = batch.column(KEEPS)
+        kept = batch.select(names).filter(keeps)
+        if kept.num_rows:
+            yield kept
+
+
+def _gather(batch: pa.RecordBatch, gone: dict[str, list[Any]]) -> None:
+    paths = batch.column(PATH).dictionary_encode()
+    if not len(paths):
+        return
+    codes = np.where(arrow_numpy.validity(paths), arrow_numpy.values(paths.indices), -1)
+    positions = arrow_numpy.values(batch.column(INDEX))
+    for code, path in enumerate(paths.dictionary.to_pylist()):
+        gone.setdefault(path, []).append(positions[codes == code].copy())
+
+
+def _once(parts: list[Any], path: str) -> Any:
+    """Positions in ascending order. Raises DataError: one comes twice."""
+    positions = np.sort(np.concatenate(parts))
+    if len(positions) > 1 and (positions[1:] == positions[:-1]).any():
+        raise DataError(
+            "a row of the table matches several rows of the source, so it is not clear what it becomes; nothing was "
+            "changed. Make the rows of the source unique in the columns of the condition",
+            path=path,
+        )
+    return positions

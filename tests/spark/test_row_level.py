@@ -1,0 +1,100 @@
+"""Table.delete, Table.update and Table.merge as Spark jobs, on every way in which rows go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+import paimon_spark
+from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, PaimonError
+
+pytestmark = pytest.mark.spark
+
+KINDS: dict[str, dict[str, str]] = {
+    "rewrite": {"partition": "dt"},
+    "rewrite_buckets": {"bucket": "2", "bucket-key": "id"},
+    "vectors": {"partition": "dt", "deletion-vectors.enabled": "true"},
+    "keys": {"primary-key": "id", "bucket": "2"},
+    "dynamic_keys": {"primary-key": "dt,id", "partition": "dt"},
+}
+
+
+def made(spark: SparkSession, path: Path, kind: str) -> paimon_spark.Table:
+    rows = spark.range(0, 60, numPartitions=3).selectExpr("id", "concat('p', id % 3) dt", "id * 2 v")
+    rows.write.format("paimon").mode("append").options(**KINDS[kind]).save(str(path))
+    return paimon_spark.load_table(str(path))
+
+
+def found(spark: SparkSession, path: Path) -> dict[int, tuple[str, int]]:
+    rows: list[Row] = spark.read.format("paimon").load(str(path)).collect()
+    assert len({r.id for r in rows}) == len(rows)
+    assert {(r.id, r.dt, r.v) for r in rows} == {
+        tuple(r.values()) for r in paimon_spark.load_table(str(path)).scan().to_arrow().to_pylist()
+    }
+    return {r.id: (r.dt, r.v) for r in rows}
+
+
+BEFORE = {i: (f"p{i % 3}", i * 2) for i in range(60)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_deleted_updated_and_merged(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = made(spark, path, kind)
+    head = table.snapshots()[-1].id
+
+    result = table.delete("id % 10 = 3 or hash(id) = 17")
+    assert result.snapshot_id == head + 1
+    expected = {i: r for i, r in BEFORE.items() if i % 10 != 3}
+    assert found(spark, path) == expected
+
+    table.update("id < 20", {"V": "v + 1000", "dt": "dt"} if "keys" not in kind else {"V": "v + 1000"})
+    expected = {i: (dt, v + 1000 if i < 20 else v) for i, (dt, v) in expected.items()}
+    assert found(spark, path) == expected
+
+    source = spark.createDataFrame(
+        [(0, "p0", -1), (1, "p1", -2), (3, "p0", -3), (100, "p1", -4)], "id LONG, dt STRING, n LONG"
+    )
+    table.merge(
+        source,
+        "t.id = s.id and t.dt = s.dt",
+        when_matched_delete="s.n = -2",
+        when_matched_update={"v": "s.n * t.id - 7"},
+        when_not_matched_insert={"id": "s.id", "dt": "s.dt", "v": "s.n"},
+        when_not_matched_by_source_delete="t.id > 50",
+    )
+    expected = {i: r for i, r in expected.items() if i <= 50 and i != 1} | {
+        0: ("p0", -7),
+        3: ("p0", -3),
+        100: ("p1", -4),
+    }
+    assert found(spark, path) == expected
+
+    before = len(table.snapshots())
+    assert table.delete("id = 12345").snapshot_ids == ()
+    assert len(table.snapshots()) == before
+    table.delete("true")
+    assert found(spark, path) == {}
+
+
+@pytest.mark.parametrize("kind", ["rewrite", "keys"])
+def test_what_cannot_be_leaves_the_table_as_it_is(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = made(spark, path, kind)
+    files = {p for p in path.rglob("*") if p.is_file()}
+    twice = spark.createDataFrame([(1, "p1", 5), (1, "p1", 6)], "id LONG, dt STRING, v LONG")
+    with pytest.raises(DataError, match="several rows of the source"):
+        table.merge(twice, "t.id = s.id", when_matched_update="*" if kind == "rewrite" else {"v": "s.v"})
+    with pytest.raises(ColumnNotFoundError, match="did you mean 'dt'"):
+        table.update(None, {"dtt": "1"})
+    with pytest.raises(InvalidInputError, match="something to do"):
+        table.merge(twice, "t.id = s.id")
+    with pytest.raises(PaimonError):
+        table.update("id = 3", {"v": "'text'"})
+    if kind == "keys":
+        with pytest.raises(InvalidInputError, match="primary key"):
+            table.update(None, {"id": "id + 1"})
+    assert found(spark, path) == BEFORE
+    assert {p for p in path.rglob("*") if p.is_file()} == files
