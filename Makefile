@@ -80,8 +80,9 @@ bench: setup  ## measure (slow; needs a quiet machine)
 examples: setup  ## run every example
 	@set -e; for script in examples/*.py; do echo "== $$script"; $(PYTHON_IN) "$$script"; done
 
-demo: setup  ## a table of Java Paimon, read at its head, at a tag and on a branch
+demo: setup  ## a table of Java Paimon read at its head, a tag and a branch; then a table written and corrected
 	@$(PYTHON_IN) examples/read_table.py
+	@$(PYTHON_IN) examples/write_table.py
 
 wheel: setup  ## build dist/*.whl
 	@rm -rf dist

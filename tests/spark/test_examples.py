@@ -15,6 +15,13 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"
 
 # What a reader must see in the output: that the script ran is not enough.
 SHOWN = {
+    "write_table.py": [
+        "|  2|2024-01-01|  21.0|",
+        "|  9|2024-01-02|  90.0|",
+        "|  2|2024-01-01|  63.0|",
+        "|  4|2024-01-02|  40.0|",
+        "Snapshots: 1 APPEND, 2 APPEND, 3 OVERWRITE",
+    ],
     "read_table.py": ["|  3|main only|", "At tag t1", "On branch from_tag", "|  4|branch|"],
 }
 
