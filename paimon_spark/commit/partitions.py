@@ -15,7 +15,7 @@ from paimon_spark.merge.ordering import column_words, sort_rows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests
-from paimon_spark.spec.arrow_numpy import Bool, validity, values
+from paimon_spark.spec.arrow_numpy import Bool, fixed_array, validity, values
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.binary_row_columns import decode_column
 from paimon_spark.spec.manifest import ManifestFileMeta
@@ -87,7 +87,9 @@ def _where(metas: Sequence[ManifestFileMeta], mask: Bool) -> list[ManifestFileMe
 
 
 def _ranks(array: pa.Array) -> npt.NDArray[np.int64]:
-    """A number per value, in the order of the values, equal for equal ones."""
+    """A number per value, in the order of the values, equal for equal ones; of two zeros either may be a bound."""
+    if pa.types.is_floating(array.type):
+        array = fixed_array(values(array) + 0.0, array.type, validity(array))
     order, ties = sort_rows(column_words(array), len(array))
     ranks = np.empty(len(array), np.int64)
     ranks[order] = np.cumsum(~ties)
