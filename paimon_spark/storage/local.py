@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 from paimon_spark.storage.no_replace import move_no_replace
+from paimon_spark.storage.output_file import open_output_file
 from paimon_spark.storage.store import AtomicCreate, FileInfo
 
 T = TypeVar("T")
@@ -82,7 +83,8 @@ class LocalStore:
 
     def open_output(self, path: str) -> pa.NativeFile:
         with _failures("write", path):
-            return _with_parents(path, lambda: pa.OSFile(path, "wb"))
+            file = _with_parents(path, lambda: open(path, "wb"))  # noqa: SIM115 - the caller closes it
+        return open_output_file(file, lambda: _failures("write", path))
 
     def delete(self, path: str) -> None:
         with suppress(FileMissingError), _failures("delete", path):

@@ -1,4 +1,4 @@
-"""A remote file that Arrow writes."""
+"""A file that Arrow writes, of any store."""
 
 from __future__ import annotations
 
@@ -45,8 +45,14 @@ class _OutputFile(io.RawIOBase):
         super().close()
         if self._failed:
             with suppress(Exception):
-                self._file.discard()
-                self._file.closed = True
+                self._give_up()
             return
         with self._failures():
+            self._file.close()
+
+    def _give_up(self) -> None:
+        if hasattr(self._file, "discard"):
+            self._file.discard()
+            self._file.closed = True
+        else:
             self._file.close()

@@ -88,6 +88,17 @@ class TestLocal(StoreContract):
         LocalStore().create_exclusive(f"{tmp_path}/a", b"1")
         assert os.listdir(tmp_path) == ["a"]
 
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+    def test_a_full_disk_is_our_error(self) -> None:
+        out = LocalStore().open_output("/dev/full")
+        with pytest.raises(StorageError, match=r"cannot write /dev/full: .*[Nn]o space"):
+            out.write(b"1" * (1 << 20))
+        out.close()
+        out = LocalStore().open_output("/dev/full")
+        out.write(b"1")
+        with pytest.raises(StorageError, match="cannot write /dev/full"):
+            out.close()
+
     def test_a_failed_write_leaves_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         LocalStore().write(f"{tmp_path}/a", b"old")
         monkeypatch.setattr(os, "replace", refuse)
