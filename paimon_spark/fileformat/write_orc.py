@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from paimon_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError
+from paimon_spark.fileformat.conform import NANOSECONDS
 from paimon_spark.fileformat.field_ids import with_field_id
 from paimon_spark.fileformat.leaves import Replacement, convert_table, replaced_fields
 from paimon_spark.fileformat.writing import FileWrite, WrittenFile
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
+from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow_nested import with_children, with_elements, with_entries
 from paimon_spark.types import ArrayType, AtomicType, DataType, MapType, RowType
 
@@ -41,7 +43,7 @@ class OrcFileWriter:
         for f in write.fields:
             _check(f.type, f.name)
         schema = pa.schema([_attributed(with_field_id(f)) for f in write.fields])
-        self._schema, self._converts = replaced_fields(schema, _time_as_int)
+        self._schema, self._converts = replaced_fields(schema, _replacement)
         self._write = write
         codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
         self._sink = _Sink(write.store.open_output(write.path))
@@ -165,8 +167,30 @@ def _attributed(f: pa.Field) -> pa.Field:
     return pa.field(f.name, kind, f.nullable, metadata)
 
 
-def _time_as_int(kind: pa.DataType) -> Replacement | None:
-    return Replacement(pa.int32(), lambda a: a.cast(pa.int32())) if pa.types.is_time32(kind) else None
+def _replacement(kind: pa.DataType) -> Replacement | None:
+    """Times become integers; timestamps are looked at."""
+    if pa.types.is_time32(kind):
+        return Replacement(pa.int32(), lambda a: a.cast(pa.int32()))
+    return Replacement(kind, _checked) if pa.types.is_timestamp(kind) else None
+
+
+def _checked(array: pa.Array) -> pa.Array:
+    """The timestamps, when the library writes them so that Java reads them.
+
+    Before 1970 it takes the fraction of a second as negative, on which Java's reader fails.
+
+    Raises:
+        UnsupportedFeatureError: there is such a timestamp.
+    """
+    values = arrow_numpy.values(array)
+    bad = (values < 0) & (values % (NANOSECONDS["s"] // NANOSECONDS[array.type.unit]) != 0)
+    if bool((bad & arrow_numpy.validity(array)).any()):
+        raise UnsupportedFeatureError(
+            "a timestamp before 1970 with a fraction of a second cannot be written to ORC so that Java reads it; "
+            "set the table option file.format to parquet",
+            feature="timestamps before 1970 in ORC",
+        )
+    return array
 
 
 class _Sink(io.RawIOBase):

@@ -81,13 +81,18 @@ def _fields(kinds: list[DataType]) -> tuple[DataField, ...]:
     return tuple(DataField(100 + i, f"f{i}", t) for i, t in enumerate(kinds))
 
 
-def values(t: DataType) -> st.SearchStrategy[Any]:
-    """Python values from which `pa.array` makes canonical arrays; timestamps, dates and times are numbers."""
-    present = _present(t)
+def values(t: DataType, old_fractions: bool = True) -> st.SearchStrategy[Any]:
+    """Python values from which `pa.array` makes canonical arrays; timestamps, dates and times are numbers.
+
+    Args:
+        t: of which type.
+        old_fractions: whether timestamps before 1970 may have fractions of a second.
+    """
+    present = _present(t, old_fractions)
     return st.one_of(st.none(), present) if t.nullable else present
 
 
-def _present(t: DataType) -> st.SearchStrategy[Any]:
+def _present(t: DataType, old_fractions: bool) -> st.SearchStrategy[Any]:
     match t:
         case AtomicType(name="BOOLEAN"):
             return st.booleans()
@@ -114,20 +119,26 @@ def _present(t: DataType) -> st.SearchStrategy[Any]:
             unit = timestamp_unit(t.precision)
             low, high = (n * _PER_MILLI[unit] for n in _YEARS_1_TO_9999_MS)
             low, high = max(low, -(2**63) + 1), min(high, 2**63 - 1)
-            return st.one_of(st.integers(low, high), st.sampled_from([low, -1001, -1, 0, 1, high]))
+            moments = st.one_of(st.integers(low, high), st.sampled_from([low, -1001, -1, 0, 1, high]))
+            second = 1000 * _PER_MILLI[unit]
+            return moments if old_fractions else moments.map(lambda n: n if n >= 0 else -(-n // second) * second)
         case ArrayType():
-            return st.lists(values(t.element), max_size=3)
+            return st.lists(values(t.element, old_fractions), max_size=3)
         case MapType():
-            return _pairs(t.key, values(t.value))
+            return _pairs(t.key, values(t.value, old_fractions), old_fractions)
         case MultisetType():
-            return _pairs(t.element, st.integers(1, 9))
+            return _pairs(t.element, st.integers(1, 9), old_fractions)
         case RowType():
-            return st.fixed_dictionaries({f.name: values(f.type) for f in t.fields})
+            return st.fixed_dictionaries({f.name: values(f.type, old_fractions) for f in t.fields})
     raise AssertionError(t)
 
 
-def _pairs(key: DataType, inner: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[Any, Any]]]:
-    return st.lists(st.tuples(values(key.with_nullable(False)), inner), max_size=3, unique_by=lambda kv: repr(kv[0]))
+def _pairs(
+    key: DataType, inner: st.SearchStrategy[Any], old_fractions: bool
+) -> st.SearchStrategy[list[tuple[Any, Any]]]:
+    return st.lists(
+        st.tuples(values(key.with_nullable(False), old_fractions), inner), max_size=3, unique_by=lambda kv: repr(kv[0])
+    )
 
 
 def array_of(rows: list[Any], t: DataType) -> pa.Array:

@@ -67,9 +67,11 @@ def batch_of(fields: tuple[DataField, ...], *columns: list[Any]) -> pa.RecordBat
 
 
 @st.composite
-def tables(draw: st.DrawFn, digits: int, variants: bool) -> tuple[tuple[DataField, ...], list[pa.RecordBatch]]:
+def tables(
+    draw: st.DrawFn, digits: int, variants: bool, old_fractions: bool = True
+) -> tuple[tuple[DataField, ...], list[pa.RecordBatch]]:
     fields = fields_of(*draw(st.lists(types(digits=digits, variants=variants), min_size=1, max_size=4)))
-    rows = draw(st.lists(st.tuples(*(values(f.type) for f in fields)), max_size=12))
+    rows = draw(st.lists(st.tuples(*(values(f.type, old_fractions) for f in fields)), max_size=12))
     whole = batch_of(fields, *([row[i] for row in rows] for i in range(len(fields))))
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     bounds = [0, *cuts, len(rows)]
@@ -97,7 +99,7 @@ def test_parquet_gives_back_what_was_written(tmp_path: Path, drawn: Any, group: 
 
 
 @SHARED_TMP
-@given(drawn=tables(9, False))
+@given(drawn=tables(9, False, False))
 def test_orc_gives_back_what_was_written(tmp_path: Path, drawn: Any) -> None:
     check_round_trip(tmp_path, "orc", drawn)
 
@@ -294,3 +296,12 @@ def test_nan_and_infinities_are_kept(tmp_path: Path) -> None:
         write(tmp_path / f"f.{name}", [batch_of(fields, rows, rows)], fields)
         for column in read(tmp_path / f"f.{name}", fields, 4):
             assert repr(column.to_pylist()) == repr(rows)
+
+
+@pytest.mark.parametrize(("kind", "bad", "good"), [("3", -1, -1000), ("6", -1_500_000, -2_000_000), ("9", -1, 1)])
+def test_orc_refuses_timestamps_that_java_could_not_read(tmp_path: Path, kind: str, bad: int, good: int) -> None:
+    fields = fields_of(ArrayType(True, parse_type(f"TIMESTAMP({kind})")))
+    write(tmp_path / "good.orc", [batch_of(fields, [[good, None]])], fields)
+    with pytest.raises(UnsupportedFeatureError, match=r"before 1970 with a fraction of a second.*parquet") as caught:
+        write(tmp_path / "bad.orc", [batch_of(fields, [[good], [None, bad]])], fields)
+    assert caught.value.context["feature"] == "timestamps before 1970 in ORC"

@@ -33,7 +33,6 @@ from tests.harness.golden import golden_path
 
 TABLES = (
     "append_all_types_avro",
-    "append_all_types_orc",
     "append_all_types_parquet",
     "append_partitioned_escaped",
     "append_schema_evolution",
