@@ -5,9 +5,11 @@ Source: Java `deletionvectors/BucketedDvMaintainer`, `deletionvectors/DeletionVe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from uuid import uuid4
+
+import numpy as np
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.handle import TableHandle
@@ -38,17 +40,21 @@ class BucketVectors:
                 if e.index_type == DELETION_VECTORS and (e.partition, e.bucket) == self._place
             ]
 
-    def keep_only(self, names: Collection[str]) -> Changes:
-        """Index files added and replaced so that only the vectors of these data files stay.
+    def changed(self, names: Collection[str], deleted: Mapping[str, Positions]) -> Changes:
+        """Index files added and replaced.
+
+        Args:
+            names: data files whose vectors stay; those of others go.
+            deleted: rows deleted in addition, ascending positions by data file name.
 
         Raises:
             CorruptFileError, StorageError: vectors that stay cannot be read, or not be written.
         """
         ranges = [(e, r) for e in self._entries for r in e.deletion_vectors or ()]
         staying = [(e, r) for e, r in ranges if r.data_file_name in names]
-        if len(staying) == len(ranges):
+        if len(staying) == len(ranges) and not deleted:
             return (), ()
-        if not staying:
+        if not staying and not deleted:
             return (), tuple(self._entries)
         vectors: dict[str, Positions] = {}
         for entry, found in staying:
@@ -56,6 +62,9 @@ class BucketVectors:
             data = self._handle.store.read_range(path, found.offset, found.length + FRAME_BYTES)
             url = self._handle.store.url(path)
             vectors[found.data_file_name] = deletion_vector.decode(data, url, length=found.length)
+        for name, positions in deleted.items():
+            known = vectors.get(name)
+            vectors[name] = positions if known is None else np.union1d(known, positions)
         return (self._write(vectors),), tuple(self._entries)
 
     def abort(self) -> None:

@@ -1,4 +1,4 @@
-"""Which files of a bucket a compaction touches, and how. Pure.
+"""Which files of a bucket a compaction touches, how, and at which level the result lies. Pure.
 
 Source: Java `mergetree/compact/MergeTreeCompactTask`, `LookupMergeTreeCompactRewriter.upgradeStrategy`.
 """
@@ -26,7 +26,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """A file of level 0 that goes to the last level as it is."""
+    """A file of level 0 that goes to the output level as it is."""
 
     file: int
 
@@ -45,22 +45,44 @@ class _Pending:
         self.new += new
 
 
+def output_level(files: Sequence[DataFileMeta], last_level: int, small_bytes: int) -> int:
+    """The level that level 0 is merged into.
+
+    Levels are taken along, from the first on, while they are small or not larger than what is taken already, so
+    that a row is written again only as often as the bucket doubles.
+
+    Args:
+        files: all live files of the bucket.
+        last_level: the deepest level there is.
+        small_bytes: a level below is small.
+    """
+    taken = sum(f.file_size for f in files if f.level == 0)
+    for level in range(1, last_level + 1):
+        size = sum(f.file_size for f in files if f.level == level)
+        if level > 1 and size > max(taken, small_bytes):
+            return level - 1
+        taken += size
+    return last_level
+
+
 def pick_level0(
     files: Sequence[DataFileMeta],
     key_types: Sequence[DataType],
     *,
+    level: int,
     small_bytes: int,
     trigger: int,
     may_upgrade: Callable[[DataFileMeta], bool],
 ) -> list[Rewrite | Upgrade]:
-    """How to empty level 0 of a bucket: what is rewritten into the last level, what only moves there.
+    """How to empty level 0 of a bucket: what is rewritten into `level`, what only moves there.
 
     Files that share no key with one of level 0 stay where they are, except small ones beside others, so that
-    small commits do not leave ever more small files.
+    small commits do not leave ever more small files. Files below `level` are not touched.
 
     Args:
         files: all live files of the bucket.
         key_types: types of the trimmed primary key.
+        level: where the result lies.
         small_bytes: files below are small.
         trigger: so many small files beside each other are worth being made one.
         may_upgrade: whether a file of level 0 that shares no key with others may move as it is.
@@ -78,7 +100,7 @@ def pick_level0(
             out.extend(Upgrade(n) for s in pending.sections for n in s.files if files[n].level == 0)
         pending = _Pending()
 
-    for section in sections(key_ranks(files, key_types)):
+    for section in _sections(files, key_types, level):
         if len(section.runs) > 1:
             if any(files[n].level == 0 for n in section.files):
                 pending.add(section, must=True, new=True)
@@ -99,3 +121,10 @@ def pick_level0(
                     out.append(Upgrade(number))
     settle()
     return out
+
+
+def _sections(files: Sequence[DataFileMeta], key_types: Sequence[DataType], level: int) -> list[Section]:
+    """Sections of the files down to a level, with the numbers these have in `files`."""
+    numbers = [n for n, f in enumerate(files) if f.level <= level]
+    found = sections(key_ranks([files[n] for n in numbers], key_types))
+    return [Section(tuple(tuple(numbers[n] for n in run) for run in section.runs)) for section in found]
