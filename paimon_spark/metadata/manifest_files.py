@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import remember_list, remember_manifest
 from paimon_spark.options.manifests import parse_manifest_options
 from paimon_spark.spec import arrow_numpy, binary_row, index_manifest, manifest_writer
 from paimon_spark.spec.index_manifest import IndexManifestEntry
@@ -49,8 +50,10 @@ def write_manifest(handle: TableHandle, entries: pa.Table) -> list[ManifestFileM
     try:
         for rows, data in encoded:
             name = f"{prefix}{len(metas)}"
-            metas.append(describe(handle.schema.partition_type, name, len(data), entries.slice(start, rows)))
+            part = entries.slice(start, rows)
+            metas.append(describe(handle.schema.partition_type, name, len(data), part))
             handle.store.write(handle.layout.manifest_path(name), data)
+            remember_manifest(handle, name, part)
             start += rows
     except BaseException:
         handle.store.delete_many([handle.layout.manifest_path(m.file_name) for m in metas])
@@ -64,6 +67,7 @@ def write_manifest_list(handle: TableHandle, metas: Sequence[ManifestFileMeta]) 
     data = manifest_writer.encode_manifest_list(metas, options.compression, options.zstd_level)
     name = f"manifest-list-{uuid.uuid4()}-0"
     handle.store.write(handle.layout.manifest_path(name), data)
+    remember_list(handle, name, metas, len(data))
     return name, len(data)
 
 

@@ -122,6 +122,19 @@ def _remembered(handle: TableHandle, name: str, decode: Callable[[bytes, str], l
     return found
 
 
+def remember_list(handle: TableHandle, name: str, metas: Sequence[ManifestFileMeta], size_bytes: int) -> None:
+    """Remember a manifest list that was written just now, so that the next commit need not read it."""
+    key = (handle.store.identity, handle.layout.manifest_path(name))
+    CACHE.put(key, tuple(metas), 4 * size_bytes + _OBJECT_BYTES * (1 + len(metas)))
+
+
+def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:
+    """Remember a manifest that was written just now."""
+    if entries.schema.equals(ENTRY_SCHEMA):
+        key = (handle.store.identity, handle.layout.manifest_path(name))
+        CACHE.put(key, _Place(_Batch(entries), 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
+
+
 class _Place(NamedTuple):
     """Where a manifest's entries lie: rows of a table that was decoded with others."""
 

@@ -47,11 +47,38 @@ def test_a_manifest_and_its_list_come_back() -> None:
     table = pa.concat_tables([entries(a_file(1), a_file(2)), entries(a_file(0), kind=FileKind.DELETE)])
     metas = manifest_files.write_manifest(handle, table)
     name, size = manifest_files.write_manifest_list(handle, metas)
+    manifests.CACHE.clear()
     assert len(handle.store.read(handle.layout.manifest_path(name))) == size
     assert manifests.read_manifest_list(handle, name) == metas
     assert manifests.read_manifests(handle, metas).to_pylist() == table.to_pylist()
     assert (metas[0].num_added_files, metas[0].num_deleted_files) == (2, 1)
     assert len(handle.store.read(handle.layout.manifest_path(metas[0].file_name))) == metas[0].file_size
+
+
+def test_what_was_written_is_remembered_as_it_would_be_read() -> None:
+    handle = a_table(**{"manifest.target-file-size": "1 kb"})
+    stats = SimpleStats(bytes(20), bytes(20), (None, 3))
+    files = [
+        a_file(i, value_stats=stats, write_cols=("a", "b"), first_row_id=i, embedded_index=b"x") for i in range(600)
+    ]
+    table = pa.concat_tables([entries(*files[:10]), entries(*files[10:])])
+    metas = manifest_files.write_manifest(handle, table)
+    name, _ = manifest_files.write_manifest_list(handle, metas)
+    remembered = manifests.read_manifests(handle, metas), manifests.read_manifest_list(handle, name)
+    manifests.CACHE.clear()
+    read = manifests.read_manifests(handle, metas), manifests.read_manifest_list(handle, name)
+    assert len(metas) > 1
+    assert remembered[0].combine_chunks().equals(read[0].combine_chunks())
+    assert remembered[1] == read[1]
+
+
+def test_the_next_commit_reads_nothing_of_what_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = a_table()
+    metas = manifest_files.write_manifest(handle, entries(a_file(1)))
+    name, _ = manifest_files.write_manifest_list(handle, metas)
+    for verb in ("read", "read_many"):
+        monkeypatch.setattr(type(handle.store), verb, lambda *_: pytest.fail("it was read"))
+    assert len(manifests.read_manifests(handle, manifests.read_manifest_list(handle, name))) == 1
 
 
 def test_names_are_java_s_and_new_each_time() -> None:
