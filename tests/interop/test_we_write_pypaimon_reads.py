@@ -18,7 +18,9 @@ from tests.interop.pypaimon_writer import SCENARIOS
 
 pytestmark = pytest.mark.interop
 
-NAMES = [scenario.__name__ for scenario in SCENARIOS]
+REFUSED = ("append_types_orc",)
+"""It has timestamps before 1970 with fractions, which are not written to ORC."""
+NAMES = [scenario.__name__ for scenario in SCENARIOS if scenario.__name__ not in REFUSED]
 
 
 @pytest.fixture(scope="session")
