@@ -13,7 +13,7 @@ from paimon_spark.handoff.split import DataSplit
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.read.partition_values import partition_scalars
 from paimon_spark.read.split_reader import read_split
-from paimon_spark.spec import arrow_numpy
+from paimon_spark.spec import arrow_numpy, deletion_vector
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.deletion_vector import Positions
@@ -21,18 +21,40 @@ from paimon_spark.spec.deletion_vector import Positions
 
 @dataclass(frozen=True, slots=True)
 class DroppedRows:
-    """Rows of one data file that go. Picklable.
+    """Rows of one data file that go. Picklable, and small: a driver holds those of all tasks.
 
     Attributes:
         partition: BinaryRow bytes.
-        file: as its manifest describes it.
-        positions: physical positions, ascending, without those deleted before; None for all rows.
+        file: the file, perhaps without what readers do not need.
+        count: how many they are; for all rows of the file those deleted before count too.
+        vector: their physical positions as a deletion vector, without those deleted before; None for all rows.
     """
 
     partition: bytes
     bucket: int
     file: DataFileMeta
-    positions: Positions | None
+    count: int
+    vector: bytes | None
+
+    @staticmethod
+    def of(split: DataSplit, file: DataFileMeta, positions: Positions | None) -> DroppedRows:
+        """Rows of a file of `split` at ascending positions; None for all of its rows.
+
+        Raises:
+            FormatError: the positions do not ascend.
+        """
+        if positions is None:
+            return DroppedRows(split.partition, split.bucket, file, file.row_count, None)
+        vector = deletion_vector.encode(positions, bitmap64=True)
+        return DroppedRows(split.partition, split.bucket, file, len(positions), vector)
+
+    @property
+    def positions(self) -> Positions | None:
+        """Their physical positions, ascending; None for all rows. Raises CorruptFileError: the file has no such row."""
+        if self.vector is None:
+            return None
+        where = f"rows that go from {self.file.file_name}"
+        return deletion_vector.decode(self.vector, where, row_count=self.file.row_count)
 
 
 def files_of(split: DataSplit) -> Iterator[DataSplit]:
@@ -49,7 +71,7 @@ def find_dropped(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
     for part in files_of(split):
         parts = [arrow_numpy.values(batch.column(0)) for batch in read_split(asked, part)]
         if parts:
-            out.append(DroppedRows(split.partition, split.bucket, part.files[0], np.concatenate(parts)))
+            out.append(DroppedRows.of(split, part.files[0], np.concatenate(parts)))
     return out
 
 
@@ -65,7 +87,7 @@ def read_dropped(request: ReadRequest, split: DataSplit, dropped: list[DroppedRo
             parts.append(arrow_numpy.values(batch.column(batch.num_columns - 1)))
             yield batch.select(list(request.columns))
         if parts:
-            dropped.append(DroppedRows(split.partition, split.bucket, part.files[0], np.concatenate(parts)))
+            dropped.append(DroppedRows.of(split, part.files[0], np.concatenate(parts)))
 
 
 def whole_files(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
@@ -77,4 +99,4 @@ def whole_files(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
         mask = matches(request.predicate, record_batch(arrays, pa.schema(fields), 1))
         if not mask[0].as_py():
             return []
-    return [DroppedRows(split.partition, split.bucket, f, None) for f in split.files]
+    return [DroppedRows.of(split, f, None) for f in split.files]

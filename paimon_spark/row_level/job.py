@@ -128,11 +128,7 @@ class RowLevelJob:
                 table=self.handle.name,
             )
         split = self.splits[number]
-        dropped = [
-            DroppedRows(split.partition, split.bucket, f, positions[f.file_name])
-            for f in split.files
-            if f.file_name in positions
-        ]
+        dropped = [DroppedRows.of(split, f, positions[f.file_name]) for f in split.files if f.file_name in positions]
         return self._gone(self._request(number), split, dropped, ())
 
     def finish(self, outcomes: Sequence[SplitOutcome]) -> list[CommitMessage]:
@@ -184,8 +180,8 @@ class RowLevelJob:
         self, request: WriteRequest, split: DataSplit, dropped: list[DroppedRows], messages: Sequence[CommitMessage]
     ) -> SplitOutcome:
         """The rows of `dropped` go: marked later, or left out of files written now."""
-        rows = None if any(d.positions is None for d in dropped) else sum(_count(d) for d in dropped)
-        partial = [d for d in dropped if d.positions is not None and _count(d) < d.file.row_count]
+        rows = None if any(d.vector is None for d in dropped) else sum(d.count for d in dropped)
+        partial = [d for d in dropped if d.count < d.file.row_count]
         if self.way is Way.VECTORS or not partial:
             return SplitOutcome(rows, tuple(dropped), tuple(messages))
         losing = {d.file.file_name: d.positions for d in dropped}
@@ -239,10 +235,6 @@ def plan_rows(handle: TableHandle, predicate: Predicate | None, *, updates: bool
         plan.request,
         whole=by_partition and way is not Way.RETRACTS and not updates,
     )
-
-
-def _count(dropped: DroppedRows) -> int:
-    return dropped.file.row_count if dropped.positions is None else len(dropped.positions)
 
 
 def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:

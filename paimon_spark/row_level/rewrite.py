@@ -65,7 +65,9 @@ def _kept(read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions |
         if gone is None or gone is _NOTHING:
             continue
         for rows in iter_rows(read, split, file, split.deletion_of(i), fields, batch_rows=read.batch_rows):
-            kept = ~np.isin(rows.positions, gone, assume_unique=True)
+            if rows.row_count == 0:
+                continue
+            kept = _without(rows.positions, gone)
             count = int(np.count_nonzero(kept))
             if count == 0:
                 continue
@@ -74,6 +76,12 @@ def _kept(read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions |
                 mask = arrow_numpy.boolean_array(kept)
                 arrays = [a.filter(mask) for a in arrays]
             yield record_batch(arrays, schema, count)
+
+
+def _without(positions: Positions, gone: Positions) -> arrow_numpy.Bool:
+    """Which positions are not among those gone; both ascend."""
+    near = gone[np.searchsorted(gone, positions[0]) : np.searchsorted(gone, positions[-1], side="right")]
+    return np.isin(positions, near, assume_unique=True, invert=True)
 
 
 _NOTHING: Positions = np.empty(0, np.int64)

@@ -6,6 +6,7 @@ Source: Java `deletionvectors/append/BaseAppendDeleteFileMaintainer`, Spark's `P
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from paimon_spark.commit.index_files import has_buckets
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
@@ -19,6 +20,7 @@ from paimon_spark.metadata.vector_files import (
     vector_files,
 )
 from paimon_spark.row_level.dropped import DroppedRows
+from paimon_spark.spec import deletion_vector
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.deletion_vector import Positions
 from paimon_spark.spec.index_manifest import IndexManifestEntry
@@ -95,8 +97,10 @@ def _changes(
 
 
 def _together(a: DroppedRows | None, b: DroppedRows) -> DroppedRows:
-    if a is None or b.positions is None:
+    if a is None:
         return b
-    if a.positions is None:
-        return a
-    return DroppedRows(b.partition, b.bucket, b.file, united(a.positions, b.positions))
+    first, second = a.positions, b.positions
+    if first is None or second is None:
+        return a if first is None else b
+    positions = united(first, second)
+    return replace(b, count=len(positions), vector=deletion_vector.encode(positions, bitmap64=True))

@@ -464,3 +464,18 @@ def test_rows_go_whatever_their_column_of_row_kinds_says(updates: bool) -> None:
     else:
         delete(handle, "k = 1")
         assert rows_of(handle) == [(0, "a", "+I"), (2, "a", "+I")]
+
+
+@pytest.mark.parametrize("kind", ["rewrite", "vectors"])
+def test_what_tasks_answer_is_small_however_many_rows_go(kind: str) -> None:
+    handle = table_of(kind)
+    numbers = pa.array(range(200_000), pa.int64())
+    rows = pa.RecordBatch.from_arrays(
+        [pa.nulls(200_000, pa.int32()), numbers, pa.nulls(200_000, pa.string())], schema=SCHEMA
+    )
+    commit(handle, written(handle, [rows]))
+    job = job_of(handle, "k >= 10 AND k <> 150000")
+    outcomes = [job.run(i) for i in range(len(job.splits))]
+    assert len(pickle.dumps(outcomes)) < 10_000
+    commit(handle, job.finish(outcomes))
+    assert [r[1] for r in sorted(rows_of(handle), key=lambda r: r[1])] == [*range(10), 150_000]
