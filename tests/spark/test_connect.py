@@ -100,6 +100,15 @@ try:
         result = paimon_spark.load_table(path).write(df, mode="overwrite")
         assert result.snapshot_id == 2, result
         assert rows(path) == expected, name
+    for name in ("append", "fixed"):
+        table = paimon_spark.load_table(f"{home}/{name}")
+        table.delete("id >= 30")
+        table.update("id = 1", {"v": "v + 100"})
+        source = df.where("id in (2, 40)").selectExpr("id", "dt", "-1L v")
+        table.merge(source, "t.id = s.id", when_matched_delete="true", when_not_matched_insert="*")
+        wanted = [r for r in expected if r[0] < 30 and r[0] not in (1, 2)] + [(1, "p1", 102), (40, "p1", -1)]
+        assert rows(f"{home}/{name}") == sorted(wanted), name
+        table.write(df, mode="overwrite")
     try:
         paimon_spark.load_table(f"{home}/fixed").write(df.selectExpr("if(id = 7, null, id) id", "dt", "v"))
     except paimon_spark.PaimonError as e:
