@@ -20,7 +20,7 @@ ARGS ?=
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness examples conftest.py)
 
 .PHONY: help setup fmt lint type layers check test test-unit test-spark test-oldest test-s3 \
-  test-interop test-interop-quick bench examples demo wheel clean
+  test-interop test-interop-quick test-chaos bench examples demo wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##[[:space:]]*/\t/' | \
@@ -73,6 +73,9 @@ test-interop: setup  ## tables of Java Paimon, its Spark connector and pypaimon,
 test-interop-quick: setup  ## the same without the Spark connector and the random tables
 	@tests/interop/setup.sh
 	@$(PYTEST) tests/interop -m interop -k 'not random and not connector' $(ARGS)
+
+test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run)
+	@$(PYTEST) tests/chaos -m chaos $(ARGS)
 
 bench: setup  ## measure (slow; needs a quiet machine)
 	@$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES)
