@@ -63,10 +63,11 @@ def _directories(handle: TableHandle, entries: pa.Table) -> pa.Array:
     partitions = entries.column("partition").combine_chunks().dictionary_encode()
     codes = arrow_numpy.values(partitions.indices).astype(np.int64)
     buckets = arrow_numpy.values(entries.column("bucket").combine_chunks()).astype(np.int64)
-    distinct, where = np.unique(np.stack([codes, buckets]), axis=1, return_inverse=True)
+    first, count = int(buckets.min()), int(buckets.max()) - int(buckets.min()) + 1
+    distinct, where = np.unique(codes * count + (buckets - first), return_inverse=True)
     values = partitions.dictionary.to_pylist()
-    paths = [bucket_path_of(handle, values[code], bucket) for code, bucket in distinct.T.tolist()]
-    inside = array_of(paths, PATHS).take(arrow_numpy.take_indices(where.reshape(-1)))
+    paths = [bucket_path_of(handle, values[i // count], first + i % count) for i in distinct.tolist()]
+    inside = array_of(paths, PATHS).take(arrow_numpy.take_indices(where))
     external = entries.column("external_path").combine_chunks()
     if external.null_count == len(external):
         return inside
