@@ -170,7 +170,9 @@ class Router:
         self._open.add(number)
         for batch in chain(self._pool.take(number), batches):
             writer.write(batch)
-            if writer.buffered_bytes > self._options.buffer_bytes:
+            # What still waits counts too, but a writer gets enough to put aside in good pieces.
+            budget = self._options.buffer_bytes
+            if writer.buffered_bytes > max(budget - self._pool.memory_bytes, budget // 4):
                 writer.release()
         return writer
 
