@@ -11,6 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from paimon_spark.errors import PaimonError
 from tests.chaos.workload import Scenario, check, make_table, run
 from tests.harness.s3_server import REGION, s3_server
 
@@ -40,6 +41,37 @@ def test_local_disk(table: str, tmp_path: Path) -> None:
 
 def test_without_kills_nothing_is_left_over(tmp_path: Path) -> None:
     survive(Scenario(str(tmp_path / "t"), tmp_path, **TABLES["append"], **{**SIZE, "kills": 0}))
+
+
+def test_the_check_notices_what_it_looks_for(tmp_path: Path) -> None:
+    scenario = Scenario(str(tmp_path / "t"), tmp_path, processes=1, commits=3, kills=0)
+    make_table(scenario)
+    run(scenario)
+    check(scenario)
+    left_over = tmp_path / "t" / "manifest" / "manifest-x-0"
+    left_over.write_bytes(b"")
+    with pytest.raises(AssertionError, match="files were left"):
+        check(scenario)
+    left_over.unlink()
+    head, log = tmp_path / "t" / "snapshot" / "snapshot-4", tmp_path / "writer-0.log"
+    said = log.read_text()
+    log.write_text(said.replace("done w-0-2", "failed w-0-2"))
+    with pytest.raises(AssertionError, match="a commit that failed has landed"):
+        check(scenario)
+    log.write_text(said)
+    content = head.read_bytes()
+    head.unlink()
+    with pytest.raises(AssertionError, match="a commit that succeeded is gone"):
+        check(scenario)
+    head.with_name("snapshot-6").write_bytes(content)
+    with pytest.raises(AssertionError, match="a hole among the ids"):
+        check(scenario)
+    head.with_name("snapshot-6").unlink()
+    head.write_bytes(content)
+    check(scenario)
+    next((tmp_path / "t").rglob("data-*.parquet")).unlink()
+    with pytest.raises((AssertionError, PaimonError)):
+        check(scenario)
 
 
 @pytest.fixture(scope="module")
