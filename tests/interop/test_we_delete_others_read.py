@@ -117,6 +117,27 @@ def test_java_reads_what_we_left_and_goes_on(kind: str, java: JavaPaimon, tmp_pa
     agree(5, "after Java's last write")
 
 
+def test_java_finds_rows_with_the_ids_they_had(java: JavaPaimon, tmp_path: Path) -> None:
+    path = tmp_path / "ids"
+    made(path, {"row-tracking.enabled": "true"})
+
+    def agree() -> dict[int, int]:
+        theirs = java.call("read", path=str(path), rowTracking=True)["rows"]
+        columns = ["k", "p", "v", "_ROW_ID", "_SEQUENCE_NUMBER"]
+        found = rows_of(paimon_spark.load_table(str(path)).scan(columns=columns).to_arrow())
+        assert_same_rows(theirs, found)
+        return {row["k"]: row["_ROW_ID"] for row in found}
+
+    agree()
+    delete(path, "k = 1 OR k = 8")
+    assert agree() == {k: k for k in range(12) if k not in (1, 8)}
+    java.call("write", path=str(path), rows=[[20, "p0", "java"]])
+    delete(path, "k = 3")
+    java.call("compact", path=str(path), full=True)
+    delete(path, "k = 4")
+    assert agree() == {**{k: k for k in range(12) if k not in (1, 3, 4, 8)}, 20: 12}
+
+
 def test_pypaimon_reads_what_we_left_and_goes_on(tmp_path: Path) -> None:
     left = {}
     for kind in KINDS.keys() - PYPAIMON_CANNOT:
