@@ -25,6 +25,7 @@ from paimon_spark.refs.tags import list_tags
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.manifest import ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.storage.store import FileInfo
 from paimon_spark.storage.urls import external_path
 
 T = TypeVar("T")
@@ -98,9 +99,10 @@ def missing_files(handle: TableHandle) -> list[str]:
     """
     branches = branch_handles(handle)
     main = branches[0]
-    parts = [_ends(branch) for branch in branches]
-    needed = _union([array_of([], PATHS), *(p for ends in parts for end in ends for p in _needed(main, end))])
-    return [path for path in needed.to_pylist() if not _exists(main, path)]
+    ends = [end for branch in branches for end in _ends(branch)]
+    there = _Presence(main)
+    needed = _union([array_of([], PATHS), *(p for end in ends for p in _needed(main, end, there))])
+    return [path for path in needed.to_pylist() if not there.has(path)]
 
 
 class _End(NamedTuple):
@@ -120,7 +122,7 @@ def _ends(branch: TableHandle) -> list[_End]:
     ]
 
 
-def _needed(main: TableHandle, end: _End) -> Iterator[pa.Array]:
+def _needed(main: TableHandle, end: _End, there: _Presence) -> Iterator[pa.Array]:
     snapshot = end.snapshot
     names = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if end.state else []
     logs = [snapshot.changelog_manifest_list] if end.changelog and snapshot.changelog_manifest_list else []
@@ -134,15 +136,30 @@ def _needed(main: TableHandle, end: _End) -> Iterator[pa.Array]:
         metas = [m for name in lists for m in _or_empty(read_manifest_list, main, name)]
         paths = [main.layout.manifest_path(m.file_name) for m in metas]
         yield array_of(paths, PATHS)
-        if all(main.store.exists(path) for path in paths):
+        if all(map(there.has, paths)):
             yield entry_paths(main, entries_of(main, metas))
 
 
-def _exists(main: TableHandle, path: str) -> bool:
-    if path.startswith(f"{main.layout.root}/"):
-        return main.store.exists(path)
-    store, inside = external_path(main.store, main.store.url(path) if "://" not in path else path)
-    return store.exists(inside)
+class _Presence:
+    """Which files are there, by one listing of each directory asked for."""
+
+    def __init__(self, main: TableHandle) -> None:
+        self._main = main
+        self._names: dict[str, frozenset[str]] = {}
+
+    def has(self, path: str) -> bool:
+        directory, _, name = path.rpartition("/")
+        names = self._names.get(directory)
+        if names is None:
+            names = frozenset(i.name for i in self._listed(directory) if not i.is_directory)
+            self._names[directory] = names
+        return name in names
+
+    def _listed(self, directory: str) -> list[FileInfo]:
+        if "://" not in directory:
+            return self._main.store.list(directory)
+        store, inside = external_path(self._main.store, directory)
+        return store.list(inside)
 
 
 def _ref_files(branch: TableHandle) -> Iterator[str]:
