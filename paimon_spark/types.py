@@ -361,3 +361,10 @@ def field_to_json(f: DataField) -> dict[str, Any]:
     if f.default_value is not None:
         out["defaultValue"] = f.default_value
     return out
+
+
+TRACKING_FIELDS: Final = (
+    DataField(ROW_ID_FIELD_ID, ROW_ID, BIGINT),
+    DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT),
+)
+"""What files of tables that track rows may hold besides their columns; nulls where the manifest knows."""

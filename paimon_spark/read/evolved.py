@@ -18,7 +18,6 @@ from paimon_spark.handoff.split import DataSplit, DeletionFile
 from paimon_spark.read.deletions import deleted_positions, kept_rows
 from paimon_spark.read.file_reader import FileRows, fields_in, fields_of, file_url, iter_rows, schema_of
 from paimon_spark.read.metadata_columns import (
-    TRACKING_FIELDS,
     is_tracking,
     output_schema,
     split_constant,
@@ -28,7 +27,7 @@ from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type, record_batch
 from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.types import DataField, RowKind
+from paimon_spark.types import TRACKING_FIELDS, DataField, RowKind
 
 _SEPARATE = (".blob", ".vector.")
 

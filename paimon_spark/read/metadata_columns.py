@@ -21,23 +21,10 @@ from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_field, arrow_type
 from paimon_spark.spec.arrow_values import scalar_of
 from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.types import (
-    BIGINT,
-    ROW_ID,
-    ROW_ID_FIELD_ID,
-    ROW_KIND_COLUMN,
-    SEQUENCE_NUMBER,
-    SEQUENCE_NUMBER_ID,
-    DataField,
-)
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER
 
 PHYSICAL: Final = (FILE_PATH, ROW_INDEX)
 """Metadata columns that only rows read as they lie in files have."""
-TRACKING_FIELDS: Final = (
-    DataField(ROW_ID_FIELD_ID, ROW_ID, BIGINT),
-    DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT),
-)
-"""What files of tables that track rows may hold besides their columns; nulls where the manifest knows."""
 _TYPES: Final = {FILE_PATH: pa.string(), ROW_INDEX: pa.int64(), BUCKET: pa.int32()}
 
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 from paimon_spark.handoff.read_request import METADATA_COLUMNS, ReadRequest
 from paimon_spark.handoff.split import DataSplit
 from paimon_spark.read.file_reader import fields_of, iter_file, iter_rows
-from paimon_spark.read.metadata_columns import TRACKING_FIELDS, file_column, is_tracking, output_schema
+from paimon_spark.read.metadata_columns import file_column, is_tracking, output_schema
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.arrow_values import scalar_of
-from paimon_spark.types import RowKind
+from paimon_spark.types import TRACKING_FIELDS, RowKind
 
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 

@@ -15,11 +15,14 @@ from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.read.file_reader import fields_of, iter_rows
+from paimon_spark.read.metadata_columns import tracking_column
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_schema, record_batch
 from paimon_spark.spec.deletion_vector import Positions
-from paimon_spark.write.append import AppendWriter
+from paimon_spark.types import TRACKING_FIELDS
+from paimon_spark.write.append import first_sequence_number
 from paimon_spark.write.request import WriteRequest
+from paimon_spark.write.rolling import DataFiles, RollingWriter
 
 
 def rewrite_split(
@@ -27,8 +30,9 @@ def rewrite_split(
 ) -> CommitMessage:
     """Write the files of a split that lose rows again, without them. Executor or in process.
 
-    Values stay as they are, nulls of columns with a default too. Rows deleted by vectors are left out; the vectors of
-    the files are for `vectors.deletion_changes` to take away. After an error no new file is left.
+    Values stay as they are, nulls of columns with a default too; so do row ids where rows have them. Rows deleted by
+    vectors are left out; the vectors of the files are for `vectors.deletion_changes` to take away. After an error no
+    new file is left.
 
     Args:
         request: where to write.
@@ -44,34 +48,42 @@ def rewrite_split(
     if total > 0:
         state = BucketStates(request.handle, request.base).of(split.partition)
         total, largest = state.total_buckets or total, state.max_sequence(split.bucket)
-    writer = AppendWriter(request, split.partition, split.bucket, largest)
+    writer = _writer(request, split, largest)
     try:
         for batch in _kept(read, split, dropped):
             writer.write(batch)
-        written = writer.close()
+        new_files = writer.close()
     except BaseException:
         writer.abort()
         raise
     gone = tuple(f for f in split.files if f.file_name in dropped)
-    return CommitMessage(split.partition, split.bucket, total, Increment(written.new_files, gone))
+    return CommitMessage(split.partition, split.bucket, total, Increment(new_files, gone))
+
+
+def _writer(request: WriteRequest, split: DataSplit, largest: int) -> RollingWriter:
+    keeps_row_ids = request.handle.options.row_tracking
+    files = DataFiles(request, split.partition, split.bucket, keeps_row_ids=keeps_row_ids)
+    return files.data(first_sequence_number=first_sequence_number(request, largest))
 
 
 def _kept(read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions | None]) -> Iterator[pa.RecordBatch]:
     names = read.schema.row_type.names
     fields = fields_of(read.schema, names)
-    schema = arrow_schema(read.schema.fields)
+    extra = TRACKING_FIELDS if read.options.row_tracking else ()
+    schema = arrow_schema((*read.schema.fields, *extra))
     for i, file in enumerate(split.files):
         gone = dropped.get(file.file_name, _NOTHING)
         if gone is None or gone is _NOTHING:
             continue
-        for rows in iter_rows(read, split, file, split.deletion_of(i), fields, batch_rows=read.batch_rows):
+        deletion = split.deletion_of(i)
+        for rows in iter_rows(read, split, file, deletion, fields, batch_rows=read.batch_rows, extra=extra):
             if rows.row_count == 0:
                 continue
             kept = _without(rows.positions, gone)
             count = int(np.count_nonzero(kept))
             if count == 0:
                 continue
-            arrays = rows.columns
+            arrays = [*rows.columns, *(tracking_column(file, f.name, rows) for f in extra)]
             if count < rows.row_count:
                 mask = arrow_numpy.boolean_array(kept)
                 arrays = [a.filter(mask) for a in arrays]

@@ -46,12 +46,6 @@ def way_of(handle: TableHandle) -> Way:
         return Way.RETRACTS
     if handle.options.deletion_vectors:
         return Way.VECTORS
-    if handle.options.row_tracking:
-        raise _refused(
-            handle,
-            "row-tracking.enabled",
-            "rewriting its files would give the rows that stay new row ids; set deletion-vectors.enabled=true first",
-        )
     return Way.REWRITE
 
 

@@ -29,9 +29,7 @@ class AppendWriter:
     """
 
     def __init__(self, request: WriteRequest, partition: bytes, bucket: int, max_sequence: int) -> None:
-        first = max_sequence + 1
-        if request.shares_buckets and request.handle.options.bucket > 0:
-            first += request.writer_number * SHARED_STRIDE
+        first = first_sequence_number(request, max_sequence)
         self._rolling: RollingWriter = DataFiles(request, partition, bucket).data(first_sequence_number=first)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -50,3 +48,10 @@ class AppendWriter:
 
     def abort(self) -> None:
         self._rolling.abort()
+
+
+def first_sequence_number(request: WriteRequest, max_sequence: int) -> int:
+    """Where the sequence numbers of a writer begin, in a bucket whose largest is `max_sequence`."""
+    if request.shares_buckets and request.handle.options.bucket > 0:
+        return max_sequence + 1 + request.writer_number * SHARED_STRIDE
+    return max_sequence + 1

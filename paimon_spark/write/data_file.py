@@ -29,6 +29,7 @@ from paimon_spark.types import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_ID,
     TINYINT,
+    TRACKING_FIELDS,
     VALUE_KIND,
     VALUE_KIND_ID,
     DataField,
@@ -53,6 +54,7 @@ class FileLayout:
         key_numbers: which of them are the key inside a bucket, in key order; empty without a primary key.
         fields: columns of a file: with keys first `_KEY_*` (not in thin mode), `_SEQUENCE_NUMBER`, `_VALUE_KIND`.
         options: how files look.
+        keeps_row_ids: rows were there before; last in a file are `_ROW_ID` and `_SEQUENCE_NUMBER`.
     """
 
     schema_id: int
@@ -60,9 +62,10 @@ class FileLayout:
     key_numbers: tuple[int, ...]
     fields: tuple[DataField, ...]
     options: DataFileOptions
+    keeps_row_ids: bool = False
 
     @staticmethod
-    def of(schema: TableSchema, options: DataFileOptions) -> FileLayout:
+    def of(schema: TableSchema, options: DataFileOptions, *, keeps_row_ids: bool = False) -> FileLayout:
         """Raises UnsupportedFeatureError: a column of a type that cannot be written."""
         names = [f.name for f in schema.fields]
         keys = tuple(names.index(k) for k in schema.trimmed_primary_keys)
@@ -75,8 +78,10 @@ class FileLayout:
                 DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False)),
                 *schema.fields,
             )
+        if keeps_row_ids:
+            fields = (*fields, *TRACKING_FIELDS)
         arrow_schema(fields)
-        return FileLayout(schema.id, schema.fields, keys, fields, options)
+        return FileLayout(schema.id, schema.fields, keys, fields, options, keeps_row_ids)
 
     @property
     def has_keys(self) -> bool:
@@ -168,7 +173,9 @@ class DataFileWriter:
             if not self._layout.options.thin_mode:
                 columns = [*keys, *columns]
         else:
-            values = columns
+            values = columns[: len(self._layout.table_fields)]
+            if self._layout.keeps_row_ids:
+                self._note_sequences(columns[-1])
         self._stats.add(pa.RecordBatch.from_arrays(values, schema=self._table_schema))
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self.row_count += batch.num_rows
@@ -179,7 +186,10 @@ class DataFileWriter:
         layout = self._layout
         stats = self._stats.result()
         value_stats, columns = self._value_stats(stats)
-        if not layout.has_keys:
+        write_columns = tuple(f.name for f in layout.fields) if layout.keeps_row_ids else None
+        if write_columns is not None and columns is None:
+            columns = tuple(f.name for f in layout.table_fields)
+        if not layout.has_keys and write_columns is None:
             self._min_sequence = first_sequence_number
             self._max_sequence = first_sequence_number + self.row_count - 1
         return DataFileMeta(
@@ -198,14 +208,18 @@ class DataFileWriter:
             delete_row_count=self._delete_count,
             file_source=int(source),
             value_stats_cols=columns,
+            write_cols=write_columns,
         )
 
     def _note(self, sequences: pa.Array, kinds: pa.Array) -> None:
+        self._note_sequences(sequences)
+        self._delete_count += int((arrow_numpy.values(kinds) & 1).sum())
+
+    def _note_sequences(self, sequences: pa.Array) -> None:
         ends = pc.min_max(sequences)
         low, high = ends["min"].as_py(), ends["max"].as_py()
         self._min_sequence = low if not self.row_count else min(low, self._min_sequence)
         self._max_sequence = high if not self.row_count else max(high, self._max_sequence)
-        self._delete_count += int((arrow_numpy.values(kinds) & 1).sum())
 
     def _note_keys(self, keys: Sequence[pa.Array], rows: int) -> None:
         fields = self._layout.key_fields

@@ -35,13 +35,16 @@ _CHECK_ROWS: Final = 100_000
 class DataFiles:
     """Makes writers of the data files of one bucket; all of their names share one id and one counter."""
 
-    def __init__(self, request: WriteRequest, partition: bytes, bucket: int) -> None:
-        """Raises UnsupportedFeatureError and InvalidOptionError for what the options ask of files."""
+    def __init__(self, request: WriteRequest, partition: bytes, bucket: int, *, keeps_row_ids: bool = False) -> None:
+        """With `keeps_row_ids` batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of rows that were there before.
+
+        Raises UnsupportedFeatureError and InvalidOptionError for what the options ask of files.
+        """
         handle = request.handle
         schema = handle.schema
         self.store = handle.store
         self.options = _file_options(request, bucket)
-        self.layout = FileLayout.of(schema, self.options)
+        self.layout = FileLayout.of(schema, self.options, keeps_row_ids=keeps_row_ids)
         values = binary_row.decode(partition, [f.type for f in schema.partition_type], raw_timestamps=True)
         self._layout_of_table = handle.layout
         self.directory = handle.layout.bucket_path(

@@ -390,7 +390,7 @@ def fail_at(patch: pytest.MonkeyPatch, store: Any, nth: int) -> list[str]:
         ({"merge-engine": "aggregation", "bucket": "1"}, ["k"], False, "remove-record-on-delete=true"),
         ({"merge-engine": "aggregation", "bucket": "1"}, ["k"], True, "merge-engine aggregation does not put"),
         ({"ignore-delete": "true", "bucket": "1"}, ["k"], False, "ignore-delete=false"),
-        ({"row-tracking.enabled": "true"}, [], False, "new row ids"),
+        ({"row-tracking.enabled": "true"}, [], True, "new row id"),
         ({"row-tracking.enabled": "true", **VECTORS}, [], True, "new row id"),
     ],
 )
@@ -402,11 +402,34 @@ def test_tables_whose_rows_would_not_go_are_refused(
         job_of(handle, "k = 1", updates)
 
 
-def test_rows_with_ids_go_by_vectors() -> None:
-    handle = a_table({"k": "BIGINT", "v": "STRING"}, options={"row-tracking.enabled": "true", **VECTORS})
-    commit(handle, written(handle, [pa.RecordBatch.from_pylist([{"k": k, "v": "a"} for k in range(5)])]))
-    delete(handle, "k = 3")
-    assert rows_of(handle) == [(k, "a") for k in (0, 1, 2, 4)]
+@pytest.mark.parametrize("options", [{}, VECTORS, {"metadata.stats-dense-store": "false"}])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_rows_keep_their_ids_when_others_go(options: dict[str, str], file_format: str) -> None:
+    options = {**options, "row-tracking.enabled": "true", "file.format": file_format}
+    handle = a_table({"k": "BIGINT", "v": "STRING"}, options=options)
+
+    def add(first: int) -> None:
+        rows = [{"k": k, "v": "a"} for k in range(first, first + 3)]
+        commit(handle, written(handle, [pa.RecordBatch.from_pylist(rows)]))
+
+    def ids() -> dict[int, tuple[int, int]]:
+        plan = plan_batch(handle, latest_snapshot(handle), ScanQuery(("k", "_ROW_ID", "_SEQUENCE_NUMBER")))
+        found = [b for s in plan.splits for b in read_split(plan.requests[s.branch], s)]
+        return {r["k"]: (r["_ROW_ID"], r["_SEQUENCE_NUMBER"]) for b in found for r in b.to_pylist()}
+
+    add(0)
+    add(3)
+    before = ids()
+    assert before[4] == (4, 2)
+    delete(handle, "k = 1 OR k = 3")
+    assert ids() == {k: before[k] for k in (0, 2, 4, 5)}
+    add(6)
+    delete(handle, "k = 4 OR k = 7")
+    assert ids() == {**{k: before[k] for k in (0, 2, 5)}, 6: (6, 4), 8: (8, 4)}
+    plan = plan_batch(
+        handle, latest_snapshot(handle), ScanQuery(predicate=parse_predicate("k = 100", handle.schema.row_type))
+    )
+    assert plan.row_count == 0
 
 
 def test_a_null_cannot_be_written_over_a_value_of_partial_update() -> None:
