@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,17 +31,26 @@ class TaskMessage(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A write of one DataFrame. Spark pickles it for every task and again for the end of the job."""
+    """A write of one DataFrame. Spark pickles it for every task and again for the end of the job.
+
+    Tasks unpickle only what they run; the job itself stays bytes until the end.
+    """
 
     def __init__(self, job: WriteJob) -> None:
-        self._job = job
+        self._task = job.task
+        self._shares_buckets = not job.options.clustered
+        self._pickled_job = pickle.dumps(job)
+
+    @property
+    def _job(self) -> WriteJob:
+        job: WriteJob = pickle.loads(self._pickled_job)  # noqa: S301 - bytes that Spark carried for us from the planning process
+        return job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows of a partition. Executor; after an error none of its files is left."""
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        shares = not self._job.options.clustered
-        return TaskMessage(tuple(self._job.write(iterator, number, shares)))
+        return TaskMessage(tuple(self._task.write(iterator, number, self._shares_buckets)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible. Beside the driver."""
@@ -55,10 +65,11 @@ class BatchWriter(DataSourceArrowWriter):
         if None in messages:
             # Tasks that run beside the one that failed are told to stop, and their workers killed after two seconds;
             # until then they make files, or end well and are not heard.
-            self._job.sweep()
+            job = self._job
+            job.sweep()
             time.sleep(TASKS_END_S)
-            self._job.sweep()
-            self._job.abort(_all(messages))
+            job.sweep()
+            job.abort(_all(messages))
 
 
 def _all(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:

@@ -21,13 +21,13 @@ from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canon
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.level0 import compact_written
 from paimon_spark.table.loading import Place, find_place
-from paimon_spark.table.replaced_partition import partition_values, with_constants
+from paimon_spark.table.replaced_partition import partition_values
+from paimon_spark.table.task_write import TaskWrite
 from paimon_spark.table.write_target import Target, open_target, undo_creation
 from paimon_spark.types import RowType
 from paimon_spark.write.combine import combine
 from paimon_spark.write.job_files import new_job, remove_job_files
 from paimon_spark.write.request import WriteRequest
-from paimon_spark.write.table_writer import TableWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """One batch write. Picklable; tasks get it as it is, and need nothing else.
+    """One batch write. Picklable; its tasks need only `task`.
 
     Attributes:
         handle: the branch, with the options in force for this write.
@@ -71,54 +71,19 @@ class WriteJob:
     replaced: Mapping[str, Any] = field(default_factory=dict)
     created: bool = False
 
-    def request(self, writer_number: int = 0, shares_buckets: bool = False) -> WriteRequest:
-        """What a task needs to know.
-
-        Args:
-            writer_number: of the task among those of this job.
-            shares_buckets: whether other tasks may write rows of the same bucket.
-        """
+    @property
+    def task(self) -> TaskWrite:
+        """What its tasks run."""
         replaces = self.mode is WriteMode.OVERWRITE
-        assigners = self.options.assigners
-        return WriteRequest(
-            self.handle,
-            self.commit_user,
-            None if replaces else self.base,
-            ignores_existing=replaces,
-            writer_number=writer_number,
-            shares_buckets=shares_buckets,
-            assigner=None if assigners is None or shares_buckets else (writer_number, assigners),
-            job=self.job,
-        )
+        base = None if replaces else self.base
+        request = WriteRequest(self.handle, self.commit_user, base, ignores_existing=replaces, job=self.job)
+        return TaskWrite(request, self.options.assigners, self.replaced)
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], writer_number: int = 0, shares_buckets: bool = False
+        self, batches: Iterable[pa.RecordBatch], number: int = 0, shares_buckets: bool = False
     ) -> list[CommitMessage]:
-        """Write rows into files, as one task. Executor or in process; after an error no file of the task is left.
-
-        Args:
-            batches: rows with the columns of `source`; types may differ where the cast is safe, but alike in all.
-            writer_number: as in `request`.
-            shares_buckets: as in `request`.
-
-        Raises:
-            DataError: a value does not fit its column; names the column and the value.
-            StorageError: a file cannot be written.
-        """
-        rest = iter(batches)
-        first = next(rest, None)
-        if first is None:
-            return []
-        first = self._complete(first)
-        writer = TableWriter(self.request(writer_number, shares_buckets), first.schema)
-        try:
-            writer.write(first)
-            for batch in rest:
-                writer.write(self._complete(batch))
-            return writer.close()
-        except BaseException:
-            writer.abort()
-            raise
+        """Write rows into files, as the task `number`. As `TaskWrite.write`."""
+        return self.task.write(batches, number, shares_buckets)
 
     def commit(self, messages: Sequence[CommitMessage]) -> WriteResult:
         """Make the rows of all tasks visible at once. Driver; never to be repeated.
@@ -129,7 +94,7 @@ class WriteJob:
             CommitConflictError: others changed what this write stands on.
             CommitRetriesExhaustedError: others were faster every time.
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
-        CommitError: the rows are in, but not the compaction that they need to be seen.
+            CommitError: the rows are in, but not the compaction that they need to be seen.
         """
         written = messages
         try:
@@ -168,9 +133,6 @@ class WriteJob:
         if self.options.dynamic_overwrite:
             return PresentPartitions()
         return NamedPartitions((self.replaced,)) if self.replaced else WholeTable()
-
-    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return with_constants(self.handle, batch, self.replaced) if self.replaced else batch
 
 
 def plan_path_write(

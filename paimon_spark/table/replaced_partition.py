@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from paimon_spark.errors import InvalidOptionError, PaimonError
 from paimon_spark.metadata.handle import TableHandle
@@ -14,9 +10,6 @@ from paimon_spark.options.batch_write import OVERWRITE_PARTITION, BatchWriteOpti
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual
 from paimon_spark.predicate.literals import null_safe_equal, zone_of
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import take_indices
-from paimon_spark.spec.arrow_values import array_of
 
 
 def partition_values(handle: TableHandle, options: BatchWriteOptions) -> dict[str, Any]:
@@ -39,26 +32,6 @@ def partition_values(handle: TableHandle, options: BatchWriteOptions) -> dict[st
         is_null = text == handle.options.partition_default_name
         out[column] = None if is_null else _value(handle, column, text, options.time_zone)
     return out
-
-
-def with_columns(handle: TableHandle, source: pa.Schema, constants: Mapping[str, Any]) -> pa.Schema:
-    """`source` with a field for each of `constants` that it lacks."""
-    for name in _missing(source, constants):
-        source = source.append(pa.field(name, arrow_type(handle.schema.row_type.field(name).type)))
-    return source
-
-
-def with_constants(handle: TableHandle, batch: pa.RecordBatch, constants: Mapping[str, Any]) -> pa.RecordBatch:
-    """`batch` with a column for each of `constants` that it lacks, the same value in every row."""
-    for name in _missing(batch.schema, constants):
-        one = array_of([constants[name]], arrow_type(handle.schema.row_type.field(name).type))
-        batch = batch.append_column(name, one.take(take_indices(np.zeros(batch.num_rows, np.int64))))
-    return batch
-
-
-def _missing(source: pa.Schema, constants: Mapping[str, Any]) -> list[str]:
-    there = {name.lower() for name in source.names}
-    return [name for name in constants if name.lower() not in there]
 
 
 def _value(handle: TableHandle, name: str, text: str, time_zone: str | None) -> Any:

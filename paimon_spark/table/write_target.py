@@ -25,7 +25,8 @@ from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.write import parse_write_options
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.table.loading import Place
-from paimon_spark.table.replaced_partition import partition_values, with_columns
+from paimon_spark.table.replaced_partition import partition_values
+from paimon_spark.table.task_write import with_columns
 from paimon_spark.types import VALUE_KIND, RowType
 from paimon_spark.write.input import check_input
 
