@@ -15,16 +15,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.options.batch_write import ROW_LEVEL, BatchWriteOptions, WriteMode
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, BatchWriteOptions, WriteMode
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.table import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.row_level.way import Way, check_deletes, check_updates, way_of
 from paimon_spark.spark.dataframe_write import save_job, write_dataframe
 from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.table.row_level import KEEPS
+from paimon_spark.table.row_level import KEEPS, is_cut_by_spark
 from paimon_spark.table.table import Table
 from paimon_spark.table.writing import options_of, place_of
-from paimon_spark.types import VALUE_KIND, RowKind, TimestampType
+from paimon_spark.types import VALUE_KIND, RowKind
 
 _TARGET: Final = "t"
 _SOURCE: Final = "s"
@@ -35,7 +37,6 @@ _DELETE, _UPDATE, _INSERT = "D", "U", "I"
 _KINDS: Final = {_DELETE: RowKind.DELETE, _UPDATE: RowKind.UPDATE_AFTER, _INSERT: RowKind.INSERT}
 _SPREAD: Final = 32
 """Tasks that new rows are spread over, at most."""
-_MICROSECONDS: Final = 6
 
 
 def active_session() -> SparkSession | None:
@@ -62,6 +63,7 @@ def update(table: Table, where: str | None, values: Mapping[str, str]) -> WriteR
     rows = _read(table, _session(), handle)
     if where is not None:
         rows = rows.where(F.expr(where))
+    _refuse_nulls(handle, rows, {n: (F.col(_quoted(n)), F.expr(e)) for n, e in new.items()})
     columns = [F.expr(new[n]).alias(n) if n in new else F.col(_quoted(n)) for n in handle.schema.row_type.names]
     places = [F.col(n) for n in rows.columns if n in (FILE_PATH, ROW_INDEX)]
     return _run(table, handle, rows.select(*columns, *places, F.lit(_UPDATE).alias(_ACTION)), "UPDATE")
@@ -107,6 +109,8 @@ def merge(
     for condition, name in reversed(cases):
         action = F.when(condition, F.lit(name)).otherwise(action)
     chosen = joined.withColumn(_ACTION, action).where(F.col(_ACTION).isNotNull())
+    old_and_new = {n: (F.col(f"{_TARGET}.{_quoted(n)}"), F.expr(e)) for n, e in (updates or {}).items()}
+    _refuse_nulls(handle, chosen.where(F.col(_ACTION) == _UPDATE), old_and_new)
     columns = [_merged(n, updates or {}, inserts or {}, target).alias(n) for n in handle.schema.row_type.names]
     places = [F.col(f"{_TARGET}.{n}").alias(n) for n in (FILE_PATH, ROW_INDEX)] if not keyed else []
     rows = chosen.select(*columns, *places, F.col(_ACTION))
@@ -169,7 +173,7 @@ def _check_updates(handle: TableHandle, new: Mapping[str, str]) -> None:
                 "rows and write them with their new keys",
                 column=name,
             )
-    fine = [f for f in handle.schema.fields if isinstance(f.type, TimestampType) and f.type.precision > _MICROSECONDS]
+    fine = [f for f in handle.schema.fields if is_cut_by_spark(f.type)]
     if fine:
         raise UnsupportedFeatureError(
             f"column {fine[0].name} of {handle.describe()} is {fine[0].type}, and Spark would cut its values to "
@@ -177,6 +181,20 @@ def _check_updates(handle: TableHandle, new: Mapping[str, str]) -> None:
             feature=f"update of tables with {fine[0].type}",
             column=fine[0].name,
         )
+
+
+def _refuse_nulls(handle: TableHandle, rows: DataFrame, changes: Mapping[str, tuple[Column, Column]]) -> None:
+    """Refuse nulls where the merge of rows would keep the old value. `changes`: old and new, by column."""
+    if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
+        return
+    for name, (old, new) in changes.items():
+        if rows.where(old.isNotNull() & new.isNull()).limit(1).count():
+            raise UnsupportedFeatureError(
+                f"column {name} of {handle.describe()} cannot be set to null: merge-engine partial-update keeps the "
+                "old value for a null; nothing was changed",
+                feature="update to null with merge-engine partial-update",
+                column=name,
+            )
 
 
 def _refuse_twice(handle: TableHandle, rows: DataFrame) -> None:
@@ -194,6 +212,9 @@ def _refuse_twice(handle: TableHandle, rows: DataFrame) -> None:
 def _run(table: Table, handle: TableHandle, rows: DataFrame, operation: str) -> WriteResult:
     if handle.schema.primary_keys:
         return _run_keyed(table, handle, rows)
+    # Spark reads the rows before it asks for a writer, perhaps for hours; what changes meanwhile must be noticed.
+    base = latest_snapshot(handle)
+    how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(0 if base is None else base.id)}
     # All rows of a file come in one task; new ones are spread.
     spread = F.concat(F.lit("new "), F.pmod(F.xxhash64(*_hashable(rows)), F.lit(_SPREAD)).cast("string"))
     marked = rows.withColumn(KEEPS, F.col(_ACTION) != _DELETE)
@@ -202,7 +223,7 @@ def _run(table: Table, handle: TableHandle, rows: DataFrame, operation: str) -> 
         placed = marked.repartition(F.col(FILE_PATH))
     else:
         placed = marked.drop(_ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
-    return save_job(handle, placed, {**options_of(table, {}), ROW_LEVEL.key: operation})
+    return save_job(handle, placed, {**options_of(table, {}), **how})
 
 
 def _hashable(rows: DataFrame) -> list[Column]:

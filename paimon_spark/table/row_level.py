@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from paimon_spark.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode
+from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, WriteMode, canonical_write
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
 from paimon_spark.spec.arrow import arrow_schema
@@ -24,11 +24,13 @@ from paimon_spark.table.batch_write import WriteJob, WriteResult, place_and_opti
 from paimon_spark.table.level0 import compact_written
 from paimon_spark.table.loading import Place
 from paimon_spark.table.writing import place_of, refuse_version
+from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import Table
 
-KEEPS = "__paimon_keeps"
+_MICROSECONDS: Final = 6
+KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
 
 
@@ -60,8 +62,12 @@ class RowLevelWrite:
         return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation)
 
 
-def plan_row_level(place: Place, options: BatchWriteOptions, source: pa.Schema, operation: str) -> RowLevelWrite:
+def plan_row_level(
+    place: Place, options: BatchWriteOptions, source: pa.Schema, operation: str, base_id: int | None = None
+) -> RowLevelWrite:
     """The change of rows with the columns of `source`: the table's, and where each old row lies. Driver.
+
+    With `base_id`, the head before the rows were read, whatever changed one of their files since is a conflict.
 
     Raises as `batch_write.plan_write`, and:
         UnsupportedFeatureError: rows of this table cannot be changed.
@@ -70,27 +76,41 @@ def plan_row_level(place: Place, options: BatchWriteOptions, source: pa.Schema, 
     if operation == "DELETE":  # no row comes
         columns = arrow_schema(open_table(place.store, place.root, place.branch).schema.fields)
     rows = plan_write(place, options, WriteMode.APPEND, columns)
-    deletes = with_commit_user(plan_rows(rows.handle, None, updates=operation != "DELETE"), rows.commit_user)
-    return RowLevelWrite(rows, replace(deletes, job=rows.job), operation)
+    deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
+    return RowLevelWrite(rows, replace(with_commit_user(deletes, rows.commit_user), job=rows.job), operation)
 
 
 def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
     """The change that option text asks for, as Spark hands it over. Raises as `plan_row_level`."""
     place, asked = place_and_options(options, WriteMode.APPEND)
-    return plan_row_level(place, asked, source, operation)
+    return plan_row_level(place, asked, source, operation, ROW_LEVEL_BASE.get(canonical_write(options)))
 
 
 def delete_rows(table: Table, where: str) -> WriteResult:
     """As `Table.delete`."""
     refuse_version(table)
-    spark = _spark()
+    handle = _current(table)
+    spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else _spark()
     if spark is not None:
         result: WriteResult = spark.delete(table, where)
         return result
-    handle = _current(table)
     predicate = parse_predicate(where, handle.schema.row_type, table.read_options.time_zone)
     job = plan_rows(handle, predicate, updates=False)
     return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
+
+
+def is_cut_by_spark(data_type: DataType) -> bool:
+    """Whether Spark, which knows microseconds, would see other values than the table has."""
+    match data_type:
+        case TimestampType():
+            return data_type.precision > _MICROSECONDS
+        case ArrayType() | MultisetType():
+            return is_cut_by_spark(data_type.element)
+        case MapType():
+            return is_cut_by_spark(data_type.key) or is_cut_by_spark(data_type.value)
+        case RowType():
+            return any(is_cut_by_spark(f.type) for f in data_type)
+    return False
 
 
 def update_rows(table: Table, where: str | None, values: Mapping[str, str]) -> WriteResult:

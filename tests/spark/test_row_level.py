@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
 import paimon_spark
-from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, PaimonError
+from paimon_spark.errors import (
+    ColumnNotFoundError,
+    CommitConflictError,
+    DataError,
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -98,3 +106,43 @@ def test_what_cannot_be_leaves_the_table_as_it_is(spark: SparkSession, kind: str
             table.update(None, {"id": "id + 1"})
     assert found(spark, path) == BEFORE
     assert {p for p in path.rglob("*") if p.is_file()} == files
+
+
+@pytest.mark.parametrize("kind", ["rewrite", "vectors"])
+def test_rows_deleted_by_others_while_they_are_read_do_not_come_back(
+    spark: SparkSession, kind: str, tmp_path: Path
+) -> None:
+    path, marker = tmp_path / "t", tmp_path / "deleted"
+    table = made(spark, path, kind)
+
+    def slowly(value: int) -> int:
+        with suppress(FileExistsError):
+            marker.mkdir()
+            paimon_spark.load_table(str(path)).delete("id = 6")
+        return value + 1000
+
+    spark.udf.register("slowly", slowly, "long")
+    with pytest.raises(CommitConflictError):
+        table.update("id < 10", {"v": "slowly(v)"})
+    assert marker.exists()
+    assert found(spark, path) == {i: r for i, r in BEFORE.items() if i != 6}
+
+
+def test_partial_updates_and_row_kinds_are_respected(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.createDataFrame([(1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I")], "id INT, v STRING, op STRING")
+    options = {"primary-key": "id", "bucket": "1", "merge-engine": "partial-update"}
+    rows.write.format("paimon").mode("append").options(**options).save(str(tmp_path / "p"))
+    partial = paimon_spark.load_table(str(tmp_path / "p"))
+    with pytest.raises(UnsupportedFeatureError, match="set to null"):
+        partial.update("id = 1", {"v": "if(id = 1, null, v)"})
+    with pytest.raises(UnsupportedFeatureError, match="remove-record-on-delete"):
+        partial.delete("id = 1")
+    partial.update("id = 1", {"v": "upper(v)"})
+    assert [r.v for r in spark.read.format("paimon").load(partial.location).orderBy("id").collect()] == ["A", "b", "c"]
+
+    kinds = {"primary-key": "id", "bucket": "1", "rowkind.field": "op"}
+    rows.write.format("paimon").mode("append").options(**kinds).save(str(tmp_path / "k"))
+    table = paimon_spark.load_table(str(tmp_path / "k"))
+    table.delete("id = 1")
+    table.update("id = 2", {"v": "upper(v)"})
+    assert [r.v for r in spark.read.format("paimon").load(table.location).orderBy("id").collect()] == ["B", "c"]

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import paimon_spark
 from paimon_spark.definition.from_arrow import row_type
-from paimon_spark.errors import InvalidInputError, PredicateSyntaxError, UnsupportedFeatureError
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.errors import CommitConflictError, InvalidInputError, PredicateSyntaxError, UnsupportedFeatureError
+from paimon_spark.options.batch_write import ROW_LEVEL_BASE, WriteMode
 from paimon_spark.table import row_level
 from paimon_spark.table.batch_write import plan_path_write
 
@@ -65,6 +66,28 @@ def test_what_cannot_be_deleted_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="opened at version"):
         table.at(1).delete("id = 1")
     assert ids(table) == list(range(10))
+
+
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}])
+def test_what_changed_since_the_rows_were_read_is_a_conflict(options: dict[str, str], tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **options)
+    before = table.snapshots()[-1].id
+    table.delete("id = 5")
+    work = row_level.plan_path_row_level(
+        {"path": str(tmp_path / "t"), ROW_LEVEL_BASE.key: str(before)}, ROWS.schema, "UPDATE"
+    )
+    name = work.deletes.splits[0].files[0].file_name
+    outcome = work.deletes.drop(0, {name: np.array([5, 6], np.int64)})
+    with pytest.raises(CommitConflictError):
+        work.commit(work.rows.write(ROWS.slice(5, 2).to_batches()), [outcome])
+    assert ids(table) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_types_that_spark_cuts_are_told() -> None:
+    fine = row_type(pa.schema([("a", pa.list_(pa.struct([("t", pa.timestamp("ns"))])))]))
+    coarse = row_type(pa.schema([("a", pa.map_(pa.string(), pa.timestamp("us", "UTC")))]))
+    assert row_level.is_cut_by_spark(fine)
+    assert not row_level.is_cut_by_spark(coarse)
 
 
 def test_a_delete_needs_no_pyspark(tmp_path: Path) -> None:
