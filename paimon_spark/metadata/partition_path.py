@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from paimon_spark.types import (
 
 _ESCAPED: Final = str.maketrans({c: f"%{ord(c):02X}" for c in [*map(chr, range(0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]})
 _EPOCH: Final = datetime(1970, 1, 1)
+_ALL_DIGITS: Final = Context(prec=80)
 _EPOCH_DATE: Final = date(1970, 1, 1)
 _JAVA_BLANK: Final = frozenset(
     map(chr, (*range(0x09, 0x0E), *range(0x1C, 0x20), 0x20, 0x1680, *range(0x2000, 0x2007),
@@ -96,7 +97,7 @@ def value_text(data_type: DataType, value: Any, *, legacy: bool) -> str:
         case CharType():
             return str(value)
         case DecimalType():
-            return format(Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale)), "f")
+            return format(Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale), context=_ALL_DIGITS), "f")
         case TimestampType():
             return _timestamp_text(data_type, value, legacy)
         case TimeType():
