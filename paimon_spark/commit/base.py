@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.conflicts import bucket_conflict, find_conflict
+from paimon_spark.commit.conflicts import bucket_conflict, file_conflict, find_conflict
 from paimon_spark.commit.entries import adds, column, together, where
 from paimon_spark.commit.index_files import head_index
 from paimon_spark.commit.manifest_merge import cancelled
@@ -57,7 +57,7 @@ def checked(
     touched = _touched(handle, changes)
     try:
         if head is None:
-            _fits(bucket_conflict(handle, together(), changes.files))
+            _fits(bucket_conflict(handle, together(), changes.files) or file_conflict(together(), changes.files))
             return changes, None
         check_strictly(handle, options, wanted, touched, head, commit_user)
         _fits(_hash_conflict(handle, wanted, changes, touched, head))
@@ -148,17 +148,28 @@ def _buckets_may_differ(handle: TableHandle, options: CommitOptions, wanted: Wan
         return True
     if wanted.planned_on is None or wanted.planned_on >= head.id:
         return False
-    between = _between(handle, wanted.planned_on, head)
+    return _overwritten_since(handle, wanted.planned_on, head)
+
+
+def _overwritten_since(handle: TableHandle, snapshot_id: int, head: Snapshot) -> bool:
+    """Whether an overwrite is among the snapshots after an id, or may be: one of them is gone."""
+    between = _between(handle, snapshot_id, head)
     return between is None or any(s.commit_kind is CommitKind.OVERWRITE for s in between)
 
 
 def _hash_conflict(
     handle: TableHandle, wanted: Wanted, changes: Changes, touched: Touched, head: Snapshot
 ) -> str | None:
-    """Whether another commit gave keys to buckets of a touched partition after the writers read its hash index."""
+    """Whether another commit gave or took keys of a touched partition after the writers read its hash index.
+
+    Writers without new keys need what they read still to be there; only an overwrite takes it away.
+    """
     if wanted.planned_on is None or wanted.planned_on >= head.id or not wanted.same_changes:
         return None
-    if not any(e.index_type == HASH and e.kind == FileKind.ADD for e in changes.index):
+    if wanted.kind is CommitKind.COMPACT or handle.options.bucket != -1 or not handle.schema.primary_keys:
+        return None
+    places_keys = any(e.index_type == HASH and e.kind == FileKind.ADD for e in changes.index)
+    if not places_keys and not _overwritten_since(handle, wanted.planned_on, head):
         return None
     read = find_snapshot(handle, wanted.planned_on) if wanted.planned_on else None
     if wanted.planned_on and read is None:
@@ -167,8 +178,8 @@ def _hash_conflict(
     if before == _hash_files(touched, head_index(handle, head)):
         return None
     return (
-        "another commit gave new keys to dynamic buckets of the same partitions, so a key could come to lie in two; "
-        "only one job at a time can write to a partition with dynamic buckets"
+        "another commit changed which keys the dynamic buckets of the same partitions have, so a key could come to lie "
+        "in two; only one job at a time can write to a partition with dynamic buckets"
     )
 
 

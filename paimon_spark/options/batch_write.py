@@ -71,17 +71,24 @@ ROW_LEVEL: Option[str | None] = Option(
     None,
     "DELETE, UPDATE or MERGE, whose rows say which rows go; set by Table.delete and its kin.",
 )
+ROW_LEVEL_BASE: Option[int | None] = Option(
+    "write.row-level-base",
+    integer,
+    None,
+    "Head before the rows were read, 0 for none; what changed since is a conflict; set by Table.delete and its kin.",
+)
 WATERMARK: Option[int | None] = Option(
     "end-input.watermark", integer, None, "Watermark of the snapshot, epoch milliseconds."
 )
 OPTIONS: Final = (
     BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTER,
-    CLUSTERED, ASSIGNERS, ROW_LEVEL, WATERMARK,
+    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, WATERMARK,
 )  # fmt: skip
 
 _OWN_KEYS: Final = (
     *LOCATION_KEYS, BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key,
-    OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTER.key, CLUSTERED.key, ASSIGNERS.key, ROW_LEVEL.key, WATERMARK.key,
+    OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTER.key, CLUSTERED.key, ASSIGNERS.key, ROW_LEVEL.key,
+    ROW_LEVEL_BASE.key, WATERMARK.key,
 )  # fmt: skip
 """Keys that only this write has; all others are of the table or of the file system."""
 _READ_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, WHERE.key, COLUMNS.key)

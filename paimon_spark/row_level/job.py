@@ -18,7 +18,7 @@ from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate, names_of
@@ -206,15 +206,19 @@ class RowLevelJob:
         return SplitOutcome(rows, (), tuple(messages))
 
 
-def plan_rows(handle: TableHandle, predicate: Predicate | None, *, updates: bool) -> RowLevelJob:
-    """The job of deleting, or updating, the rows of the head for which `predicate` is true. Driver; changes nothing.
+def plan_rows(
+    handle: TableHandle, predicate: Predicate | None, *, updates: bool, base_id: int | None = None
+) -> RowLevelJob:
+    """The job of deleting, or updating, the rows for which `predicate` is true. Driver; changes nothing.
 
     Args:
         handle: the branch, with its latest schema.
         predicate: None means all rows. Rows for which it is null stay.
         updates: rows will be changed, not deleted.
+        base_id: the snapshot whose rows are meant, 0 for that before the first; None is the head.
 
     Raises:
+        SnapshotExpiredError: that snapshot is gone.
         UnsupportedFeatureError: rows of the table cannot be deleted or updated, and what to do.
         ColumnNotFoundError: the predicate names a column that is not there.
     """
@@ -223,7 +227,7 @@ def plan_rows(handle: TableHandle, predicate: Predicate | None, *, updates: bool
         check_updates(handle)
     elif way is Way.RETRACTS:
         check_deletes(handle)
-    base = latest_snapshot(handle)
+    base = latest_snapshot(handle) if base_id is None else get_snapshot(handle, base_id) if base_id else None
     plan = plan_branch(handle, base, ScanQuery(predicate=predicate))
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(

@@ -221,6 +221,30 @@ def test_one_job_at_a_time_writes_to_dynamic_buckets(root: str) -> None:
     assert index_names(table) == {"h2", "h3"}
 
 
+def test_keys_of_dynamic_buckets_must_still_lie_where_writers_found_them(root: str) -> None:
+    table = table_of(root, KEYED_PARTITIONED, bucket="-1")
+    given = [message(table, a_file(f"a{p}", keys=(0, 9)), p=p, new_index_files=(hashed(table, p),)) for p in (1, 2)]
+    committer(table).commit(given, planned_on=0)
+    committer(table).commit([message(table, a_file("b", keys=(0, 9)), p=1)], planned_on=1)
+    late = message(table, a_file("c", keys=(0, 9)), p=1)
+    committer(table).commit([late], planned_on=1)
+    committer(table).drop_partitions([{"p": 1}])
+    later = message(table, a_file("d", keys=(0, 9)), p=1)
+    conflict(table, later, match="changed which keys the dynamic buckets", planned_on=3)
+    committer(table).commit([message(table, a_file("e", keys=(0, 9)), p=2)], planned_on=3)
+    assert set(files(table)) == {"a2", "e"}
+
+
+def hashed(table: TableHandle, p: int) -> IndexManifestEntry:
+    entry: IndexManifestEntry = index_entry(table, f"h{p}", HASH, p=p)
+    return entry
+
+
+def test_an_empty_table_has_no_file_to_replace(root: str) -> None:
+    table = table_of(root)
+    conflict(table, message(table, a_file("new"), deleted=[a_file("old")]), match="replaces old")
+
+
 def test_a_bucket_has_one_hash_index(root: str) -> None:
     table = table_of(root, KEYED, bucket="-1")
     both = (index_entry(table, "h1", HASH), index_entry(table, "h2", HASH))
