@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.options.data_files import StatsKind, StatsMode
+from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
 from paimon_spark.spec.binary_row import Value, encode
 from paimon_spark.spec.simple_stats import SimpleStats
@@ -79,11 +81,10 @@ class _Column:
         self._nulls += values.null_count
         if not self._is_ordered or values.null_count == len(values):
             return
-        if self._is_floating and pc.any(pc.is_nan(values)).as_py():
+        low, high = _floating_ends(values) if self._is_floating else _ends(values)
+        if low != low:  # NaN
             self._is_ordered, self._min, self._max = False, None, None
             return
-        ends = pc.min_max(values)
-        low, high = raw_value(ends["min"]), raw_value(ends["max"])
         self._min = low if self._min is None or low < self._min else self._min
         self._max = high if self._max is None or high > self._max else self._max
 
@@ -96,6 +97,17 @@ class _Column:
         if self._is_floating:
             low, high = low or -0.0, high or 0.0
         return ColumnStats(self._value(low), self._value(high), self._nulls)
+
+
+def _ends(values: pa.ChunkedArray) -> tuple[Any, Any]:
+    ends = pc.min_max(values)
+    return raw_value(ends["min"]), raw_value(ends["max"])
+
+
+def _floating_ends(values: pa.ChunkedArray) -> tuple[float, float]:
+    """The smallest and the largest value; NaN for both when there is one."""
+    parts = [arrow_numpy.values(chunk) for chunk in values.drop_null().chunks if len(chunk)]
+    return float(np.min([p.min() for p in parts])), float(np.max([p.max() for p in parts]))
 
 
 def kept(stats: ColumnStats, mode: StatsMode) -> ColumnStats:

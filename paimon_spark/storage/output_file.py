@@ -29,11 +29,11 @@ class _OutputFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            with self._failures():
-                self._file.write(data)
+            self._file.write(data)
         except BaseException:
             self._failed = True
-            raise
+            with self._failures():
+                raise
         return memoryview(data).nbytes
 
     def flush(self) -> None:

@@ -169,9 +169,7 @@ def _plain_type(source: pa.DataType) -> DataType | None:
 
 def _fitted_text(array: pa.Array, target: CharType) -> pa.Array:
     """Text within its length: CHAR filled up with spaces, and spaces at the end cut off where they are too many."""
-    offsets, _ = arrow_numpy.byte_slices(array)
-    longest = int(np.diff(offsets).max(initial=0))
-    if longest > target.length:
+    if _may_exceed(array, target.length):
         lengths = arrow_numpy.values(pc.utf8_length(array))
         too_long = (lengths > target.length) & arrow_numpy.validity(array)
         if too_long.any():
@@ -194,11 +192,21 @@ def _to_bytes(source: pa.DataType, target: BinaryType) -> Assign | None:
 
 
 def _fitted_bytes(array: pa.Array, target: BinaryType) -> pa.Array:
+    if not _may_exceed(array, target.length):
+        return array
     offsets, _ = arrow_numpy.byte_slices(array)
     too_long = (np.diff(offsets) > target.length) & arrow_numpy.validity(array)
     if too_long.any():
         raise _UnfitError(array, too_long, f"longer than {target.length} bytes")
     return array
+
+
+def _may_exceed(array: pa.Array, length: int) -> bool:
+    """Whether a value of text or bytes has more than `length` bytes. Those of a null count."""
+    if array.nbytes <= length:
+        return False
+    offsets, _ = arrow_numpy.byte_slices(array)
+    return int(np.diff(offsets).max(initial=0)) > length
 
 
 def _to_time(source: pa.DataType) -> Assign | None:
