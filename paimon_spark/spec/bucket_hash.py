@@ -258,18 +258,17 @@ def _big_endian(raw: U64) -> tuple[U64, I64]:
 
 
 def _wide_big_endian(raw: U64) -> tuple[U64, I64]:
-    """`_big_endian` of numbers that need more than 8 bytes, and of any other."""
-    matrix = np.ascontiguousarray(raw).view(np.uint8).reshape(-1, _DECIMAL_BYTES)[:, ::-1]
-    sign = np.where(matrix[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
-    magnitude = matrix ^ sign
-    differs = magnitude != 0
-    first = np.where(differs.any(axis=1), differs.argmax(axis=1), _DECIMAL_BYTES - 1)
-    first -= np.take_along_axis(magnitude, first[:, None], axis=1)[:, 0] >= 0x80
-    size = _DECIMAL_BYTES - first
-    column = np.arange(_DECIMAL_BYTES)[None, :]
-    shifted = np.take_along_axis(matrix, np.minimum(first[:, None] + column, _DECIMAL_BYTES - 1), axis=1)
-    shifted[column >= size[:, None]] = 0
-    return np.ascontiguousarray(shifted).view("<u8").reshape(-1, 2), size
+    """`_big_endian` of numbers that need more than 8 bytes."""
+    low, high = raw[:, 0], raw[:, 1]
+    magnitude = high ^ (high.view(np.int64) >> 63).view(np.uint64)
+    size = np.full(len(low), 9, np.int64)
+    for more in range(1, 8):
+        size += magnitude >= np.uint64(1 << 8 * more - 1)
+    shift = (8 * (_DECIMAL_BYTES - size)).view(np.uint64)
+    out = np.empty((len(low), 2), np.uint64)
+    out[:, 0] = (high << shift | low >> np.uint64(1) >> (np.uint64(63) - shift)).byteswap()
+    out[:, 1] = (low << shift).byteswap()
+    return out, size
 
 
 def _bytes(column: pa.Array) -> _Field:
