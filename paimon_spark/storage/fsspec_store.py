@@ -31,7 +31,8 @@ _RETRYABLE_ERRNOS: Final = frozenset(
 _RETRYABLE_NAMES: Final = (
     "Timeout", "TimeoutError", "ConnectionError", "ConnectionClosedError", "ClientOSError",
     "ServerDisconnectedError", "ClientPayloadError", "IncompleteReadError", "ResponseStreamingError",
-    "ServiceUnavailable", "ProxyError",
+    "ServiceUnavailable", "ProxyError", "SSLError", "HTTPClientError", "ResponseParserError", "ServiceRequestError",
+    "ServiceResponseError", "TransportError",
 )  # fmt: skip
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _READING: Final = ("read", "open", "look for", "list")

@@ -96,14 +96,14 @@ class WriteJob:
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
             CommitError: the rows are in, but not the compaction that they need to be seen.
         """
-        written = messages
+        written, committer = messages, Committer(self.handle, self.commit_user)
         try:
             written = combine(self.handle, messages)
-            committed = self._publish(written)
+            committed = self._publish(committer, written)
         except CommitOutcomeUnknownError:
             raise
         except PaimonError:
-            self.abort(written)
+            self._abort(committer, written)
             raise
         made = committed.snapshot_ids
         return WriteResult((*made, *compact_written(self.handle, self.commit_user, written, made)))
@@ -113,7 +113,11 @@ class WriteJob:
 
         Only for writes of which no commit was tried, or whose commit certainly failed.
         """
-        Committer(self.handle, self.commit_user).abort(messages)
+        self._abort(Committer(self.handle, self.commit_user), messages)
+
+    def _abort(self, committer: Committer, messages: Sequence[CommitMessage]) -> None:
+        """As `abort`; the committer knows what it made visible before it failed."""
+        committer.abort(messages)
         if self.created:
             undo_creation(self.handle)
 
@@ -121,8 +125,7 @@ class WriteJob:
         """Remove what killed tasks left, found by the names of their files. Driver; only before a commit is tried."""
         remove_job_files(self.handle, self.job)
 
-    def _publish(self, messages: Sequence[CommitMessage]) -> CommitResult:
-        committer = Committer(self.handle, self.commit_user)
+    def _publish(self, committer: Committer, messages: Sequence[CommitMessage]) -> CommitResult:
         watermark = self.options.watermark
         if self.mode is WriteMode.APPEND:
             planned_on = 0 if self.base is None else self.base.id

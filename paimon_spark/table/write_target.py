@@ -6,6 +6,7 @@ Nothing is made before everything that can be checked without rows has been chec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,11 +16,11 @@ from paimon_spark.definition.alter import alter_table, apply
 from paimon_spark.definition.create import create_table, new_schema
 from paimon_spark.definition.validate import validate
 from paimon_spark.definition.widen import merged_schema
-from paimon_spark.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.schemas import create_schema, list_schema_ids
 from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.write import parse_write_options
@@ -144,9 +145,20 @@ def _refuse_folder_of_tables(place: Place) -> None:
 def undo_creation(handle: TableHandle) -> None:
     """Remove the table that a failed write made, unless anybody has put anything into it. Safe to repeat."""
     store, layout = handle.store, replace(handle.layout, branch=MAIN)
-    if list_schema_ids(store, layout) == [handle.schema.id] and not _files(handle, layout.root, layout.schema_dir):
-        store.delete(layout.schema_path(handle.schema.id))
+
+    def is_untouched(schema_ids: list[int]) -> bool:
+        found = list_schema_ids(store, layout)
+        return found == schema_ids and not _files(handle, layout.root, layout.schema_dir)
+
+    if not is_untouched([handle.schema.id]):
+        return
+    store.delete(layout.schema_path(handle.schema.id))
+    # Nobody can commit any more; whoever found the schema just before has files here.
+    if is_untouched([]):
         store.delete_tree(layout.root)
+    else:
+        with suppress(FileAlreadyThereError):
+            create_schema(store, layout, handle.schema)
 
 
 def _files(handle: TableHandle, directory: str, besides: str) -> bool:

@@ -104,6 +104,10 @@ class EndpointConnectionError(Exception):
     """As botocore's, which is no OSError."""
 
 
+class HTTPClientError(Exception):
+    """As botocore's for whatever its HTTP client raised, answer or not."""
+
+
 class AnsweredError(Exception):
     """As the errors of clients that keep the status of the answer."""
 
@@ -120,6 +124,7 @@ class AnsweredError(Exception):
         (lambda: asyncio.TimeoutError(), True),
         (lambda: OSError(errno.EBUSY, "slow down"), True),
         (lambda: EndpointConnectionError(), True),
+        (lambda: HTTPClientError(), True),
         (lambda: AnsweredError(503), True),
         (lambda: AnsweredError(409), True),
         (lambda: AnsweredError(403), False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import paimon_spark
 from paimon_spark.definition.from_arrow import row_type
 from paimon_spark.errors import (
     BranchNotFoundError,
+    CommitConflictError,
     DataError,
     InvalidInputError,
     InvalidOptionError,
@@ -22,8 +24,11 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
+from paimon_spark.handoff.commit_message import Increment
 from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.storage.local import LocalStore
 from paimon_spark.table.batch_write import WriteJob, WriteResult, plan_path_write
+from tests.harness.commits import a_file
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"], "dt": ["x", "y", "x"]})
 KINDS: dict[str, dict[str, str]] = {
@@ -204,6 +209,29 @@ def test_a_table_made_stays_when_others_have_written_to_it(tmp_path: Path) -> No
     assert read(path) == ROWS.to_pylist()
 
 
+def test_a_table_made_stays_when_others_write_to_it_while_it_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    job = plan(path)
+
+    class Late(LocalStore):
+        def delete(self, path: str) -> None:
+            if "/schema/" in path:
+                save(Path(path).parents[1])
+            LocalStore.delete(self, path)
+
+    replace(job, handle=replace(job.handle, store=Late())).abort(())
+    assert read(path) == ROWS.to_pylist()
+
+
+def test_what_became_visible_before_a_commit_failed_stays(tmp_path: Path) -> None:
+    job = plan(tmp_path / "t")
+    messages = job.write(ROWS.to_batches())
+    wrong = [replace(m, data=Increment(), compact=Increment(deleted_files=(a_file("never"),))) for m in messages]
+    with pytest.raises(CommitConflictError, match=r"never.*made before"):
+        job.commit([*messages, *wrong])
+    assert read(tmp_path / "t") == ROWS.to_pylist()
+
+
 def test_no_table_is_made_of_a_bad_definition_on_a_branch_or_among_tables(tmp_path: Path) -> None:
     with pytest.raises(PaimonError):
         save(tmp_path / "t", **{"primary-key": "nope"})
@@ -251,6 +279,23 @@ def test_merge_schema_adds_columns(tmp_path: Path) -> None:
         save(path, wider)
     save(path, wider, **{"write.merge-schema": "true"})
     assert read(path)[-1] == {"id": 4, "v": None, "dt": None, "w": 1.5}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}],
+)
+def test_columns_added_and_filled_meanwhile_outlive_the_compaction(options: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows = ROWS.select(["id", "v"])
+    save(path, rows.slice(0, 0), **{"primary-key": "id", "bucket": "1", **options})
+    job = plan(path, rows.slice(1, 1))
+    messages = job.write(rows.slice(1, 1).to_batches())
+    paimon_spark.load_table(str(path)).alter(add={"z": "INT"})
+    around = pa.table({"id": pa.array([1, 3], pa.int64()), "v": ["a", "c"], "z": pa.array([7, 8], pa.int32())})
+    save(path, around)
+    job.commit(messages)
+    assert read(path) == [{"id": 1, "v": "a", "z": 7}, {"id": 2, "v": "b", "z": None}, {"id": 3, "v": "c", "z": 8}]
 
 
 def test_a_write_goes_to_the_branch_of_the_table(tmp_path: Path) -> None:
