@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.commit.committer import Committer, new_commit_user
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit
@@ -221,6 +221,7 @@ def plan_rows(
         SnapshotExpiredError: that snapshot is gone.
         UnsupportedFeatureError: rows of the table cannot be deleted or updated, and what to do.
         ColumnNotFoundError: the predicate names a column that is not there.
+        CommitConflictError: the definition changed since the handle was opened, and there are rows of the new one.
     """
     way = way_of(handle)
     if updates:
@@ -229,6 +230,7 @@ def plan_rows(
         check_deletes(handle)
     base = latest_snapshot(handle) if base_id is None else get_snapshot(handle, base_id) if base_id else None
     plan = plan_branch(handle, base, ScanQuery(predicate=predicate))
+    _refuse_newer_files(handle, plan.splits)
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(
         handle,
@@ -239,6 +241,19 @@ def plan_rows(
         plan.request,
         whole=by_partition and way is not Way.RETRACTS and not updates,
     )
+
+
+def _refuse_newer_files(handle: TableHandle, splits: Sequence[DataSplit]) -> None:
+    """Refuse files that may have columns unknown to the handle: written again, they would lose them."""
+    newest = max((f.schema_id for s in splits for f in s.files), default=0)
+    if newest > handle.schema.id:
+        raise CommitConflictError(
+            f"the definition of {handle.describe()} changed while its rows were looked for, from schema "
+            f"{handle.schema.id} to {newest}. Nothing was changed; do it again",
+            table=handle.name,
+            branch=handle.branch,
+            schema_id=newest,
+        )
 
 
 def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:

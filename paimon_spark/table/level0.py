@@ -9,7 +9,7 @@ from paimon_spark.commit.committer import Committer
 from paimon_spark.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.maintenance.compact import compact_level0, hides_level0
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.snapshots import latest_snapshot
 
 _ATTEMPTS: Final = 5
@@ -42,10 +42,12 @@ def compact_written(
 
 def _compact(handle: TableHandle, commit_user: str, buckets: set[tuple[bytes, int]], attempts: int) -> tuple[int, ...]:
     head = latest_snapshot(handle)
-    messages = [] if head is None else compact_level0(handle, head, buckets, commit_user)
+    # Others may have added columns and filled them since the write was planned: their files are written anew too.
+    newest = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+    messages = [] if head is None else compact_level0(newest, head, buckets, commit_user)
     if not messages:
         return ()
-    committer = Committer(handle, commit_user)
+    committer = Committer(newest, commit_user)
     try:
         return committer.commit(messages).snapshot_ids
     except CommitOutcomeUnknownError:

@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.commit.committer import CommitResult, Committer
+from paimon_spark.definition.alter import alter_table
+from paimon_spark.definition.changes import AddColumn
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import index_file_path
@@ -31,6 +33,7 @@ from paimon_spark.row_level.way import Way, way_of
 from paimon_spark.scan.plan import plan_batch
 from paimon_spark.scan.query import ScanQuery
 from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.types import parse_type
 from tests.harness.writing import a_table, files_below, written
 
 Row = tuple[Any, ...]
@@ -317,6 +320,18 @@ def test_rows_appended_meanwhile_stay() -> None:
     append(handle, [(0, 1, "late")])
     commit(handle, in_process(job), planned_on=1)
     assert rows_of(handle) == [(0, 1, "late"), (0, 2, "a")]
+
+
+@pytest.mark.parametrize("kind", ["rewrite", "vectors", "keys"])
+def test_rows_of_a_newer_definition_are_not_written_again_with_an_old_one(kind: str) -> None:
+    old = table_of(kind)
+    alter_table(old, [AddColumn(("z",), parse_type("INT"))])
+    new = open_table(old.store, old.layout.root)
+    append(new, [(0, 1, "a"), (0, 2, "b")])
+    before = files_below(old)
+    with pytest.raises(CommitConflictError, match="from schema 0 to 1"):
+        delete(old, "k = 1")
+    assert files_below(old) == before
 
 
 def test_a_primary_key_cannot_be_updated() -> None:
