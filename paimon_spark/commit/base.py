@@ -61,6 +61,7 @@ def checked(
             return changes, None
         check_strictly(handle, options, wanted, touched, head, commit_user)
         _fits(_hash_conflict(handle, wanted, changes, touched, head))
+        _fits(_merge_conflict(handle, wanted, touched, head))
         discards = options.discard_duplicate_files and wanted.kind is CommitKind.APPEND
         if wanted.check_conflicts or discards:
             base = _base(handle, wanted, touched, head, earlier)
@@ -181,6 +182,27 @@ def _hash_conflict(
         "another commit changed which keys the dynamic buckets of the same partitions have, so a key could come to lie "
         "in two; only one job at a time can write to a partition with dynamic buckets"
     )
+
+
+def _merge_conflict(handle: TableHandle, wanted: Wanted, touched: Touched, head: Snapshot) -> str | None:
+    """Whether a row that a MERGE did not find was added by another MERGE or UPDATE, since the rows were read.
+
+    Rows without keys would come twice. Plain appends are not looked at: they count as coming after the merge.
+    """
+    if wanted.operation != "MERGE" or wanted.planned_on is None or wanted.planned_on >= head.id:
+        return None
+    if handle.schema.primary_keys or wanted.kind is CommitKind.COMPACT:
+        return None
+    between = _between(handle, wanted.planned_on, head)
+    if between is None:
+        return f"a snapshot after {wanted.planned_on}, which its rows were read from, has expired meanwhile"
+    for snapshot in between:
+        if snapshot.operation in ("MERGE", "UPDATE") and adds(touched.delta(snapshot)).any():
+            return (
+                f"snapshot {snapshot.id}, a {snapshot.operation}, added rows to the same partitions, and the merge did "
+                "not see whether they match"
+            )
+    return None
 
 
 def _hash_files(touched: Touched, index: Sequence[IndexManifestEntry]) -> set[str]:

@@ -240,6 +240,18 @@ def hashed(table: TableHandle, p: int) -> IndexManifestEntry:
     return entry
 
 
+def test_two_merges_at_a_time_do_not_add_one_row_twice(root: str) -> None:
+    table = table_of(root, PARTITIONED)
+    committer(table).commit([message(table, a_file("a"), p=1)], planned_on=0, operation="MERGE")
+    committer(table).commit([message(table, a_file("b"), p=2)], planned_on=0, operation="MERGE")
+    committer(table).commit([message(table, a_file("c"), p=3)], operation="WRITE")
+    twice = message(table, a_file("d"), p=1)
+    conflict(table, twice, match="snapshot 1, a MERGE, added rows", planned_on=0, operation="MERGE")
+    committer(table).commit([message(table, a_file("e"), p=3)], planned_on=0, operation="MERGE")
+    committer(table).commit([twice], planned_on=1, operation="MERGE")
+    assert set(files(table)) == {"a", "b", "c", "d", "e"}
+
+
 def test_an_empty_table_has_no_file_to_replace(root: str) -> None:
     table = table_of(root)
     conflict(table, message(table, a_file("new"), deleted=[a_file("old")]), match="replaces old")
