@@ -147,13 +147,15 @@ def _buckets_may_differ(handle: TableHandle, options: CommitOptions, wanted: Wan
         return False
     if options.checks_buckets:
         return True
-    if wanted.planned_on is None or wanted.planned_on >= head.id:
+    if wanted.planned_on is None or wanted.planned_on == head.id:
         return False
     return _overwritten_since(handle, wanted.planned_on, head)
 
 
 def _overwritten_since(handle: TableHandle, snapshot_id: int, head: Snapshot) -> bool:
-    """Whether an overwrite is among the snapshots after an id, or may be: one of them is gone."""
+    """Whether an overwrite is among the snapshots after an id, or may be: one is gone, or the table was rolled back."""
+    if snapshot_id > head.id:
+        return True
     between = _between(handle, snapshot_id, head)
     return between is None or any(s.commit_kind is CommitKind.OVERWRITE for s in between)
 
@@ -165,7 +167,7 @@ def _hash_conflict(
 
     Writers without new keys need what they read still to be there; only an overwrite takes it away.
     """
-    if wanted.planned_on is None or wanted.planned_on >= head.id or not wanted.same_changes:
+    if wanted.planned_on is None or wanted.planned_on == head.id or not wanted.same_changes:
         return None
     if wanted.kind is CommitKind.COMPACT or handle.options.bucket != -1 or not handle.schema.primary_keys:
         return None
@@ -174,7 +176,7 @@ def _hash_conflict(
         return None
     read = find_snapshot(handle, wanted.planned_on) if wanted.planned_on else None
     if wanted.planned_on and read is None:
-        return f"snapshot {wanted.planned_on}, which its writers continued from, has expired meanwhile"
+        return f"snapshot {wanted.planned_on}, which its writers continued from, is gone meanwhile"
     before = _hash_files(touched, head_index(handle, read))
     if before == _hash_files(touched, head_index(handle, head)):
         return None

@@ -240,6 +240,16 @@ def hashed(table: TableHandle, p: int) -> IndexManifestEntry:
     return entry
 
 
+def test_keys_that_a_rollback_took_are_not_taken_for_known(root: str) -> None:
+    table = table_of(root, KEYED_PARTITIONED, bucket="-1")
+    for name in ("a", "b"):
+        new = message(table, a_file(name, keys=(0, 9)), p=1, new_index_files=(index_entry(table, name, HASH, p=1),))
+        committer(table).commit([new])
+    table.store.delete(table.layout.snapshot_path(2))
+    known = message(table, a_file("c", keys=(0, 9)), p=1)
+    conflict(table, known, match="snapshot 2, which its writers continued from, is gone", planned_on=2)
+
+
 def test_two_merges_at_a_time_do_not_add_one_row_twice(root: str) -> None:
     table = table_of(root, PARTITIONED)
     committer(table).commit([message(table, a_file("a"), p=1)], planned_on=0, operation="MERGE")
