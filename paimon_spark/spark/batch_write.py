@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from paimon_spark.errors import CommitError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +56,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible. Beside the driver."""
+        check_complete(messages)
         self._job.commit(_all(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -70,6 +73,16 @@ class BatchWriter(DataSourceArrowWriter):
             time.sleep(TASKS_END_S)
             job.sweep()
             job.abort(_all(messages))
+
+
+def check_complete(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Refuse to commit without a word of every task. Raises CommitError: nothing is committed."""
+    missing = messages.count(None)
+    if missing:
+        raise CommitError(
+            f"Spark asks to commit a write of {len(messages)} tasks, of which {missing} did not say what they wrote; "
+            "nothing was committed. Write again"
+        )
 
 
 def _all(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:

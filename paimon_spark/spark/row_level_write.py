@@ -20,7 +20,7 @@ from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.handoff.read_request import FILE_PATH as PATH
 from paimon_spark.handoff.read_request import ROW_INDEX as INDEX
 from paimon_spark.read.file_reader import file_url
-from paimon_spark.spark.batch_write import TASKS_END_S
+from paimon_spark.spark.batch_write import TASKS_END_S, check_complete
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.table.row_level import KEEPS
 
@@ -76,6 +76,7 @@ class RowLevelWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the change of all tasks visible at once. Beside the driver."""
+        check_complete(messages)
         done = [m for m in messages if isinstance(m, RowLevelMessage)]
         self._work.commit([m for d in done for m in d.messages], [o for d in done for o in d.outcomes])
 

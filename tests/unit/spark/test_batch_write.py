@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 import paimon_spark
-from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError, InvalidOptionError
+from paimon_spark.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, InvalidOptionError
 from paimon_spark.spark import batch_write
 from paimon_spark.spark.source import PaimonDataSource
 from paimon_spark.table import batch_write as jobs
@@ -55,6 +55,14 @@ def test_a_write_goes_from_worker_to_worker(tmp_path: Path) -> None:
     again = writer(tmp_path / "t", overwrite=True)
     again.commit([again.write(iter(()))])
     assert read(tmp_path / "t") == []
+
+
+def test_nothing_is_committed_without_a_word_of_every_task(tmp_path: Path) -> None:
+    made = writer(tmp_path / "t")
+    with pytest.raises(CommitError, match="2 tasks, of which 1 did not say"):
+        made.commit([run(made), None])
+    made.abort([None])
+    assert not (tmp_path / "t").exists()
 
 
 def test_an_executor_needs_only_the_pickled_writer(tmp_path: Path) -> None:
