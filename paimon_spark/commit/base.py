@@ -20,6 +20,7 @@ from paimon_spark.commit.partitions import Touched
 from paimon_spark.commit.strict_mode import check_strictly
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.errors import CommitConflictError
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.snapshots import find_snapshot
@@ -62,6 +63,7 @@ def checked(
         check_strictly(handle, options, wanted, touched, head, commit_user)
         _fits(_hash_conflict(handle, wanted, changes, touched, head))
         _fits(_merge_conflict(handle, wanted, touched, head))
+        _fits(_key_conflict(handle, wanted, head))
         discards = options.discard_duplicate_files and wanted.kind is CommitKind.APPEND
         if wanted.check_conflicts or discards:
             base = _base(handle, wanted, touched, head, earlier)
@@ -183,6 +185,21 @@ def _hash_conflict(
     return (
         "another commit changed which keys the dynamic buckets of the same partitions have, so a key could come to lie "
         "in two; only one job at a time can write to a partition with dynamic buckets"
+    )
+
+
+def _key_conflict(handle: TableHandle, wanted: Wanted, head: Snapshot) -> str | None:
+    """Whether keys that may move between partitions may have done so after the writers looked where they are."""
+    if wanted.planned_on is None or wanted.planned_on >= head.id or wanted.kind is CommitKind.COMPACT:
+        return None
+    if not crosses_partitions(handle.schema, handle.options.raw):
+        return None
+    between = _between(handle, wanted.planned_on, head)
+    if between is not None and all(s.commit_kind is CommitKind.COMPACT for s in between):
+        return None
+    return (
+        "another commit wrote rows meanwhile, and since the primary key lacks a partition column, a key could come to "
+        "lie in two partitions; only one job at a time can write to such a table"
     )
 
 

@@ -173,6 +173,7 @@ class Committer:
         identifier: int = BATCH_COMMIT_IDENTIFIER,
         *,
         partitions: Overwritten = WholeTable(),  # noqa: B008 - a frozen value
+        planned_on: int | None = None,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         operation: str | None = None,
@@ -181,7 +182,8 @@ class Committer:
 
         One snapshot of kind OVERWRITE, also when nothing was replaced; none when the partitions present in the data
         are to be replaced and there is no data. Compactions follow in a second one. Changelog files are deleted, as
-        Paimon shows no changelog of overwrites.
+        Paimon shows no changelog of overwrites. `planned_on` is the snapshot whose keys the writers found to stay where
+        they are, in tables whose keys may move between partitions; otherwise it plays no part.
 
         Raises:
             InvalidInputError: a partition is named wrongly, or new files lie outside of what is replaced.
@@ -195,6 +197,7 @@ class Committer:
             changes_on or (lambda _: data),
             same_changes=False,
             check_conflicts=True,
+            planned_on=planned_on,
             watermark=watermark,
             properties=properties or {},
             operation=_known(operation),

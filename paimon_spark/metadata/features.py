@@ -117,10 +117,14 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
 )
 
 
-def _crosses_partitions(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    """A key may move between partitions, and no index on disk says where it is (Java `BucketMode.KEY_DYNAMIC`)."""
+def crosses_partitions(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    """Whether a key may move between partitions, which no index on disk tells (Java `BucketMode.KEY_DYNAMIC`)."""
     dynamic = bool(schema.primary_keys) and BUCKET.get(options) == -1
     return dynamic and not set(schema.partition_keys) <= set(schema.primary_keys)
+
+
+def _orders_moving_keys(schema: TableSchema, options: Mapping[str, str]) -> bool:
+    return crosses_partitions(schema, options) and bool(options.get("sequence.field", "").strip())
 
 
 def _numbered_by_snapshot(schema: TableSchema, options: Mapping[str, str]) -> bool:
@@ -138,11 +142,10 @@ def _set_for_keys(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
 _INDEXED: Final = "its index files would not know the new rows; write it with Java Paimon"
 WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
     Refusal(
-        "bucket",
-        _crosses_partitions,
-        "its primary key lacks a partition column, so a row may have to move from another partition, which only a "
-        "look at the whole table tells; write it with Java Paimon, or make a table whose primary key has all "
-        "partition columns",
+        "sequence.field",
+        _orders_moving_keys,
+        "its primary key lacks a partition column, and a row that moves from one partition to another cannot be "
+        "ordered among those it leaves; make a table whose primary key has all partition columns",
     ),
     Refusal(
         "sequence.snapshot-ordering",

@@ -15,10 +15,12 @@ from paimon_spark.commit.committer import CommitResult, Committer, new_commit_us
 from paimon_spark.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canonical_write, parse_batch_write_options
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.existing_keys import ExistingKeys
 from paimon_spark.table.level0 import compact_written
 from paimon_spark.table.loading import Place, find_place
 from paimon_spark.table.replaced_partition import partition_values
@@ -76,7 +78,14 @@ class WriteJob:
         """What its tasks run."""
         replaces = self.mode is WriteMode.OVERWRITE
         base = None if replaces else self.base
-        request = WriteRequest(self.handle, self.commit_user, base, ignores_existing=replaces, job=self.job)
+        request = WriteRequest(
+            self.handle,
+            self.commit_user,
+            base,
+            ignores_existing=replaces,
+            job=self.job,
+            existing_keys=self._existing_keys(),
+        )
         return TaskWrite(request, self.options.assigners, self.replaced)
 
     def write(
@@ -130,7 +139,26 @@ class WriteJob:
         if self.mode is WriteMode.APPEND:
             planned_on = 0 if self.base is None else self.base.id
             return committer.commit(messages, planned_on=planned_on, watermark=watermark, operation="WRITE")
-        return committer.overwrite(messages, partitions=self._overwritten(), watermark=watermark, operation="WRITE")
+        return committer.overwrite(
+            messages,
+            partitions=self._overwritten(),
+            planned_on=self._kept_keys_on(),
+            watermark=watermark,
+            operation="WRITE",
+        )
+
+    def _existing_keys(self) -> ExistingKeys | None:
+        """The keys that may have to move, or stand in the way; None where no key moves between partitions."""
+        if not crosses_partitions(self.handle.schema, self.handle.options.raw):
+            return None
+        keeps_none = self.mode is WriteMode.OVERWRITE and isinstance(self._overwritten(), WholeTable)
+        return ExistingKeys(self.handle, None if keeps_none else self.base, self.replaced)
+
+    def _kept_keys_on(self) -> int | None:
+        """The snapshot whose keys an overwrite leaves as they are, where that matters."""
+        if isinstance(self._overwritten(), WholeTable):
+            return None
+        return 0 if self.base is None else self.base.id
 
     def _overwritten(self) -> Overwritten:
         if self.options.dynamic_overwrite:

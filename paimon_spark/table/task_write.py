@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spec.arrow import arrow_type
@@ -36,7 +37,19 @@ class TaskWrite:
     constants: Mapping[str, Any] = field(default_factory=dict)
 
     def numbered(self, number: int, shares_buckets: bool) -> WriteRequest:
-        """What the task `number` needs to know."""
+        """What the task `number` needs to know.
+
+        Raises:
+            UnsupportedFeatureError: one task has to see all rows, and this is not the first.
+        """
+        if number and self.request.existing_keys is not None:
+            handle = self.request.handle
+            raise UnsupportedFeatureError(
+                f"the primary key of {handle.describe()} lacks a partition column, so one task has to see all rows, "
+                f"and task {number} has some; write it with Table.write, or df.coalesce(1).write",
+                feature="several writing tasks where keys move between partitions",
+                table=handle.name,
+            )
         return replace(
             self.request,
             writer_number=number,
@@ -58,7 +71,7 @@ class TaskWrite:
             DataError: a value does not fit its column; names the column and the value.
             StorageError: a file cannot be written.
         """
-        rest = iter(batches)
+        rest = (b for b in batches if b.num_rows)
         first = next(rest, None)
         if first is None:
             return []

@@ -6,6 +6,8 @@ input.py         a batch of a user → the table's columns and types, checked
 assignment.py, nested.py, defaults.py  its casts, their form for nested columns, what takes the place of nulls
 partitions.py    which partition each row belongs to        bucketing.py  and which bucket
 dynamic_buckets.py  buckets by the index of key hashes; hash_index.py the map, dynamic_bucketing.py for the router
+cross_partition.py  and where keys may move between partitions; key_places.py which key is where
+placed.py        rows and where they go
 combine.py       messages of writers that shared buckets, before the commit
 postponed.py     writer of bucket -2: rows as they come
 router.py        rows → one writer per bucket, within a memory budget

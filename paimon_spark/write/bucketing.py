@@ -2,7 +2,8 @@
 
 unaware   append tables without buckets: always bucket 0
 fixed     a hash of the bucket key
-dynamic   by the index of key hashes, in `dynamic_bucketing`
+dynamic   by the index of key hashes, in `dynamic_bucketing`; by the keys of the whole table, in `cross_partition`,
+          where a key may move between partitions
 postponed all rows wait in one bucket until a compaction gives them theirs
 
 Source: Paimon spec, chapter Bucket; Java `table/BucketMode`, `table/sink/FixedBucketRowKeyExtractor`.
@@ -26,6 +27,7 @@ from paimon_spark.metadata.partition_path import partition_path
 from paimon_spark.spec import binary_row, bucket_hash
 from paimon_spark.write.dynamic_bucketing import DynamicBucketing, is_cross_partition
 from paimon_spark.write.partitions import PartitionNumbers
+from paimon_spark.write.placed import Placed
 from paimon_spark.write.request import WriteRequest
 
 I64 = npt.NDArray[np.int64]
@@ -42,8 +44,8 @@ class Bucketing(Protocol):
     constant: int | None
     """The bucket of all rows, when there is but one."""
 
-    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64 | int:
-        """The bucket of every row (canonical types) whose partition numbers are given; one number when all are alike.
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        """Where every row (canonical types) goes whose partition numbers are given.
 
         Raises:
             CommitConflictError: a partition has another number of buckets than the table.
@@ -60,7 +62,14 @@ class Bucketing(Protocol):
 
 
 class _WithoutIndex:
-    """Buckets of which nothing is to be kept."""
+    """Buckets of which nothing is to be kept, in the partition that a row names."""
+
+    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64 | int:
+        """The bucket of every row; one number when all are alike."""
+        raise NotImplementedError
+
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        return Placed(batch, partitions, self.of(batch, partitions))
 
     def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
         return list(messages)
@@ -137,7 +146,12 @@ def create_bucketing(request: WriteRequest, partitions: PartitionNumbers, states
         return FixedBuckets(request, partitions, states)
     if bucket == UNAWARE and not handle.schema.primary_keys:
         return OneBucket()
-    if bucket == UNAWARE and not is_cross_partition(handle.schema):
+    if bucket == UNAWARE and is_cross_partition(handle.schema):
+        # Few tables need what it imports.
+        from paimon_spark.write.cross_partition import CrossPartitions
+
+        return CrossPartitions(request, partitions)
+    if bucket == UNAWARE:
         return DynamicBucketing(request, partitions)
     if bucket == POSTPONE_BUCKET and handle.schema.primary_keys:
         return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)

@@ -16,6 +16,7 @@ from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.write.dynamic_buckets import DynamicBuckets
 from paimon_spark.write.partitions import PartitionNumbers
+from paimon_spark.write.placed import Placed
 from paimon_spark.write.request import WriteRequest
 
 I64 = npt.NDArray[np.int64]
@@ -47,6 +48,10 @@ class DynamicBucketing:
         self._keys = list(request.handle.schema.trimmed_primary_keys)
         self._partitions = partitions
         self._buckets = DynamicBuckets(request)
+
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        """Where every row goes. Raises as `of`."""
+        return Placed(batch, partitions, self.of(batch, partitions))
 
     def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64:
         """The bucket of every row. Raises as `DynamicBuckets.assign`."""

@@ -44,7 +44,15 @@ class PartitionNumbers:
 
     def whole_table(self) -> int:
         """The number of the one partition of a table without partition columns."""
-        return self._number(binary_row.EMPTY)
+        return self.number(binary_row.EMPTY)
+
+    def number(self, row: bytes) -> int:
+        """The number of the partition of these BinaryRow bytes."""
+        number = self._numbers.get(row)
+        if number is None:
+            self._numbers[row] = number = len(self.rows)
+            self.rows.append(row)
+        return number
 
     def of(self, batch: pa.RecordBatch) -> I64 | int:
         """The number of the partition of every row of `batch` (canonical types); one number when all are alike."""
@@ -87,17 +95,10 @@ class PartitionNumbers:
 
     def _of_values(self, row: tuple[Any, ...]) -> int:
         if self._has_floats:  # equal values may have other bytes
-            return self._number(binary_row.encode(row, self._types))
+            return self.number(binary_row.encode(row, self._types))
         number = self._by_values.get(row)
         if number is None:
-            self._by_values[row] = number = self._number(binary_row.encode(row, self._types))
-        return number
-
-    def _number(self, row: bytes) -> int:
-        number = self._numbers.get(row)
-        if number is None:
-            self._numbers[row] = number = len(self.rows)
-            self.rows.append(row)
+            self._by_values[row] = number = self.number(binary_row.encode(row, self._types))
         return number
 
 

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spec.snapshot import Snapshot
+
+
+class KnownKeys(NamedTuple):
+    """Keys of rows of one bucket.
+
+    Attributes:
+        partition: BinaryRow bytes.
+        bucket: its number.
+        keys: the primary key columns in order, canonical types.
+    """
+
+    partition: bytes
+    bucket: int
+    keys: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +45,8 @@ class WriteRequest:
             and puts new ones into buckets of its own residue class modulo `count`. None: one writer sees all keys,
             or `shares_buckets`.
         job: of `job_files.new_job`, when files of killed writers are to be found again by their names.
+        existing_keys: reads all keys of `base`; picklable. Only asked for by tables whose keys may move between
+            partitions. With `ignores_existing`: keys of partitions that are not replaced, or only if rows come.
     """
 
     handle: TableHandle
@@ -37,3 +57,4 @@ class WriteRequest:
     shares_buckets: bool = False
     assigner: tuple[int, int] | None = None
     job: str | None = None
+    existing_keys: Callable[[], Iterator[KnownKeys]] | None = None

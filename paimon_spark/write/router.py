@@ -85,7 +85,7 @@ class Router:
         """
         if self._bucketing.constant is not None and not self._partitions.columns:
             partition = self._partitions.whole_table()
-            self._bucketing.of(batch, partition)
+            self._bucketing.place(batch, partition)
             self._hand(self._group(partition, self._bucketing.constant), [batch])
             return
         for part in _parts(batch):
@@ -129,8 +129,9 @@ class Router:
         self._make_room()
 
     def _place(self, batch: pa.RecordBatch) -> None:
-        partitions = self._partitions.of(batch)
-        buckets = self._bucketing.of(batch, partitions)
+        batch, partitions, buckets = self._bucketing.place(batch, self._partitions.of(batch))
+        if not batch.num_rows:
+            return
         if isinstance(partitions, int) and isinstance(buckets, int):
             self._add(batch, [self._group(partitions, buckets)], [0])
             return

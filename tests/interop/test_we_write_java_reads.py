@@ -19,7 +19,7 @@ from tests.interop.twins import Refused, Twins
 
 pytestmark = pytest.mark.interop
 
-REFUSED = ("java", "blob", "type VECTOR", "bucket")
+REFUSED = ("java", "blob", "type VECTOR")
 """How features begin whose tables are not written; SUPPORT.md says so of each."""
 
 SEEDS = int(os.environ.get("INTEROP_WRITE_SEEDS", "15"))
