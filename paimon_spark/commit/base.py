@@ -190,11 +190,12 @@ def _hash_conflict(
 
 def _key_conflict(handle: TableHandle, wanted: Wanted, head: Snapshot) -> str | None:
     """Whether keys that may move between partitions may have done so after the writers looked where they are."""
-    if wanted.planned_on is None or wanted.planned_on >= head.id or wanted.kind is CommitKind.COMPACT:
+    if wanted.planned_on is None or wanted.planned_on == head.id or wanted.kind is CommitKind.COMPACT:
         return None
     if not crosses_partitions(handle.schema, handle.options.raw):
         return None
-    between = _between(handle, wanted.planned_on, head)
+    rolled_back = wanted.planned_on > head.id
+    between = None if rolled_back else _between(handle, wanted.planned_on, head)
     if between is not None and all(s.commit_kind is CommitKind.COMPACT for s in between):
         return None
     return (

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.functions import arrow_udf
 
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.dynamic_bucket import parse_dynamic_bucket_options
 from paimon_spark.options.write import parse_write_options
@@ -50,6 +51,9 @@ def cluster(rows: DataFrame, handle: TableHandle) -> Clustered:
     """The rows distributed as `handle` wants them written. User's process; nothing runs but a job of one row a core."""
     if handle.options.bucket > 0:
         return _by_bucket(rows, handle)
+    if crosses_partitions(handle.schema, handle.options.raw):
+        # Where a key is only one task can know that sees all rows.
+        return Clustered(rows.repartition(1), disjoint=True)
     if handle.schema.primary_keys:
         return _by_key(rows, handle) if handle.options.bucket == _DYNAMIC else Clustered(rows)
     keys = _columns(rows, handle.schema.partition_keys)

@@ -58,7 +58,8 @@ class CrossPartitions:
         if request.existing_keys is None:
             raise UnsupportedFeatureError(
                 f"the primary key of {handle.describe()} lacks a partition column, so a row may have to move from "
-                "another partition; only Table.write and df.write look for it",
+                "another partition, which only Table.write and df.write look for; to delete a row, write it with "
+                "_VALUE_KIND 3",
                 feature="bucket",
                 table=handle.name,
             )
