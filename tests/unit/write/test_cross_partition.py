@@ -270,6 +270,20 @@ def test_writers_that_nobody_told_of_keys_are_refused(tmp_path: Path) -> None:
         TableWriter(WriteRequest(open_table(STORE, root), "tester"), SCHEMA)
 
 
+def test_rows_are_deleted_by_writing_their_kind(tmp_path: Path) -> None:
+    root = str(tmp_path / "t")
+    made(root, {})
+    put(root, [("x", 1), ("x", 2)])
+    with pytest.raises(UnsupportedFeatureError, match="write it with _VALUE_KIND 3"):
+        paimon_spark.load_table(root).delete("k = 1")
+    # Where the row is counts, not where the deletion says it is.
+    deletion = pa.Table.from_pylist([{"p": "y", "k": 1, VALUE_KIND: 3}], schema=SOURCE)
+    paimon_spark.load_table(root).write(deletion)
+    assert [(r["p"], r["k"]) for r in rows_of(root)] == [("x", 2)]
+    put(root, [("y", 1)])
+    assert [(r["p"], r["k"]) for r in rows_of(root)] == [("x", 2), ("y", 1)]
+
+
 def test_sequence_fields_are_refused(tmp_path: Path) -> None:
     root = str(tmp_path / "t")
     made(root, {})
