@@ -24,9 +24,10 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from paimon_spark.handoff.commit_message import Increment
+from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.options.batch_write import WriteMode
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.table import level0
 from paimon_spark.table.batch_write import WriteJob, WriteResult, plan_path_write
 from tests.harness.commits import a_file
 
@@ -230,6 +231,33 @@ def test_what_became_visible_before_a_commit_failed_stays(tmp_path: Path) -> Non
     with pytest.raises(CommitConflictError, match=r"never.*made before"):
         job.commit([*messages, *wrong])
     assert read(tmp_path / "t") == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["deletion_vectors", "first_row"])
+def test_a_write_needs_no_compaction_of_its_own_when_others_compact(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, compact, others = tmp_path / "t", level0.compact_level0, iter(range(10, 18))
+
+    def slowly(*arguments: Any) -> list[CommitMessage]:
+        messages = compact(*arguments)
+        with monkeypatch.context() as undone:
+            undone.setattr(level0, "compact_level0", compact)
+            n = next(others)
+            save(path, rows_with(n))
+            save(path, rows_with(n + 100), **{"write-only": "true"})
+        return messages
+
+    save(path, **KINDS[kind])
+    monkeypatch.setattr(level0, "compact_level0", slowly)
+    save(path, rows_with(9))
+    monkeypatch.undo()
+    save(path, rows_with(8))
+    assert {r["id"] for r in read(path)} == {1, 2, 3, 8, 9, 10, 110}
+
+
+def rows_with(number: int) -> pa.Table:
+    return pa.table({"id": pa.array([number], pa.int64()), "v": ["d"], "dt": ["x"]})
 
 
 def test_no_table_is_made_of_a_bad_definition_on_a_branch_or_among_tables(tmp_path: Path) -> None:
