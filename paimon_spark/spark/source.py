@@ -69,7 +69,7 @@ class PaimonDataSource(DataSource):
 
         return UnsupportedFeatureError(
             f"{call}.format({self.name()!r}): {what} not available yet in this version of paimon-spark; "
-            "batch reads are: spark.read",
+            "batch reads and writes are: spark.read and df.write",
             feature=what.rpartition(" ")[0],
         )
 
