@@ -239,5 +239,6 @@ def test_an_unsupported_feature_is_refused_by_name(spark: SparkSession, tmp_path
 
 
 def test_streaming_is_refused_for_now(spark: SparkSession) -> None:
+    query = spark.readStream.format("paimon").load(BRANCHES).writeStream.format("noop").start()
     with pytest.raises(PySparkException, match="streaming reads are not available yet"):
-        spark.readStream.format("paimon").load(BRANCHES)
+        query.awaitTermination(120)
