@@ -257,6 +257,7 @@ def _bucket_modes() -> list[TableScript]:
         [delete(3, None), [17, "c17"]]
     ).compact()
     dynamic.where("k = 16", ["=", "k", 16])
+    acrosses = []
     across = T(
         "pk_cross_partition",
         "a key moves from one partition to another",
@@ -270,6 +271,24 @@ def _bucket_modes() -> list[TableScript]:
         [["a", 5, "back"], delete("b", 6, None)]
     )
     across.compact()
+    across.write([["c", i, f"c{i}"] for i in range(3, 30)] + [["a", 29, "back"], ["c", 29, "and forth"]])
+    across.write([[None, 29, "nowhere"], ["a", 28, None], delete("b", 11, None), delete("c", 3, None)])
+    across.overwrite({"p": "c"}, [["c", 5, "over"], ["c", 40, "new"]]).write([["b", 40, "moved"], ["a", 3, "again"]])
+    for engine in ("partial-update", "aggregation", "first-row"):
+        other = T(
+            f"pk_cross_partition_{engine.replace('-', '_')}",
+            "rows of a key stay in its partition",
+            [["p", "STRING"], ["k", "INT NOT NULL"], ["v", "STRING"], ["w", "INT"]],
+            pk=["k"],
+            partition=["p"],
+            options={"bucket": "-1", "dynamic-bucket.target-row-num": "5", "merge-engine": engine},
+            java_may_fail="the cross-partition index needs a key-value store that this bundle may lack",
+        )
+        other.write([["a", i, f"a{i}", i] for i in range(8)] + [["b", 1, None, 10], ["b", 9, "b9", None]])
+        other.write([["b", i, f"b{i}", None] for i in range(5, 12)]).compact().write(
+            [["c", 0, None, 7], ["a", 20, "n", 1]]
+        )
+        acrosses.append(other)
     postponed = T(
         "pk_postpone_bucket",
         "rows wait in the postpone bucket until compaction gives them real ones",
@@ -280,6 +299,7 @@ def _bucket_modes() -> list[TableScript]:
     )
     postponed.write([["x", i, f"a{i}"] for i in range(8)]).write([["y", 1, "y1"]]).compact()
     postponed.write([["x", 1, "waiting"], delete("x", 2, None)]).tag("waiting").compact()
+    postponed.overwrite({"p": "x"}, [["x", 3, "over"]]).write([["x", 4, "more"], ["z", 1, None]]).compact()
     rescaled = T(
         "pk_rescaled",
         "the bucket number changes for new partitions",
@@ -293,7 +313,7 @@ def _bucket_modes() -> list[TableScript]:
     rescaled.where("p = 1 AND k = 4", ["and", ["=", "p", 1], ["=", "k", 4]]).where(
         "p = 2 AND k = 4", ["and", ["=", "p", 2], ["=", "k", 4]]
     )
-    result = [dynamic, across, postponed, rescaled]
+    result = [dynamic, across, *acrosses, postponed, rescaled]
     for function in ("mod", "hive"):
         other = T(
             f"pk_bucket_{function}",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.errors import CommitConflictError, DataError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spec import bucket_hash
 from paimon_spark.write import router
@@ -172,14 +172,6 @@ def test_a_value_that_does_not_fit_leaves_no_file() -> None:
     with pytest.raises(DataError, match=r"column id of table .* is TINYINT, which cannot hold 300"):
         written(handle, [fits, not_])
     assert files_below_data(handle) == []
-
-
-def test_keys_that_may_move_between_partitions_are_refused() -> None:
-    handle = a_table(
-        {"id": "INT NOT NULL", "p": "INT"}, primary_keys=("id",), partition_keys=("p",), options={"bucket": "-1"}
-    )
-    with pytest.raises(UnsupportedFeatureError, match="bucket"):
-        TableWriter(WriteRequest(handle, "u"), pa.schema([("id", pa.int32()), ("p", pa.int32())]))
 
 
 def test_partitions_of_every_type_have_their_row_bytes() -> None:
