@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -98,6 +99,7 @@ class Race:
         base = table.snapshots()[-1].id
         read = table.scan(columns=PLACE).to_arrow().to_pylist()
         old = [r for r in read if low <= r["id"] < low + 80]
+        time.sleep(0.1 * chance.random())  # Spark reads before it plans the write, and others do not wait
         options = {"path": self.path, ROW_LEVEL_BASE.key: str(base)}
         work = row_level.plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
         places = {f.file_name: number for number, s in enumerate(work.deletes.splits) for f in s.files}
