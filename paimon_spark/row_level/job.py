@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.commit.committer import Committer, new_commit_user
-from paimon_spark.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit
@@ -27,7 +27,16 @@ from paimon_spark.row_level.dropped import DroppedRows, find_dropped, read_dropp
 from paimon_spark.row_level.replaced_files import with_whole_metas
 from paimon_spark.row_level.rewrite import rewrite_split
 from paimon_spark.row_level.vectors import deletion_changes
-from paimon_spark.row_level.way import Way, check_deletes, check_updates, way_of
+from paimon_spark.row_level.way import (
+    Way,
+    check_deletes,
+    check_set,
+    check_updates,
+    cleared_columns,
+    removing_columns,
+    undeletable,
+    way_of,
+)
 from paimon_spark.scan.one_branch import plan_branch
 from paimon_spark.scan.query import ScanQuery
 from paimon_spark.spec import arrow_numpy
@@ -196,7 +205,7 @@ class RowLevelJob:
             for batch in read_split(self.read, split):
                 rows += batch.num_rows
                 if change is None:
-                    yield _with_kind(batch, RowKind.DELETE)
+                    yield _with_kind(_cleared(self.handle, batch), RowKind.DELETE)
                     continue
                 changed = change(batch)
                 _check_change(self.handle, batch, changed)
@@ -274,6 +283,18 @@ def _by_value_kind(handle: TableHandle) -> TableHandle:
     return replace(handle, options=replace(handle.options, raw=raw))
 
 
+def _cleared(handle: TableHandle, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as they are to be deleted. Raises UnsupportedFeatureError: one would stay."""
+    removing = [batch.column(name) for name in removing_columns(handle)]
+    if removing and not np.logical_or.reduce([arrow_numpy.validity(c) for c in removing]).all():
+        raise undeletable(handle)
+    for name in cleared_columns(handle):
+        place = batch.schema.get_field_index(name)
+        field = batch.schema.field(place)
+        batch = batch.set_column(place, field, pa.nulls(batch.num_rows, field.type))
+    return batch
+
+
 def _with_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
     kinds = arrow_numpy.fixed_array(np.full(batch.num_rows, int(kind), np.int8), pa.int8())
     schema = batch.schema.append(pa.field(VALUE_KIND, pa.int8(), nullable=False))
@@ -282,13 +303,9 @@ def _with_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
 
 def _check_change(handle: TableHandle, before: pa.RecordBatch, after: pa.RecordBatch) -> None:
     """Refuse a change that the merge of rows by key would not make."""
-    for name in handle.schema.primary_keys:
+    for name in (*handle.schema.primary_keys, *handle.options.sequence_fields):
         if not after.column(name).cast(before.column(name).type).equals(before.column(name)):
-            raise InvalidInputError(
-                f"column {name} is part of the primary key of {handle.describe()}, so it cannot be updated; delete the "
-                "rows and write them with their new keys",
-                column=name,
-            )
+            check_set(handle, [name])
     if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
         return
     for name in after.schema.names:

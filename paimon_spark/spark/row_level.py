@@ -20,7 +20,16 @@ from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, BatchWri
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
-from paimon_spark.row_level.way import Way, check_deletes, check_updates, way_of
+from paimon_spark.row_level.way import (
+    Way,
+    check_deletes,
+    check_set,
+    check_updates,
+    cleared_columns,
+    removing_columns,
+    undeletable,
+    way_of,
+)
 from paimon_spark.spark.dataframe_write import save_job, write_dataframe
 from paimon_spark.table.batch_write import WriteResult
 from paimon_spark.table.row_level import KEEPS, is_cut_by_spark
@@ -85,6 +94,9 @@ def merge(
     handle = _handle(table)
     keyed = way_of(handle) is Way.RETRACTS
     updates = _clause(handle, source, when_matched_update)
+    same = {}  # taken from the source by `*`, and not changed by it
+    if updates is not None and isinstance(when_matched_update, str):
+        same = {n: updates.pop(n) for n in handle.schema.primary_keys if n in updates}
     inserts = _clause(handle, source, when_not_matched_insert)
     deletes = [c for c in (when_matched_delete, when_not_matched_by_source_delete) if c is not None]
     if updates is None and inserts is None and not deletes:
@@ -109,8 +121,12 @@ def merge(
     for condition, name in reversed(cases):
         action = F.when(condition, F.lit(name)).otherwise(action)
     chosen = joined.withColumn(_ACTION, action).where(F.col(_ACTION).isNotNull())
+    changed = chosen.where(F.col(_ACTION) == _UPDATE)
+    for name, expression in same.items():
+        if changed.where(~F.col(f"{_TARGET}.{_quoted(name)}").eqNullSafe(F.expr(expression))).limit(1).count():
+            check_set(handle, [name])
     old_and_new = {n: (F.col(f"{_TARGET}.{_quoted(n)}"), F.expr(e)) for n, e in (updates or {}).items()}
-    _refuse_nulls(handle, chosen.where(F.col(_ACTION) == _UPDATE), old_and_new)
+    _refuse_nulls(handle, changed, old_and_new)
     columns = [_merged(n, updates or {}, inserts or {}, target).alias(n) for n in handle.schema.row_type.names]
     places = [F.col(f"{_TARGET}.{n}").alias(n) for n in (FILE_PATH, ROW_INDEX)] if not keyed else []
     rows = chosen.select(*columns, *places, F.col(_ACTION))
@@ -166,13 +182,7 @@ def _assignments(handle: TableHandle, values: Mapping[str, str]) -> dict[str, st
 def _check_updates(handle: TableHandle, new: Mapping[str, str]) -> None:
     if new:
         check_updates(handle)
-    for name in new:
-        if name in handle.schema.primary_keys:
-            raise InvalidInputError(
-                f"column {name} is part of the primary key of {handle.describe()}, so it cannot be updated; delete the "
-                "rows and write them with their new keys",
-                column=name,
-            )
+    check_set(handle, new)
     fine = [f for f in handle.schema.fields if is_cut_by_spark(f.type)]
     if fine:
         raise UnsupportedFeatureError(
@@ -231,6 +241,12 @@ def _hashable(rows: DataFrame) -> list[Column]:
 
 
 def _run_keyed(table: Table, handle: TableHandle, rows: DataFrame) -> WriteResult:
+    deleted = F.col(_ACTION) == _DELETE
+    removing = removing_columns(handle)
+    if removing and rows.where(deleted & F.coalesce(*map(_text, removing)).isNull()).limit(1).count():
+        raise undeletable(handle)
+    for name in cleared_columns(handle):
+        rows = rows.withColumn(name, F.when(~deleted, F.col(_quoted(name))))
     kind = F.lit(None).cast("string")
     field = ROWKIND_FIELD.get(handle.options.raw)
     for action, meaning in _KINDS.items():
@@ -238,6 +254,10 @@ def _run_keyed(table: Table, handle: TableHandle, rows: DataFrame) -> WriteResul
         kind = F.when(F.col(_ACTION) == action, value).otherwise(kind.cast("byte") if field is None else kind)
     changed = rows.withColumn(VALUE_KIND if field is None else field, kind).drop(_ACTION)
     return write_dataframe(table, changed, WriteMode.APPEND, options_of(table, {}))
+
+
+def _text(name: str) -> Column:
+    return F.col(_quoted(name)).cast("string")
 
 
 def _read(table: Table, session: SparkSession, handle: TableHandle) -> DataFrame:

@@ -87,6 +87,42 @@ def test_rows_are_deleted_updated_and_merged(spark: SparkSession, kind: str, tmp
     assert found(spark, path) == {}
 
 
+def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = made(spark, path, "keys")
+    source = spark.createDataFrame([(1, "p9", -1), (100, "p1", -2)], "id LONG, dt STRING, v LONG")
+    with pytest.raises(InvalidInputError, match="column id is part of the primary key"):
+        table.merge(source, "t.id = s.id + 1", when_matched_update="*")
+    assert found(spark, path) == BEFORE
+    table.merge(source, "t.id = s.id", when_matched_update="*", when_not_matched_insert="*")
+    assert found(spark, path) == BEFORE | {1: ("p9", -1), 100: ("p1", -2)}
+
+
+def test_deleted_values_do_not_come_back_and_rows_that_would_stay_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sums = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    groups = {"merge-engine": "partial-update", "fields.dt.sequence-group": "v"}
+    for name, options in (
+        ("sums", {**sums, "aggregation.remove-record-on-delete": "true"}),
+        ("groups", {**groups, "partial-update.remove-record-on-sequence-group": "dt"}),
+    ):
+        rows = spark.createDataFrame([(1, "a", 5), (2, None, 6)], "id LONG, dt STRING, v LONG")
+        keyed = {"primary-key": "id", "bucket": "1", **options}
+        rows.write.format("paimon").mode("append").options(**keyed).save(str(tmp_path / name))
+    table = paimon_spark.load_table(str(tmp_path / "sums"))
+    table.delete("id = 1")
+    table.write(spark.createDataFrame([(1, "b", 3)], "id LONG, dt STRING, v LONG"))
+    assert found(spark, tmp_path / "sums") == {1: ("b", 3), 2: (None, 6)}
+    table = paimon_spark.load_table(str(tmp_path / "groups"))
+    with pytest.raises(UnsupportedFeatureError, match="null in dt"):
+        table.delete("id < 3")
+    with pytest.raises(UnsupportedFeatureError, match="sequence group"):
+        table.update(None, {"v": "1"})
+    table.delete("id = 1")
+    assert list(found(spark, tmp_path / "groups")) == [2]
+
+
 @pytest.mark.parametrize("kind", ["rewrite", "keys"])
 def test_what_cannot_be_leaves_the_table_as_it_is(spark: SparkSession, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "t"

@@ -343,6 +343,88 @@ def test_a_primary_key_cannot_be_updated() -> None:
     assert files_below(handle) == before
 
 
+def test_a_sequence_field_cannot_be_updated() -> None:
+    handle = a_table(
+        {"k": "BIGINT NOT NULL", "s": "INT", "v": "STRING"},
+        primary_keys=["k"],
+        options={"bucket": "1", "sequence.field": "s"},
+    )
+    commit(handle, written(handle, [pa.RecordBatch.from_pylist([{"k": 1, "s": 5, "v": "a"}])]))
+    update(handle, None, set_v("b"))
+    assert rows_of(handle) == [(1, 5, "b")]
+    with pytest.raises(UnsupportedFeatureError, match="column s is the sequence field"):
+        update(handle, None, lambda b: b.set_column(1, "s", pa.array([3], pa.int32())))
+
+
+NUMBERS = pa.schema([("k", pa.int64()), ("g", pa.int32()), ("v", pa.int32())])
+GATHERING: dict[str, dict[str, str]] = {
+    "aggregation": {
+        "merge-engine": "aggregation",
+        "aggregation.remove-record-on-delete": "true",
+        "fields.v.aggregate-function": "sum",
+    },
+    "partial_update": {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    "sequence": {
+        "merge-engine": "partial-update",
+        "partial-update.remove-record-on-delete": "true",
+        "sequence.field": "g",
+    },
+}
+
+
+def numbers_of(**options: str) -> TableHandle:
+    columns = {"k": "BIGINT NOT NULL", "g": "INT", "v": "INT"}
+    return a_table(columns, primary_keys=["k"], options={"bucket": "1", **options})
+
+
+def put(handle: TableHandle, *rows: tuple[int | None, ...]) -> None:
+    given_ = pa.RecordBatch.from_pylist([dict(zip(NUMBERS.names, r, strict=True)) for r in rows], schema=NUMBERS)
+    commit(handle, written(handle, [given_], base=latest_snapshot(handle)))
+
+
+@pytest.mark.parametrize("engine", GATHERING)
+def test_values_of_deleted_rows_do_not_come_back(engine: str) -> None:
+    handle = numbers_of(**GATHERING[engine])
+    put(handle, (1, 1, 5), (2, 1, 6))
+    delete(handle, "v = 5")
+    assert rows_of(handle) == [(2, 1, 6)]
+    put(handle, (1, 2, None))
+    assert rows_of(handle) == [(1, 2, None), (2, 1, 6)]
+    put(handle, (1, 3, 4))
+    assert rows_of(handle) == [(1, 3, 4), (2, 1, 6)]
+
+
+def test_rows_that_a_sequence_group_would_keep_are_not_deleted_in_part() -> None:
+    handle = numbers_of(
+        **{
+            "merge-engine": "partial-update",
+            "fields.g.sequence-group": "v",
+            "partial-update.remove-record-on-sequence-group": "g",
+        }
+    )
+    put(handle, (1, 1, 5), (2, None, 6))
+    before = files_below(handle)
+    with pytest.raises(UnsupportedFeatureError, match="null in g"):
+        delete(handle, None)
+    assert files_below(handle) == before
+    delete(handle, "g IS NOT NULL")
+    assert [r[0] for r in rows_of(handle)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fields.g.sequence-group": "v"}, "does not replace the columns of a sequence group"),
+        ({"fields.g.sequence-group": "v", "fields.v.aggregate-function": "sum"}, "column v would take in its old"),
+    ],
+)
+def test_updates_that_the_engine_would_not_take_as_they_are(options: dict[str, str], message: str) -> None:
+    handle = numbers_of(**{"merge-engine": "partial-update", **options})
+    put(handle, (1, 1, 5))
+    with pytest.raises(UnsupportedFeatureError, match=message):
+        job_of(handle, None, updates=True)
+
+
 def test_a_partition_may_be_updated_without_keys() -> None:
     handle = table_of("rewrite_partitioned")
     append(handle, [(0, 1, "a"), (0, 2, "b"), (1, 3, "c")])
