@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.table import parse_table_options
+from paimon_spark.options.table import MergeEngine, parse_table_options
 from paimon_spark.predicate.ast import Column, Not, NullSafeEqual, Predicate, conjunction
 from paimon_spark.read.split_reader import read_split
 from paimon_spark.scan.one_branch import plan_branch
@@ -53,6 +53,6 @@ class ExistingKeys:
 def _seeing_all(handle: TableHandle) -> TableHandle:
     """The table with keys of all levels, whatever is made of their rows."""
     raw = {**handle.options.raw, **_ALL_LEVELS}
-    if raw.get("merge-engine", "").strip().lower() == "first-row":
-        raw["merge-engine"] = "deduplicate"
+    if handle.options.merge_engine is MergeEngine.FIRST_ROW:
+        raw["merge-engine"] = MergeEngine.DEDUPLICATE.value
     return replace(handle, options=parse_table_options(raw))
