@@ -131,6 +131,8 @@ def remember_list(handle: TableHandle, name: str, metas: Sequence[ManifestFileMe
 def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:
     """Remember a manifest that was written just now."""
     if entries.schema.equals(ENTRY_SCHEMA):
+        # In one piece: else every merge would hand on the pieces of all before it.
+        entries = entries.combine_chunks()
         key = (handle.store.identity, handle.layout.manifest_path(name))
         CACHE.put(key, _Place(_Batch(entries), 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
 
