@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from paimon_spark.commit.committer import Committer
-from paimon_spark.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -89,6 +89,11 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
 def delete_rows(table: Table, where: str) -> WriteResult:
     """As `Table.delete`."""
     refuse_version(table)
+    if not isinstance(where, str):
+        raise InvalidInputError(
+            f"delete from {table.handle.describe()} takes a condition as text, found {where!r}; 'true' means all rows",
+            table=table.name,
+        )
     handle = _current(table)
     spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else _spark()
     if spark is not None:
