@@ -6,7 +6,7 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from paimon_spark.table.batch_write import WriteJob
 
 
-TASKS_END_S: Final = 2.5
+TASKS_END_S: Final = 3.0
 """More than `spark.python.task.killTimeout`, whose default is two seconds."""
+_SWEEPS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,25 @@ class BatchWriter(DataSourceArrowWriter):
             # Tasks that run beside the one that failed are told to stop, and their workers killed after two seconds;
             # until then they make files, or end well and are not heard.
             job = self._job
-            job.sweep()
-            time.sleep(TASKS_END_S)
-            job.sweep()
+            sweep_until_quiet(job)
             job.abort(_all(messages))
+
+
+class Sweepable(Protocol):
+    """A job whose files can be told by their names."""
+
+    def sweep(self) -> int:
+        """Remove the files there are; how many there were."""
+        ...
+
+
+def sweep_until_quiet(job: Sweepable) -> None:
+    """Remove the files of a job whose tasks are being stopped, until they make no more."""
+    job.sweep()
+    for _ in range(_SWEEPS):
+        time.sleep(TASKS_END_S)
+        if not job.sweep():
+            return
 
 
 def check_complete(messages: Sequence[WriterCommitMessage | None]) -> None:

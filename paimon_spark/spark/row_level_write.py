@@ -6,7 +6,6 @@ holds the row that comes instead in the other columns. All rows of a file come i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.handoff.read_request import FILE_PATH as PATH
 from paimon_spark.handoff.read_request import ROW_INDEX as INDEX
 from paimon_spark.read.file_reader import file_url
-from paimon_spark.spark.batch_write import TASKS_END_S, check_complete
+from paimon_spark.spark.batch_write import check_complete, sweep_until_quiet
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.table.row_level import KEEPS
 
@@ -83,9 +82,7 @@ class RowLevelWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have written when one failed, as `BatchWriter.abort`. Beside the driver."""
         if None in messages:
-            self._work.rows.sweep()
-            time.sleep(TASKS_END_S)
-            self._work.rows.sweep()
+            sweep_until_quiet(self._work.rows)
 
 
 def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:

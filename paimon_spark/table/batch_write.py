@@ -130,9 +130,12 @@ class WriteJob:
         if self.created:
             undo_creation(self.handle)
 
-    def sweep(self) -> None:
-        """Remove what killed tasks left, found by the names of their files. Driver; only before a commit is tried."""
-        remove_job_files(self.handle, self.job)
+    def sweep(self) -> int:
+        """Remove what killed tasks left, found by the names of their files; how many there were.
+
+        Driver; only before a commit is tried.
+        """
+        return remove_job_files(self.handle, self.job)
 
     def _publish(self, committer: Committer, messages: Sequence[CommitMessage]) -> CommitResult:
         watermark = self.options.watermark

@@ -34,20 +34,23 @@ def new_file_id(job: str | None) -> str:
     return fresh if job is None else job + fresh[_SHARED:]
 
 
-def remove_job_files(handle: TableHandle, job: str) -> None:
+def remove_job_files(handle: TableHandle, job: str) -> int:
     """Remove all files that writers of `job` have made, whole or not. Driver; lists the table; raises nothing.
+
+    Returns how many there were.
 
     Only for jobs of which no commit was tried.
     """
     store, root = handle.store, handle.layout.root
+    found: list[str] = []
     try:
-        found: list[str] = []
         for info in store.list(root):
             if info.is_directory and info.name not in _NOT_DATA:
                 _find(store, f"{root}/{info.name}", job, found)
         store.delete_many(found)
     except StorageError as e:
         _LOG.warning("files of a failed write to %s may stay, with %s in their names: %s", handle.describe(), job, e)
+    return len(found)
 
 
 def _find(store: Store, directory: str, job: str, found: list[str]) -> None:
