@@ -91,7 +91,7 @@ def delete_rows(table: Table, where: str) -> WriteResult:
     refuse_version(table)
     if not isinstance(where, str):
         raise InvalidInputError(
-            f"delete from {table.handle.describe()} takes a condition as text, found {where!r}; 'true' means all rows",
+            f"rows of {table.handle.describe()} are deleted by a condition as text, found {where!r}; 'true' means all",
             table=table.name,
         )
     handle = _current(table)
