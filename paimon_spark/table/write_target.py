@@ -92,7 +92,7 @@ def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, sourc
     changes = merged_schema(handle.schema, columns, handle.options.raw)
     if not changes:
         return handle
-    _check_input(apply(handle.schema, changes), source, handle.options.raw, handle.describe())
+    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options.raw, handle.describe())
     alter_table(handle, lambda newest: merged_schema(newest, columns, handle.options.raw))
     return _open(place, options.table_options)
 

@@ -309,6 +309,16 @@ def test_merge_schema_adds_columns(tmp_path: Path) -> None:
     assert read(path)[-1] == {"id": 4, "v": None, "dt": None, "w": 1.5}
 
 
+def test_a_column_that_cannot_be_added_names_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    save(path)
+    before = files(path)
+    rows = ROWS.append_column("_SEQUENCE_NUMBER", pa.array([1, 2, 3]))
+    with pytest.raises(InvalidInputError, match=f"table .*{path.name}.*_SEQUENCE_NUMBER"):
+        save(path, rows, **{"write.merge-schema": "true"})
+    assert files(path) == before
+
+
 @pytest.mark.parametrize(
     "options",
     [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}],
