@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from tests.interop.table_script import Row, TableScript, Type, array, delete, map_of, row
@@ -53,13 +54,14 @@ def _primary_key(seed: int, rng: random.Random) -> TableScript:
     _random_options(rng, options, engine)
     deletes = engine == "deduplicate" or "remove-record-on-delete" in "".join(options)
     not_null = {"p": " NOT NULL"} if partition else {}
-    fields = [["id", "INT NOT NULL"], ["p", "STRING" + not_null.get("p", "")], *columns]
+    more = _more_keys_and_order(rng, keys, options, engine)
+    fields = [["id", "INT NOT NULL"], ["p", "STRING" + not_null.get("p", "")], *more, *columns]
     about = f"{partition} {options}"
     script = TableScript(f"random_pk_{seed}", about, fields, pk=keys, partition=partition, options=options)
     for step in range(rng.randrange(2, 9)):
         rows: list[Row] = []
         for _ in range(rng.randrange(1, 50)):
-            values = _row(rng, rng.randrange(40), columns, partitioned=bool(partition))
+            values = _row(rng, rng.randrange(40), columns, partitioned=bool(partition), more=more)
             rows.append(delete(*values) if deletes and rng.random() < 0.15 else values)
         # The dynamic bucket index is kept by the writer, whether it compacts or not.
         (script.pile if rng.random() < 0.6 else script.write)(rows)
@@ -70,6 +72,20 @@ def _primary_key(seed: int, rng: random.Random) -> TableScript:
         if rng.random() < 0.2:
             script.compact(full=rng.random() < 0.7)
     return _filtered(rng, script)
+
+
+def _more_keys_and_order(rng: random.Random, keys: list[str], options: dict[str, str], engine: str) -> list[list[Any]]:
+    """Perhaps a second column of the key, and a column that orders rows: [name, type], and options for them."""
+    out = []
+    if rng.random() < 0.4:
+        out.append(["k", f"{rng.choice(_KEY_TYPES)} NOT NULL"])
+        keys.append("k")
+    if engine != "first-row" and rng.random() < 0.4:
+        out.append(["s", rng.choice(_ORDER_TYPES)])
+        options["sequence.field"] = "s"
+        if rng.random() < 0.4:
+            options["sequence.field.sort-order"] = "descending"
+    return out
 
 
 def _random_options(rng: random.Random, options: dict[str, str], engine: str) -> None:
@@ -99,7 +115,13 @@ def _random_options(rng: random.Random, options: dict[str, str], engine: str) ->
         options["metadata.stats-mode"] = rng.choice(["none", "counts", "full"])
 
 
+_KEY_TYPES = ["BIGINT", "STRING", "DECIMAL(38, 3)", "TIMESTAMP(6)", "DATE", "TINYINT", "TIME(3)", "DOUBLE"]
+_ORDER_TYPES = ["INT", "BIGINT", "STRING", "DECIMAL(9, 3)", "DECIMAL(38, 3)", "TIMESTAMP(6)", "DATE", "DOUBLE"]
 _TYPES: list[Type] = [
+    "TINYINT",
+    "TIME(3)",
+    "TIMESTAMP(0)",
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     "INT",
     "BIGINT",
     "SMALLINT",
@@ -152,11 +174,14 @@ def _filtered(rng: random.Random, script: TableScript) -> TableScript:
     return script
 
 
-def _row(rng: random.Random, key: int, columns: list[list[Any]], *, partitioned: bool = False) -> list[Any]:
+def _row(
+    rng: random.Random, key: int, columns: list[list[Any]], *, partitioned: bool = False, more: Sequence[list[Any]] = ()
+) -> list[Any]:
     # A partition that follows from the key keeps every key in one partition.
     # (No slash in it: Java's lookup files are named after the partition.)
     place = ["x", "y y", "z=%"][key % 3] if partitioned else rng.choice(["x", "y y", "z=/", None])
-    return [key, place, *[_value(rng, type_) for _, type_ in columns]]
+    extra = [_scalar(rng, t.split(" NOT")[0]) if "NOT NULL" in t else _value(rng, t) for _, t in more]
+    return [key, place, *extra, *[_value(rng, type_) for _, type_ in columns]]
 
 
 def _value(rng: random.Random, type_: Type, depth: int = 0) -> Any:
@@ -174,7 +199,7 @@ def _value(rng: random.Random, type_: Type, depth: int = 0) -> Any:
 
 
 def _scalar(rng: random.Random, type_: str) -> Any:
-    bits = {"SMALLINT": 15, "INT": 31, "BIGINT": 63}
+    bits = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
     if type_ in bits:
         small = rng.random() < 0.7
         return rng.randrange(-9, 10) if small else rng.choice([2 ** bits[type_] - 1, -(2 ** bits[type_])])
@@ -188,7 +213,11 @@ def _scalar(rng: random.Random, type_: str) -> Any:
         return f"{rng.randrange(1900, 2100)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}"
     if type_.startswith("TIMESTAMP"):
         zone = "Z" if "ZONE" in type_ else ""
-        return f"{rng.randrange(1970, 2100)}-03-04T05:06:07.{rng.randrange(1000):03d}{zone}"
+        digits = int(type_[type_.index("(") + 1])
+        fraction = f".{rng.randrange(10**digits):0{digits}d}" if digits else ""
+        return f"{rng.randrange(1970, 2100)}-03-04T05:06:07{fraction}{zone}"
+    if type_.startswith("TIME("):
+        return f"{rng.randrange(24):02d}:05:06.{rng.randrange(1000):03d}"
     if type_ == "BYTES":
         return rng.randbytes(rng.randrange(12)).hex()
     word = rng.choice(_WORDS)
