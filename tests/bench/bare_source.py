@@ -1,4 +1,7 @@
-"""The least a Python data source can do: hand the batches that pyarrow decodes to Spark. The floor for any reader."""
+"""The least a Python data source can do: hand over the batches that pyarrow decodes, and drop those it is given.
+
+The floor for any reader and any writer.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -40,6 +49,15 @@ class BareReader(DataSourceReader):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
 
+class BareWriter(DataSourceArrowWriter):
+    """Takes every batch and does nothing with it."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+
 class BareSource(DataSource):
     """`format("bare")`, options path and columns."""
 
@@ -55,3 +73,6 @@ class BareSource(DataSource):
 
     def reader(self, schema: StructType) -> BareReader:
         return BareReader(self.options["path"], schema.fieldNames())
+
+    def writer(self, schema: StructType, overwrite: bool) -> BareWriter:
+        return BareWriter()

@@ -69,14 +69,17 @@ def _spark_writes(worker: str, about: str, append_bar: float, keys_bar: float) -
             spark_write("ours", "paimon", "write-append", worker, [], bucket="-1"),
             (
                 (spark_write(parquet, "parquet", "write-append", worker, []), append_bar),
+                (spark_write("a data source that drops the rows", "bare", "write-append", worker, []), None),
                 (spark_write("Java connector", "paimon", "write-append", "java", [], bucket="-1"), None),
             ),
+            agree=False,
         ),
         Case(
             f"Spark: write of 1M rows with keys into 4 buckets, {about}",
             spark_write("ours", "paimon", "write-keys", worker, ["id"], bucket="4"),
             (
                 (spark_write(parquet, "parquet", "write-keys", worker, []), keys_bar),
+                (spark_write("a data source that drops the rows", "bare", "write-keys", worker, []), None),
                 (spark_write("Java connector", "paimon", "write-keys", "java", ["id"], bucket="4"), None),
             ),
             agree=False,
@@ -179,8 +182,15 @@ CASES = (
     _hashes("name", type="binary"),
     Case(
         "commit of one file at 1,000 snapshots",
-        Contender("ours", "ours", {"op": "commits", "table": "write-append", "at": 1000, "around": 60}),
-        ((Contender("ours at 10", "ours", {"op": "commits", "table": "write-append", "at": 10, "around": 20}), 1.3),),
+        Contender("ours", "ours", {"op": "commits", "table": "write-append", "at": 1000, "both": [10, 1000]}),
+        (
+            (
+                Contender(
+                    "ours at 10", "ours", {"op": "commits", "table": "write-append", "at": 10, "both": [10, 1000]}
+                ),
+                1.3,
+            ),
+        ),
         agree=False,
     ),
     *_spark_writes("spark-tuned", "session configured", 0.85, 1.0),

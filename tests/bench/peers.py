@@ -100,7 +100,7 @@ def start(name: str) -> Worker:
             return Worker(sys.executable, "worker_spark.py", "tuned")
         case "java":
             jar = java_connector_jar()
-            python = environment("java", pin["JAVA_CONNECTOR_PYSPARK"], "pyarrow<20", "setuptools")
+            python = environment("java", pin["JAVA_CONNECTOR_PYSPARK"], "pyarrow<20", "numpy", "setuptools")
             return Worker(python, "worker_spark.py", "java", jar)
     raise ValueError(name)
 

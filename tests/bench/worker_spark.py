@@ -62,7 +62,7 @@ CACHED: dict[str, DataFrame] = {}
 def write(request: dict) -> dict:
     """Write rows that are in Spark's memory already to a new table, or to Parquet files with the same codec.
 
-    Columns of keys are NOT NULL in the table, so nulls are looked for; the count is read back outside of the time.
+    The count is read back outside of the time.
     """
     from write_tables import FreshTable
 
@@ -76,7 +76,7 @@ def write(request: dict) -> dict:
         writer = CACHED[path].write.format(request["format"]).mode("append")
         (writer.option("compression", "zstd") if request["format"] == "parquet" else writer).save(target)
         seconds = time.perf_counter() - start
-        count = SPARK.read.format(request["format"]).load(target).count()
+        count = 0 if request["format"] == "bare" else SPARK.read.format(request["format"]).load(target).count()
     return {"seconds": seconds, "rows": count, "checksum": 0}
 
 
