@@ -255,7 +255,4 @@ def parse_data_file_options(raw: Mapping[str, str], has_keys: bool) -> DataFileO
 def _column_stats(raw: Mapping[str, str]) -> dict[str, StatsMode]:
     prefix, suffix = "fields.", ".stats-mode"
     names = (k[len(prefix) : -len(suffix)] for k in raw if k.startswith(prefix) and k.endswith(suffix))
-    return {
-        name: Option(f"{prefix}{name}{suffix}", stats_mode, STATS_MODE.default, "").get(raw)
-        for name in names
-    }
+    return {name: Option(f"{prefix}{name}{suffix}", stats_mode, STATS_MODE.default, "").get(raw) for name in names}

@@ -51,7 +51,9 @@ def _array(values: list[Any], kind: DataType) -> pa.Array:
                 for i, f in enumerate(kind.fields)
             ]
             nested = [pa.field(f.name, c.type) for f, c in zip(kind.fields, children, strict=True)]
-            return pa.StructArray.from_arrays(children, fields=nested, mask=pa.array([not v for v in valid], pa.bool_()))
+            return pa.StructArray.from_arrays(
+                children, fields=nested, mask=pa.array([not v for v in valid], pa.bool_())
+            )
         case ArrayType():
             return _list(values, kind.element, lambda items, offsets: pa.ListArray.from_arrays(offsets, items))
         case MapType():

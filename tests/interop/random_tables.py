@@ -55,8 +55,6 @@ def _primary_key(seed: int, rng: random.Random) -> TableScript:
     deletes = engine == "deduplicate" or "remove-record-on-delete" in "".join(options)
     not_null = {"p": " NOT NULL"} if partition else {}
     more = _more_keys_and_order(rng, keys, options, engine)
-    # What a deleted row loses against depends on when it was compacted away.
-    deletes = deletes and "sequence.field" not in options
     fields = [["id", "INT NOT NULL"], ["p", "STRING" + not_null.get("p", "")], *more, *columns]
     about = f"{partition} {options}"
     script = TableScript(f"random_pk_{seed}", about, fields, pk=keys, partition=partition, options=options)
@@ -82,7 +80,7 @@ def _more_keys_and_order(rng: random.Random, keys: list[str], options: dict[str,
     if rng.random() < 0.4:
         out.append(["k", f"{rng.choice(_KEY_TYPES)} NOT NULL"])
         keys.append("k")
-    if engine == "deduplicate" and rng.random() < 0.4:
+    if engine != "first-row" and rng.random() < 0.4:
         out.append(["s", rng.choice(_ORDER_TYPES)])
         options["sequence.field"] = "s"
         if rng.random() < 0.4:
