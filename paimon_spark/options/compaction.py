@@ -29,13 +29,11 @@ class CompactionOptions:
         trigger: so many sorted runs, or small files beside each other, are worth being made one.
         row_deduplicate: a row written again unchanged is no change.
         row_deduplicate_ignored: columns that do not count for that.
-        bitmap64: deletion vectors have positions of 64 bits.
     """
 
     trigger: int
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
-    bitmap64: bool
 
 
 def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
@@ -44,5 +42,4 @@ def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
         trigger=COMPACTION_TRIGGER.get(raw),
         row_deduplicate=ROW_DEDUPLICATE.get(raw),
         row_deduplicate_ignored=ROW_DEDUPLICATE_IGNORED.get(raw),
-        bitmap64=BITMAP64.get(raw),
     )

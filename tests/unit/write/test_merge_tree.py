@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paimon_spark.write.rolling import DataFiles
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.sorted_merge import SequenceField
@@ -23,6 +22,7 @@ from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.write import merge_tree
 from paimon_spark.write.merge_tree import SHARED_STRIDE, MergeTreeWriter
 from paimon_spark.write.request import WriteRequest
+from paimon_spark.write.rolling import DataFiles
 from tests.harness import merge_model as model
 from tests.harness.merge_model import Record
 
