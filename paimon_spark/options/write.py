@@ -18,6 +18,9 @@ WRITE_BUFFER_SIZE: Final = Option(
 SPILLABLE: Final = Option(
     "write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short."
 )
+SPILL_MAX_DISK: Final[Option[int | None]] = Option(
+    "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
+)
 MAX_OPEN_WRITERS: Final = Option(
     "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."
 )

@@ -22,19 +22,14 @@ from paimon_spark.merge.ordering import column_words, group_starts, pack, sort_u
 from paimon_spark.merge.sorted_merge import MergePlan, SequenceField, Window, batches_of, merge_window, windows
 from paimon_spark.merge.sorted_merge import sequence_order as order_by_age
 from paimon_spark.merge.spill import SpilledRun, SpillFile
-from paimon_spark.options.descriptor import Option, boolean, memory_size
 from paimon_spark.options.table import ChangelogProducer
+from paimon_spark.options.write import SPILL_MAX_DISK, SPILLABLE
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_schema
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.rolling import DataFiles, RollingWriter
-
-SPILLABLE = Option("write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short.")
-SPILL_MAX_DISK: Option[int | None] = Option(
-    "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
-)
 
 SHARED_STRIDE: Final = 4096
 """Distance of the sequence numbers of a writer that shares its buckets; so many writers never give a number twice."""
