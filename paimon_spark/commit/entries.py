@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from paimon_spark.spec.manifest import ENTRY_SCHEMA, FileKind
 I64 = npt.NDArray[np.int64]
 
 
+@cache
 def no_entries() -> pa.Table:
-    """No manifest entry."""
+    """No manifest entry. One table for all: it cannot change, and its forty columns take time to make."""
     return ENTRY_SCHEMA.empty_table()
 
 
