@@ -59,7 +59,7 @@ class Touched:
     def _column(
         self, metas: Sequence[ManifestFileMeta], low: pa.Array, high: pa.Array, i: int, dtype: DataType
     ) -> npt.NDArray[Any]:
-        wanted = decode_column(self.rows, i, dtype)
+        wanted = decode_column(self.rows, i, dtype, exact=False)  # what Arrow cannot hold is looked for everywhere
         lows, highs = (decode_column(rows, i, dtype, exact=False) for rows in (low, high))
         ranks = _ranks(pa.concat_arrays([wanted, lows, highs]))
         w, m = len(wanted), len(metas)

@@ -204,9 +204,12 @@ class _Cells:
             millis[self.valid] = self._words(self._pointed(slots, np.full(len(slots), 8))).view(np.int64)
         unit = timestamp_unit(t.precision)
         per_milli, nanos_per = {"ms": (1, 1_000_000), "us": (1000, 1000), "ns": (1_000_000, 1)}[unit]
-        limit = np.iinfo(np.int64).max // per_milli - 1
-        fits = (millis >= -limit) & (millis <= limit)
+        last, rest = divmod(np.iinfo(np.int64).max, per_milli)
+        part = nanos // nanos_per
+        # The first and the last millisecond are there in part. The product may wrap; the sum wraps it back.
+        fits = (millis >= -last) & ((millis < last) | ((millis == last) & (part <= rest)))
+        fits |= (millis == -last - 1) & (part >= per_milli - rest - 1)
         if exact and not fits[self.valid].all():
             raise FormatError(f"a value of {t} is outside what 64-bit Arrow timestamps can hold")
-        out = np.where(fits, millis, 0) * per_milli + nanos // nanos_per
+        out = np.where(fits, np.where(fits, millis, 0) * per_milli + part, 0)
         return arrow_numpy.fixed_array(out, pa.timestamp(unit, "UTC" if t.local_zone else None), self.valid & fits)

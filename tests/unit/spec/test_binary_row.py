@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
-from paimon_spark.spec import binary_row
+from paimon_spark.spec import binary_row, binary_row_columns
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.types import BIGINT, BYTES, INT, STRING, DataType, parse_type
 from tests.harness.java_vectors import JavaVectors, java_vectors, keeps_room_for_null
@@ -112,6 +112,25 @@ def test_datetimes_carry_their_zone() -> None:
     assert binary_row.decode(row, types, raw_timestamps=True) == ((-1, 999_999), (0, 1_500))
 
 
+@pytest.mark.parametrize(
+    ("millis", "nanos", "expected"),
+    [
+        (9223372036854, 775807, 2**63 - 1),
+        (9223372036854, 775808, None),
+        (-9223372036854, 0, -9223372036854000000),
+        (-9223372036855, 224192, -(2**63)),
+        (-9223372036855, 224191, None),
+        (-(2**63), 0, None),
+        (2**63 - 1, 0, None),
+    ],
+)
+def test_the_ends_of_what_arrow_holds_are_held(millis: int, nanos: int, expected: int | None) -> None:
+    t = parse_type("TIMESTAMP(9)")
+    row = binary_row.encode([(millis, nanos)], [t])
+    found = binary_row_columns.decode_column(pa.array([row], pa.binary()), 0, t, exact=False)
+    assert found.cast(pa.int64()).to_pylist() == [expected]
+
+
 def test_a_nanosecond_timestamp_that_arrow_cannot_hold_is_unknown_or_refused() -> None:
     t = parse_type("TIMESTAMP(9)")
     rows = pa.array([binary_row.encode([datetime(9999, 12, 31)], [t]), binary_row.encode([datetime(2000, 1, 1)], [t])])
@@ -203,7 +222,7 @@ def test_decoding_columns_does_not_import_pandas() -> None:
     code = """
 import sys
 import pyarrow as pa
-from paimon_spark.spec import binary_row
+from paimon_spark.spec import binary_row, binary_row_columns
 from paimon_spark.types import parse_type
 rows = binary_row.encode(["x" * 9], [parse_type("STRING")])
 offsets = (0).to_bytes(4, "little") + len(rows).to_bytes(4, "little")
