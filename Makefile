@@ -14,13 +14,16 @@ OLDEST := 4.1
 OLDEST_VENV := .venv-spark41
 OLDEST_READY := $(OLDEST_VENV)/.ready
 
+# Processes that share the tests; unit tests take one more, as some of theirs wait for others.
+JOBS ?= 2
+
 # More arguments for pytest: make test-spark ARGS="-k branches -x"
 ARGS ?=
 
-SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness examples conftest.py)
+SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
 
 .PHONY: help setup fmt lint type layers check test test-unit test-spark test-oldest test-s3 \
-  test-interop test-interop-quick test-chaos bench examples demo wheel clean
+  test-interop test-interop-quick test-chaos test-docs test-wheel bench examples demo docs wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##[[:space:]]*/\t/' | \
@@ -55,27 +58,33 @@ check: lint type layers  ## lint, type and layers
 test: test-unit test-spark test-oldest  ## all tests: units, golden tables, Spark newest and oldest
 
 test-unit: setup  ## unit tests and golden tables, without Spark
-	@$(PYTEST) tests/unit tests/format $(ARGS)
+	@$(PYTEST) tests/unit tests/format -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
 
 test-spark: setup  ## Spark tests on the newest PySpark
-	@$(PYTEST) tests/spark $(ARGS)
+	@$(PYTEST) tests/spark -n $(JOBS) --dist loadfile $(ARGS)
 
 test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
-	@$(OLDEST_VENV)/bin/python -m pytest tests/spark $(ARGS)
+	@$(OLDEST_VENV)/bin/python -m pytest tests/spark -m 'not newest' -n $(JOBS) --dist loadfile $(ARGS)
 
 test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)
 
 test-interop: setup  ## tables of Java Paimon, its Spark connector and pypaimon, written afresh (gets them by itself)
 	@tests/interop/setup.sh connector
-	@$(PYTEST) tests/interop -m interop $(ARGS)
+	@$(PYTEST) tests/interop -m interop -n $(JOBS) --dist loadfile $(ARGS)
 
 test-interop-quick: setup  ## the same without the Spark connector and the random tables
 	@tests/interop/setup.sh
 	@$(PYTEST) tests/interop -m interop -k 'not random and not connector' $(ARGS)
 
 test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run)
-	@$(PYTEST) tests/chaos -m chaos $(ARGS)
+	@$(PYTEST) tests/chaos -m chaos -n $(JOBS) --dist worksteal $(ARGS)
+
+test-docs: setup  ## run the code in README.md and docs, and build the site
+	@$(PYTEST) tests/docs -m 'not wheel' $(ARGS)
+
+test-wheel: setup  ## build the wheel, and use it in a fresh virtual environment as a new user would
+	@$(PYTEST) tests/docs -m wheel $(ARGS)
 
 bench: setup  ## measure (slow; needs a quiet machine)
 	@$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES)
@@ -83,9 +92,12 @@ bench: setup  ## measure (slow; needs a quiet machine)
 examples: setup  ## run every example
 	@set -e; for script in examples/*.py; do echo "== $$script"; $(PYTHON_IN) "$$script"; done
 
-demo: setup  ## a table of Java Paimon read at its head, a tag and a branch; then a table written and corrected
-	@$(PYTHON_IN) examples/read_table.py
-	@$(PYTHON_IN) examples/write_table.py
+demo: setup  ## the whole story: a fault found, its impact, a branch, a replay, comparing, publishing, undoing
+	@$(PYTHON_IN) examples/story.py
+
+docs: setup  ## write docs/reference from the code, and build the site into build/site
+	@$(PYTHON_IN) -m tools.docs
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN) -m mkdocs build --strict --quiet
 
 wheel: setup  ## build dist/*.whl
 	@rm -rf dist

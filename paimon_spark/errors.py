@@ -77,6 +77,10 @@ class VersionNotFoundError(NotFoundError):
     kind = "version-not-found"
 
 
+class JobNotFoundError(NotFoundError):
+    kind = "job-not-found"
+
+
 class ColumnNotFoundError(NotFoundError):
     kind = "column-not-found"
 
@@ -119,6 +123,14 @@ class VersionSyntaxError(InvalidInputError):
 
 class PredicateSyntaxError(InvalidInputError):
     kind = "predicate-syntax"
+
+
+class SqlSyntaxError(InvalidInputError):
+    kind = "sql-syntax"
+
+
+class ProcedureNotFoundError(NotFoundError):
+    kind = "procedure-not-found"
 
 
 class SchemaMismatchError(InvalidInputError):
@@ -180,6 +192,54 @@ class CommitOutcomeUnknownError(CommitError):
     """The store failed so that it cannot be told whether the snapshot exists; look before writing again."""
 
     kind = "commit-outcome-unknown"
+
+
+class UnsafeDeletionError(PaimonError):
+    """Nothing was deleted, as it cannot be told what is still needed."""
+
+    kind = "unsafe-deletion"
+
+
+class OperationInProgressError(PaimonError):
+    """Another process is changing the table's tags or branches."""
+
+    kind = "operation-in-progress"
+
+
+class StreamError(PaimonError):
+    """A stream cannot go on as it is; a row would be lost or come twice."""
+
+    kind = "stream-error"
+
+
+class HistoryChangedError(StreamError):
+    """The branch was given another history than the one that a stream has read or written."""
+
+    kind = "history-changed"
+
+
+class OffsetError(StreamError):
+    """An offset of a checkpoint is not of this table and read, or cannot be understood."""
+
+    kind = "offset-error"
+
+
+class BatchesLostError(StreamError):
+    """Batches that a stream committed are not in the branch any more, or it cannot be told whether they are."""
+
+    kind = "batches-lost"
+
+
+class SchemaChangedError(StreamError):
+    """A column that a running stream reads or writes was dropped or given another type."""
+
+    kind = "schema-changed"
+
+
+class LineageError(PaimonError):
+    """Lineage is not switched on in the warehouse, or cannot tell what was asked."""
+
+    kind = "lineage-error"
 
 
 class StorageError(PaimonError):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
 from paimon_spark.spec.arrow_nested import Convert
+from paimon_spark.spec.arrow_numpy import boolean_array, validity, values
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import (
     MAX_LENGTH,
@@ -41,6 +42,8 @@ _TIMESTAMP: Final = re.compile(
     r"|T(?P<h2>[0-9]{1,2}):(?P<i2>[0-9]{1,2})(?::(?P<s2>[0-9]{1,2})(?P<f2>\.[0-9]{0,9})?)?)?",
     re.ASCII,
 )
+_ARROW_PLAIN_SCALE: Final = 6
+"""Decimals of a greater scale may be printed with an exponent by Arrow."""
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
 _FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
@@ -155,13 +158,23 @@ def _rounded(value: Decimal, target: DecimalType) -> Decimal | None:
 
 def plain_decimals(array: pa.Array) -> pa.Array:
     """Decimals with all digits of their scale and no exponent."""
+    if array.type.scale <= _ARROW_PLAIN_SCALE:
+        return array.cast(pa.string())
     return by_distinct(array, lambda v: format(v, "f"), pa.string())
 
 
 def float_text(array: pa.Array) -> pa.Array:
     """Floats as Java prints them: 1.0, 1.0E10, NaN, Infinity."""
     single = array.type == pa.float32()
-    return by_distinct(array, lambda v: _java_float(v, single), pa.string())
+    size = np.abs(np.nan_to_num(values(array), nan=np.inf))
+    odd = validity(array) & ~((size == 0) | ((size >= 1e-3) & (size < 1e7)))
+    # Arrow's shortest digits are Java's where there is no exponent, but for whole numbers.
+    out = pc.replace_substring_regex(array.cast(pa.string()), r"^-?\d+$", r"\0.0")
+    if not odd.any():
+        return out
+    mask = boolean_array(odd)
+    texts = by_distinct(array.filter(mask), lambda v: _java_float(v, single), pa.string())
+    return pc.replace_with_mask(out, mask, texts)
 
 
 def _java_float(value: float, single: bool) -> str:

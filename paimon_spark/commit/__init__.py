@@ -11,10 +11,14 @@ strict_mode.py   nobody else may have changed what a commit touches
 schema_check.py  whether the table is still the one the files were written for
 new_snapshot.py  manifests, lists, counts → Snapshot
 manifest_merge.py  which manifests to merge, and merging them
+compact_manifest.py  a snapshot of the same files in fewer manifests
+as_latest.py     a snapshot with the state of an earlier one
+statistics.py    a snapshot with statistics of whole columns
 index_files.py   index files of the head, changed
 row_tracking.py  row ids and sequence numbers given at commit
 publish.py       the snapshot file, exclusively; an ambiguous answer looked up
 stray.py         a snapshot made after its id had expired
+still_there.py   a snapshot made while its branch was given another history
 outcome.py       Committed, LostRace, Refused, Unknown
 retry.py         back-off with injected clock
 written.py       what a commit has written, so that what is not needed can go

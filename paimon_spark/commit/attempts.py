@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.commit.base import Base, checked
+from paimon_spark.commit.listeners import tell
 from paimon_spark.commit.new_snapshot import Prepared, prepare
 from paimon_spark.commit.outcome import Committed, LostRace, Outcome, Refused, Unknown
 from paimon_spark.commit.publish import publish, write_hints
 from paimon_spark.commit.retry import Retries, Surroundings
 from paimon_spark.commit.schema_check import check_schema
+from paimon_spark.commit.still_there import counts
 from paimon_spark.commit.stray import is_alive, is_stray
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.commit.written import Written
@@ -47,10 +49,12 @@ class Author:
     Attributes:
         looked_up_to: the head at which commits of streams were filtered; a commit of the same user, identifier and
             kind after it is this one, made by a twin. None: never filtered.
+        has_twins: whether others may make the same commit, as a stream that runs twice does.
     """
 
     commit_user: str
     looked_up_to: int | None = None
+    has_twins: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def make_snapshot(
         raise
     written.remove(keep=needed)
     if made.ours:
-        write_hints(handle, made.snapshot.id, first=made.snapshot.id == 1)
+        tell(handle, made.snapshot)
     return made
 
 
@@ -105,7 +109,7 @@ def _attempts(
     while True:
         read_ms = around.clock_ms()
         head = latest_snapshot(handle)
-        twin = _twin(handle, wanted, author.commit_user, seen, head)
+        twin = _twin(handle, wanted, author.commit_user, seen, head) if author.has_twins else None
         if twin is not None:
             return Made(twin, retries.count, ours=False), ()
         seen = 0 if head is None else head.id
@@ -131,8 +135,13 @@ def _attempts(
             case Committed(snapshot) if around.clock_ms() - read_ms > _SLOW_MS and _removed_as_stray(handle, snapshot):
                 _LOG.warning("snapshot %d of %s came after later ones and is gone", snapshot.id, handle.describe())
             case Committed(snapshot):
+                write_hints(handle, snapshot.id, first=snapshot.id == 1)
+                if not counts(handle, snapshot, head, around):
+                    _LOG.warning("%s has another history now, without snapshot %d", handle.describe(), snapshot.id)
                 return Made(snapshot, retries.count), list(prepared.paths(handle))
             case Refused(error):
+                if isinstance(error, FileMissingError):
+                    check_schema(handle)  # a directory that is not there: the branch may have gone or been renamed
                 raise error
             case Unknown(error):
                 raise _unknown(handle, prepared.snapshot) from error
@@ -173,11 +182,10 @@ def _twin(
         return None
     for snapshot_id in range(seen + 1, head.id + 1):
         found = head if snapshot_id == head.id else find_snapshot(handle, snapshot_id)
-        if found is not None and (found.commit_user, found.commit_identifier, found.commit_kind) == (
-            commit_user,
-            wanted.identifier,
-            wanted.kind,
-        ):
+        if found is None or not wanted.properties.items() <= (found.properties or {}).items():
+            continue
+        author = commit_user, wanted.identifier, wanted.kind
+        if (found.commit_user, found.commit_identifier, found.commit_kind) == author:
             return found
     return None
 

@@ -25,6 +25,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.options.commit import CommitOptions
+from paimon_spark.refs.forks import identity
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.spec.manifest import FileKind
@@ -57,6 +58,7 @@ def checked(
     """
     touched = _touched(handle, changes)
     try:
+        _fits(_history_conflict(handle, wanted, head))
         if head is None:
             _fits(bucket_conflict(handle, together(), changes.files) or file_conflict(together(), changes.files))
             return changes, None
@@ -160,6 +162,22 @@ def _overwritten_since(handle: TableHandle, snapshot_id: int, head: Snapshot) ->
         return True
     between = _between(handle, snapshot_id, head)
     return between is None or any(s.commit_kind is CommitKind.OVERWRITE for s in between)
+
+
+def _history_conflict(handle: TableHandle, wanted: Wanted, head: Snapshot | None) -> str | None:
+    """Whether the branch was given another history since the writers read it, by a merge or a roll-back.
+
+    Their rows of keys were numbered after rows that are gone, so older ones could be taken for newer.
+    """
+    base = wanted.base
+    if base is None:
+        return None
+    now = head if head is None or head.id == base.id else find_snapshot(handle, base.id)
+    if now is None and head is not None and base.id < head.id:
+        return None  # it has expired
+    if now is not None and identity(now) == identity(base):
+        return None
+    return f"snapshot {base.id}, which its writers continued from, is no more in the branch's history"
 
 
 def _hash_conflict(

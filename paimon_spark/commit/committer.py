@@ -60,10 +60,13 @@ class CommitResult:
     Attributes:
         snapshots: the snapshots made, in order; of data first, then of the compaction that came with it.
         retries: times it was tried again because others were faster or the store gave no clear answer.
+        ours: False when another process of the same stream made one of them, of files of its own: then `abort` removes
+            those that were not needed.
     """
 
     snapshots: tuple[Snapshot, ...] = ()
     retries: int = 0
+    ours: bool = True
 
     @property
     def snapshot_ids(self) -> tuple[int, ...]:
@@ -95,6 +98,10 @@ class Committer:
         sleep: waits for seconds.
         random: a number from 0 up to 1.
         after_commit: called with each snapshot made; an exception is logged and changes nothing.
+        looked_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out: one of the
+            same user, identifier and kind after it is of a twin, and is not made again. 0 for a branch without any.
+        has_twins: whether others may make the same commits, as a stream that runs twice does. No batch does, whatever
+            its user and identifier.
 
     Raises:
         UnsupportedFeatureError: the store cannot create a snapshot exclusively (`publish.check_store`).
@@ -109,6 +116,8 @@ class Committer:
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = chance.random,
         after_commit: Sequence[Callable[[MadeSnapshot], None]] = (),
+        looked_up_to: int | None = None,
+        has_twins: bool = True,
     ) -> None:
         check_store(handle)
         self._handle = handle
@@ -116,7 +125,8 @@ class Committer:
         self._options = parse_commit_options(handle.options.raw)
         self._around = Surroundings(clock_ms, sleep, random)
         self._after_commit = tuple(after_commit)
-        self._looked_up_to: int | None = None
+        self._looked_up_to = looked_up_to
+        self._has_twins = has_twins
         self._landed: set[str] = set()
 
     def commit(
@@ -125,8 +135,10 @@ class Committer:
         identifier: int = BATCH_COMMIT_IDENTIFIER,
         *,
         planned_on: int | None = None,
+        base: Snapshot | None = None,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
+        provenance: Mapping[str, str] | None = None,
         operation: str | None = None,
         force_create: bool = False,
     ) -> CommitResult:
@@ -139,8 +151,10 @@ class Committer:
             identifier: number of this commit among the user's.
             planned_on: id of the snapshot that the writers continued from, 0 when there was none. With it, a table
                 whose hash index or number of buckets changed since is told from one where nothing did.
+            base: that snapshot, when the commit must fail where the branch was given a history without it.
             watermark: epoch milliseconds up to which rows are complete.
-            properties: kept in the snapshot.
+            properties: kept in the snapshots.
+            provenance: kept in the snapshot of the rows alone: a compaction moves them, and adds nothing.
             operation: Java's `Snapshot.Operation`, for the history (`WRITE`, `DELETE`…).
             force_create: make a snapshot even without changes.
 
@@ -156,15 +170,16 @@ class Committer:
             identifier,
             lambda _: data,
             planned_on=planned_on,
+            base=base,
             watermark=watermark,
-            properties=properties or {},
+            properties={**(properties or {}), **(provenance or {})},
             operation=_known(operation),
         )
         steps: list[Wanted] = []
         if data or force_create or self._options.makes_empty_snapshots:
             steps.append(replace(wanted, kind=CommitKind.OVERWRITE, check_conflicts=True) if _deletes(data) else wanted)
         if compact:
-            steps.append(_compaction(wanted, compact))
+            steps.append(_compaction(wanted, compact, properties))
         return self._make(steps, messages)
 
     def overwrite(
@@ -176,6 +191,7 @@ class Committer:
         planned_on: int | None = None,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
+        provenance: Mapping[str, str] | None = None,
         operation: str | None = None,
     ) -> CommitResult:
         """Put what the messages brought in the place of the rows of `partitions`, as of when the snapshot is made.
@@ -199,12 +215,12 @@ class Committer:
             check_conflicts=True,
             planned_on=planned_on,
             watermark=watermark,
-            properties=properties or {},
+            properties={**(properties or {}), **(provenance or {})},
             operation=_known(operation),
         )
         steps = [wanted] if changes_on is not None else []
         if compact:
-            steps.append(_compaction(wanted, replace(compact, changelog=no_entries())))
+            steps.append(_compaction(wanted, replace(compact, changelog=no_entries()), properties))
         result = self._make(steps, messages)
         self._drop_changelog(messages)
         return result
@@ -247,7 +263,7 @@ class Committer:
             landing = _files(wanted, messages)
             self._landed |= landing  # until the contrary is certain: an interrupt may come at any moment
             try:
-                author = Author(self._user, self._looked_up_to)
+                author = Author(self._user, self._looked_up_to, self._has_twins)
                 made = make_snapshot(self._handle, self._options, wanted, author, self._around)
             except CommitOutcomeUnknownError:
                 raise
@@ -259,7 +275,9 @@ class Committer:
                 raise
             if not made.ours:
                 self._landed -= landing
-            result = CommitResult((*result.snapshots, made.snapshot), result.retries + made.retries)
+            result = CommitResult(
+                (*result.snapshots, made.snapshot), result.retries + made.retries, result.ours and made.ours
+            )
             self._tell(MadeSnapshot(self._handle, made.snapshot, messages))
         return result
 
@@ -288,9 +306,14 @@ def _deletes(changes: Changes) -> bool:
     return not adds(changes.files).all() or any(e.index_type == DELETION_VECTORS for e in changes.index)
 
 
-def _compaction(wanted: Wanted, changes: Changes) -> Wanted:
+def _compaction(wanted: Wanted, changes: Changes, properties: Mapping[str, str] | None) -> Wanted:
     return replace(
-        wanted, kind=CommitKind.COMPACT, changes_on=lambda _: changes, same_changes=True, check_conflicts=True
+        wanted,
+        kind=CommitKind.COMPACT,
+        changes_on=lambda _: changes,
+        same_changes=True,
+        check_conflicts=True,
+        properties=properties or {},
     )
 
 

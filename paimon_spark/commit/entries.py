@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.spec import arrow_numpy, binary_row
+from paimon_spark.spec.arrow import no_rows
 from paimon_spark.spec.arrow_numpy import Bool
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.manifest import ENTRY_SCHEMA, FileKind
@@ -20,7 +22,7 @@ I64 = npt.NDArray[np.int64]
 @cache
 def no_entries() -> pa.Table:
     """No manifest entry. One table for all: it cannot change, and its forty columns take time to make."""
-    return ENTRY_SCHEMA.empty_table()
+    return no_rows(ENTRY_SCHEMA)
 
 
 def together(*tables: pa.Table) -> pa.Table:
@@ -49,6 +51,11 @@ def present(entries: pa.Table, name: str) -> Bool:
 def where(entries: pa.Table, mask: Bool) -> pa.Table:
     """The entries where `mask` is True."""
     return entries if mask.all() else entries.filter(arrow_numpy.boolean_array(mask))
+
+
+def named_in(entries: pa.Table, others: pa.Table) -> Bool:
+    """Which entries are of a file that `others` name too, at whatever level. No two files share a name."""
+    return arrow_numpy.values(pc.is_in(column(entries, "file_name"), value_set=column(others, "file_name")))
 
 
 def adds(entries: pa.Table) -> Bool:

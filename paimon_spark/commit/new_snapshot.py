@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.commit import manifest_merge, row_tracking
 from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.entries import adds, numbers, row_total, without_value_stats
+from paimon_spark.commit.entries import adds, named_in, numbers, row_total, together, where, without_value_stats
 from paimon_spark.commit.index_files import write_index
 from paimon_spark.commit.manifest_merge import Merged
 from paimon_spark.commit.wanted import Wanted
@@ -33,6 +33,10 @@ _LOG = logging.getLogger(__name__)
 
 WRITER_VERSION: Final = "paimon-spark-0.1.0"
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
+
+
+class NothingToMerge(Exception):  # noqa: N818 - no error: what was wanted is there already
+    """Manifests alone were to change, and they are as few as they can be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +108,17 @@ def prepare(
     Raises:
         CommitConflictError: index changes do not fit those of the head.
         StorageError: a file cannot be read or written.
+        NothingToMerge: only the manifests should change, and there is nothing to change.
     """
+    if wanted.restores is not None and head is not None:
+        return _restored(handle, options, wanted, wanted.restores, changes, head, commit_user, time_ms)
     snapshot_id = 1 if head is None else head.id + 1
     before = [] if head is None else data_manifests(handle, head)
-    merged = _merge(handle, options, before, earlier)
+    merged = _merge(handle, options, before, None if wanted.compacts_manifests else earlier)
+    if wanted.compacts_manifests:
+        if head is None or merged is None or not _is_less(merged):
+            raise NothingToMerge
+        schema_id = head.schema_id
     base = _list(handle, merged.after if merged else tuple(before))
     delta, next_row_id = _delta(handle, options, wanted, changes, head, earlier)
     changelog = _changelog(handle, wanted, changes, earlier)
@@ -142,6 +153,56 @@ def prepare(
     return Prepared(snapshot, merged, base, delta, changelog)
 
 
+def _restored(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    target: Snapshot,
+    changes: Changes,
+    head: Snapshot,
+    commit_user: str,
+    time_ms: int,
+) -> Prepared:
+    """The snapshot after `head` that has the state of `target`.
+
+    The manifests before it name no file that is gone: one that comes again would look deleted beside them. A file that
+    is at another level in both is named before it as it is in `target`, since a DELETE of it there would stay, and hide
+    it again when a compaction moves it back.
+
+    Source: Java `operation/FileStoreCommitImpl.rollbackToAsLatest`, but for files that changed their level.
+    """
+    live = live_entries(handle, data_manifests(handle, head))
+    back = live_entries(handle, data_manifests(handle, target))
+    before = together(where(live, ~named_in(live, back)), where(back, named_in(back, live)))
+    base = _list(handle, tuple(write_manifest(handle, before)) if len(before) else ())
+    gone = ~adds(changes.files)
+    delta = _written(handle, without_value_stats(changes.files, gone) if options.delete_drop_stats else changes.files)
+    total = target.total_record_count
+    row_ids = [n for n in (head.next_row_id, target.next_row_id) if n is not None]
+    snapshot = Snapshot(
+        id=head.id + 1,
+        schema_id=target.schema_id,
+        base_manifest_list=base.name,
+        base_manifest_list_size=base.size,
+        delta_manifest_list=delta.name,
+        delta_manifest_list_size=delta.size,
+        index_manifest=target.index_manifest,
+        commit_user=commit_user,
+        commit_identifier=wanted.identifier,
+        commit_kind=wanted.kind,
+        time_ms=time_ms,
+        total_record_count=row_total(live) + delta.rows if total is None else total,
+        delta_record_count=delta.rows,
+        watermark=target.watermark,
+        statistics=target.statistics,
+        properties=target.properties,
+        next_row_id=max(row_ids, default=None),
+        uuid=str(uuid.uuid4()),
+        writer_version=WRITER_VERSION,
+    )
+    return Prepared(snapshot, None, base, delta, None)
+
+
 def _merge(
     handle: TableHandle, options: CommitOptions, before: list[ManifestFileMeta], earlier: Prepared | None
 ) -> Merged | None:
@@ -149,6 +210,11 @@ def _merge(
     if earlier is None:
         return manifest_merge.merge(handle, before, options)
     return None if earlier.merged is None else manifest_merge.reuse(earlier.merged, before)
+
+
+def _is_less(merged: Merged) -> bool:
+    """Whether there are fewer manifests, or fewer entries in them. As many files of other sizes are no gain."""
+    return len(merged.after) < len(merged.before) or any(m.num_deleted_files for m in merged.before)
 
 
 def _delta(
@@ -220,6 +286,8 @@ def _properties(
     before: list[ManifestFileMeta],
     delta: Listed,
 ) -> Mapping[str, str]:
+    if wanted.compacts_manifests and head is not None:
+        return head.properties or {}
     if not options.sequence_in_properties:
         return wanted.properties
     known = [n for n in (_max_sequence_number(handle, head, before), delta.max_sequence_number) if n is not None]

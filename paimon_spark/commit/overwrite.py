@@ -57,7 +57,18 @@ class PresentPartitions:
     """The rows of the partitions that have new files. The whole table when it has no partitions."""
 
 
-Overwritten: TypeAlias = WholeTable | NamedPartitions | PresentPartitions
+@dataclass(frozen=True, slots=True)
+class ChosenPartitions:
+    """The rows of partitions that are chosen by what is there when the snapshot is made. Nothing takes their place.
+
+    Attributes:
+        choose: the partitions, as BinaryRow bytes, among the live files of the head; asked at every attempt.
+    """
+
+    choose: Callable[[pa.Table], Sequence[bytes]]
+
+
+Overwritten: TypeAlias = WholeTable | NamedPartitions | PresentPartitions | ChosenPartitions
 
 
 class _Matcher(Protocol):
@@ -102,6 +113,8 @@ def overwrite_changes(
     """
     if isinstance(overwritten, PresentPartitions) and handle.schema.partition_keys and len(new.files) == 0:
         return None
+    if isinstance(overwritten, ChosenPartitions):
+        return lambda head: _dropped(handle, overwritten, head)
     matcher = _matcher(handle, overwritten, new)
     _check_inside(handle, matcher, new)
     files = upgraded(handle, options, new.files) if upgrade else new.files
@@ -114,6 +127,15 @@ def overwrite_changes(
         return Changes(together(replaced, files), no_entries(), (*index, *new.index))
 
     return on
+
+
+def _dropped(handle: TableHandle, overwritten: ChosenPartitions, head: Snapshot | None) -> Changes:
+    if head is None:
+        return Changes(no_entries(), no_entries(), ())
+    chosen = overwritten.choose(live_entries(handle, data_manifests(handle, head)))
+    matcher = Touched(handle, array_of(chosen, pa.binary()))
+    index = [e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head)]
+    return Changes(of_kind(_live(handle, matcher, head), FileKind.DELETE), no_entries(), tuple(index))
 
 
 def _live(handle: TableHandle, matcher: _Matcher, head: Snapshot) -> pa.Table:
@@ -138,10 +160,19 @@ def _matcher(handle: TableHandle, overwritten: Overwritten, new: Changes) -> _Ma
         case NamedPartitions(specs):
             if not specs:
                 raise InvalidInputError(f"no partition of {handle.describe()} is named; name at least one")
-            return _ByPredicate(handle, Or(tuple(_predicate(handle, s) for s in specs)) if all(specs) else None)
+            return _ByPredicate(handle, partitions_named(handle, specs))
         case PresentPartitions() if handle.schema.partition_keys:
             return Touched(handle, column(new.files, "partition"))
     return _ByPredicate(handle, None)
+
+
+def partitions_named(handle: TableHandle, specs: Sequence[Mapping[str, object]]) -> Predicate | None:
+    """The partitions that match one of `specs`, as in `NamedPartitions`; None for all of them.
+
+    Raises:
+        InvalidInputError: a column is none of the partition's, or a value none of its column.
+    """
+    return Or(tuple(_predicate(handle, s) for s in specs)) if all(specs) else None
 
 
 def _predicate(handle: TableHandle, spec: Mapping[str, object]) -> Predicate:

@@ -71,7 +71,7 @@ class Touched:
     def live(self, snapshot: Snapshot) -> pa.Table:
         """The live entries of these partitions in a snapshot."""
         metas = data_manifests(self._handle, snapshot)
-        return self._only(live_entries(self._handle, _where(metas, self.manifests(metas))))
+        return self._only(live_entries(self._handle, _where(metas, self.manifests(metas)), passing=True))
 
     def delta(self, snapshot: Snapshot) -> pa.Table:
         """The entries of these partitions that a snapshot's commit made."""

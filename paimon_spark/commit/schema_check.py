@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.errors import CommitConflictError
+from paimon_spark.errors import CommitConflictError, CorruptFileError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 
@@ -19,7 +19,13 @@ def check_schema(handle: TableHandle) -> int:
     wanted = handle.schema
     if not ids or ids[-1] < wanted.id:
         raise _gone(handle, "its schema is gone, so it was dropped" if not ids else f"it has the schemas {ids} only")
-    if read_schema(handle.store, handle.layout, wanted.id) != wanted:
+    try:
+        found = read_schema(handle.store, handle.layout, wanted.id)
+    except CorruptFileError:
+        if list_schema_ids(handle.store, handle.layout):
+            raise
+        raise _gone(handle, "its schema is gone, so it was dropped") from None
+    if found != wanted:
         raise _gone(handle, f"its schema {wanted.id} is another now, so it was dropped and created again")
     return ids[-1]
 

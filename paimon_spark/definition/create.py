@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from paimon_spark.definition.casts import check_default
 from paimon_spark.definition.field_ids import renumbered
-from paimon_spark.definition.option_rules import unknown_options
+from paimon_spark.definition.option_rules import not_stored, unknown_options
 from paimon_spark.definition.validate import check_case, check_keys_exist, validate
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.metadata.features import check_readable
@@ -21,6 +21,7 @@ from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import create_schema
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
+from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.store import Store
 from paimon_spark.types import RowType
@@ -160,6 +161,8 @@ def _refuse_places(options: Mapping[str, str]) -> None:
                 "give it to the catalog or to the write",
                 option=key,
             )
+        if key in OF_ONE_USE:
+            raise not_stored(key)
 
 
 def _exists(name: str, url: str) -> TableAlreadyExistsError:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from paimon_spark.definition.option_rules import not_stored
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS
 from paimon_spark.options.descriptor import Option, boolean, names
 from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.table import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.spec.table_schema import TableSchema
 
@@ -33,6 +35,8 @@ def check_set(schema: TableSchema, key: str, value: str, has_snapshots: Callable
         raise InvalidOptionError(
             f"option {key} says where a table lies or how it is reached, and is not stored in it", option=key
         )
+    if key in OF_ONE_USE:
+        raise not_stored(key)
     if _unchanged(schema, key, value):
         return
     if key == "type":

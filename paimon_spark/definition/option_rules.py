@@ -70,6 +70,15 @@ def unknown_options(options: Mapping[str, str]) -> list[str]:
     return sorted(key for key in options if not is_table_option(key))
 
 
+def not_stored(key: str) -> InvalidOptionError:
+    """The error for an option of one job that a table is asked to store."""
+    return InvalidOptionError(
+        f"option {key} is of one job and is not stored in a table, whose every reader and writer would have it; "
+        "give it to the read, the write or the catalog",
+        option=key,
+    )
+
+
 def _flag(options: TableOptions, key: str) -> bool:
     return Option(key, boolean, False, "").get(options.raw)
 

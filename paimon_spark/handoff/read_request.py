@@ -33,6 +33,8 @@ class ReadRequest:
             track rows `_ROW_ID` and `_SEQUENCE_NUMBER`.
         predicate: rows for which it is not true may be dropped (the reader drops all of them); None keeps all.
         with_row_kind: add a first column `rowkind` (text `+I -U +U -D`) and keep retracts.
+        as_inserts: with `with_row_kind`: no retracts are kept of rows that are no changes, and each is `+I`: the state
+            with which a stream begins.
         batch_rows: most rows in an output batch.
         threads: whether decoding may use Arrow's thread pool (in process yes, in a Spark task no).
         timestamp_precision: most fractional digits of a second wanted, 6 or 9; with 6 finer timestamps come out
@@ -48,6 +50,7 @@ class ReadRequest:
     columns: tuple[str, ...]
     predicate: Predicate | None = None
     with_row_kind: bool = False
+    as_inserts: bool = False
     batch_rows: int = 65536
     threads: bool = False
     timestamp_precision: int = 9

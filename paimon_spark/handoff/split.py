@@ -35,6 +35,7 @@ class SplitMode(str, Enum):
     CHANGES: rows of the files with their kinds, not merged (delta and changelog files).
     DIFF: `before_files` and `files` are each merged; rows that differ come out, with kinds.
     EVOLVED: files of one row id range, each with some columns of the rows (data evolution).
+    REPLACED: `before_files` and `files` are each merged; all rows of the former come as -D, then all of the latter.
     """
 
     RAW = "raw"
@@ -42,6 +43,7 @@ class SplitMode(str, Enum):
     CHANGES = "changes"
     DIFF = "diff"
     EVOLVED = "evolved"
+    REPLACED = "replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class DataSplit:
         bucket_path: directory of the files in the table's store.
         files: in the order they must be read (RAW, CHANGES: oldest first).
         deletions: deletion vector per file of `files`, None where it has none; empty when no file has any.
-        before_files, before_deletions: the older state, for DIFF only.
+        before_files, before_deletions: the older state, for DIFF and REPLACED only.
+        total_buckets: buckets that the partition had when the files were written; 0 when it does not matter.
     """
 
     branch: str
@@ -69,6 +72,7 @@ class DataSplit:
     deletions: tuple[DeletionFile | None, ...] = ()
     before_files: tuple[DataFileMeta, ...] = ()
     before_deletions: tuple[DeletionFile | None, ...] = ()
+    total_buckets: int = 0
 
     @property
     def size_bytes(self) -> int:

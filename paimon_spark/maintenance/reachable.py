@@ -7,19 +7,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
+from paimon_spark.fileformat.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
 from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths, last_segments
+from paimon_spark.maintenance.lists import changelog_lists, doubt, state_lists
+from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories, still_there
 from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
-from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.live_files import changelog_entries, live_entries
-from paimon_spark.metadata.manifests import read_index_manifest, read_manifest_list, read_manifests
+from paimon_spark.metadata.manifests import (
+    find_index_manifests,
+    find_manifest_lists,
+    read_index_manifest,
+    read_manifest_list,
+    read_manifests,
+)
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.refs.tags import list_tags
 from paimon_spark.spec.arrow_values import array_of
@@ -30,8 +39,11 @@ from paimon_spark.storage.urls import external_path
 
 T = TypeVar("T")
 
-_READ_BYTES: Final = 64 << 20
+_READ_BYTES: Final = 8 << 20
 """Bytes of manifests whose entries are looked at together."""
+
+_TOGETHER: Final = 256
+"""Manifest lists fetched together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +73,60 @@ def reachable_files(handle: TableHandle) -> Reachable:
         StorageError: a file cannot be read.
         UnsupportedFeatureError: the partition columns have no known directory names.
     """
-    branches = branch_handles(handle)
+    branches = branch_directories(handle)
     main = branches[0]
     refs = [path for branch in branches for path in _ref_files(branch)]
     if main.store.exists(main.layout.main_branch_file):
         refs.append(main.layout.main_branch_file)
-    snapshots = [end.snapshot for branch in branches for end in _ends(branch)]
-    return Reachable(_union([array_of(refs, PATHS), *_shared_files(main, snapshots)]))
+    snapshots = [root.snapshot for root in all_roots(handle)]
+    parts = _shared_files(main, snapshots, lambda entries: entry_paths(main, entries))
+    return Reachable(_union([array_of(refs, PATHS), *parts]))
 
 
-def branch_handles(handle: TableHandle) -> list[TableHandle]:
-    """The table's own directory, then each directory below `branch/`, to read metadata with.
+def reachable_names(handle: TableHandle) -> pa.Array:
+    """The names, each once, of all files that `reachable_files` has. Cheaper than it.
 
-    A branch without schema, left by a creation that was broken off, counts too: its refs hold on to files.
+    Raises:
+        UnsafeDeletionError: metadata that a root needs is not there, so nobody can tell which files it names.
+        Others as `reachable_files`.
     """
-    layout = Layout(handle.layout.root, MAIN, None, handle.layout.data_directory)
-    main = replace(handle, layout=layout)
-    return [main, *(main.on_branch_directory(b) for b in branch_names(main.store, layout))]
+    branches = branch_directories(handle)
+    main = branches[0]
+    refs = [path.rpartition("/")[2] for branch in branches for path in _ref_files(branch)]
+    roots = all_roots(handle)
+    missing: set[str] = set()
+    parts = _shared_files(main, [r.snapshot for r in roots], lambda entries: _entry_names(main, entries), missing)
+    names = _union([array_of(refs, PATHS), *map(_names, parts)])
+    if missing:
+        _check_roots(main, roots, missing)
+    return names
+
+
+def _check_roots(main: TableHandle, roots: Sequence[Root], missing: set[str]) -> None:
+    """Check that no root that still is there needs metadata that is missing. Raises UnsafeDeletionError."""
+    for root in roots:
+        lists = (*state_lists(root), *changelog_lists(root))
+        index = None if root.kind is RootKind.CHANGELOG else root.snapshot.index_manifest
+        found = find_manifest_lists(main, lists)
+        needed = [*lists, *(m.file_name for metas in found.values() for m in metas or ()), *([index] if index else [])]
+        gone = next((name for name in needed if name in missing), None)
+        if gone is not None and still_there(main, root):
+            path = main.store.url(main.layout.manifest_path(gone))
+            raise doubt(main, f"{root.describe()} needs {path}, which is not there", path=path)
+
+
+def _names(paths: pa.Array) -> pa.Array:
+    return last_segments(paths) if pc.any(pc.match_substring(paths, "/")).as_py() else paths
+
+
+def _entry_names(main: TableHandle, entries: pa.Table) -> pa.Array:
+    """Names of the files of entries, for most of which their paths need not be made."""
+    names = entries.column("file_name").combine_chunks()
+    external = entries.column("external_path")
+    if external.null_count < len(entries) or pc.any(pc.starts_with(names, COMPACTED_CHANGELOG)).as_py():
+        return entry_paths(main, entries)
+    extra = pc.list_flatten(entries.column("extra_files").combine_chunks())
+    return pa.concat_arrays([names.cast(PATHS), extra.cast(PATHS)])
 
 
 def ref_directories(layout: Layout) -> list[tuple[str, re.Pattern[str]]]:
@@ -89,6 +138,7 @@ def ref_directories(layout: Layout) -> list[tuple[str, re.Pattern[str]]]:
         (layout.tag_dir, re.compile(r"tag-.+", re.DOTALL)),
         (layout.tag_success_dir, re.compile(r".+_SUCCESS", re.DOTALL)),
         (layout.consumer_dir, re.compile(r"consumer-.+", re.DOTALL)),
+        (layout.sink_dir, re.compile(r"sink-.+", re.DOTALL)),
     ]
 
 
@@ -97,7 +147,7 @@ def missing_files(handle: TableHandle) -> list[str]:
 
     A table in order has none. Meant for checks: each snapshot's manifests are folded. Raises as `reachable_files`.
     """
-    branches = branch_handles(handle)
+    branches = branch_directories(handle)
     main = branches[0]
     ends = [end for branch in branches for end in _ends(branch)]
     there = _Presence(main)
@@ -169,31 +219,49 @@ def _ref_files(branch: TableHandle) -> Iterator[str]:
                 yield f"{directory}/{info.name}"
 
 
-def _shared_files(main: TableHandle, snapshots: Sequence[Snapshot]) -> Iterator[pa.Array]:
-    """Metadata, index, statistics and data files that the snapshots name."""
+def _shared_files(
+    main: TableHandle,
+    snapshots: Sequence[Snapshot],
+    files_of: Callable[[pa.Table], pa.Array],
+    missing: set[str] | None = None,
+) -> Iterator[pa.Array]:
+    """Metadata, index and statistics files that the snapshots name, and what `files_of` says of entries.
+
+    Names of metadata files that are not there are put into `missing`.
+    """
+    missing = set() if missing is None else missing
     lists = _distinct(
         name for s in snapshots for name in (s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list)
     )
     indexes = _distinct(s.index_manifest for s in snapshots)
     statistics = _distinct(s.statistics for s in snapshots)
-    metas = {m.file_name: m for name in lists for m in _or_empty(read_manifest_list, main, name)}
+    metas: dict[str, ManifestFileMeta] = {}
+    for start in range(0, len(lists), _TOGETHER):
+        for name, rows in find_manifest_lists(main, lists[start : start + _TOGETHER]).items():
+            if rows is None:
+                missing.add(name)
+            metas.update((m.file_name, m) for m in rows or ())
     yield array_of([main.layout.manifest_path(name) for name in (*lists, *indexes, *metas)], PATHS)
     yield array_of([main.layout.statistics_path(name) for name in statistics], PATHS)
-    for name in indexes:
-        yield index_paths(main, _or_empty(read_index_manifest, main, name))
+    for start in range(0, len(indexes), _TOGETHER):
+        for name, entries in find_index_manifests(main, indexes[start : start + _TOGETHER]).items():
+            if entries is None:
+                missing.add(name)
+            yield index_paths(main, list(entries or ()))
     for group in _groups(metas.values()):
-        yield pc.unique(entry_paths(main, _entries(main, group)))
+        yield pc.unique(files_of(_entries(main, group, missing)))
 
 
-def _entries(main: TableHandle, metas: list[ManifestFileMeta]) -> pa.Table:
+def _entries(main: TableHandle, metas: list[ManifestFileMeta], missing: set[str]) -> pa.Table:
     """All entries of the manifests that are there, ADD and DELETE."""
     try:
         return read_manifests(main, metas)
     except FileMissingError:
         if len(metas) == 1:
+            missing.add(metas[0].file_name)
             return read_manifests(main, [])
         half = len(metas) // 2
-        return pa.concat_tables([_entries(main, metas[:half]), _entries(main, metas[half:])])
+        return pa.concat_tables([_entries(main, metas[:half], missing), _entries(main, metas[half:], missing)])
 
 
 def _groups(metas: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:

@@ -1,15 +1,17 @@
-"""Compaction of tables whose level 0 becomes visible by it: the rows after, and what changed.
+"""Compaction that tells what it changed: the rows after it, and the rows of the changelog.
 
-Of a key's rows above level 0 only that of the smallest level counts: it is the row that readers saw before.
+Producer `lookup`: of a key's rows above level 0 only that of the smallest level counts, the row that readers saw
+before. Producer `full-compaction`: the row before is that of the last level, which only full compactions write.
 
 Source: Java `mergetree/compact/LookupChangelogMergeFunctionWrapper`, `LookupMergeFunction`,
-`FirstRowMergeFunctionWrapper`.
+`FirstRowMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,9 @@ from paimon_spark.merge.key_value import (
 from paimon_spark.merge.sorted_merge import MergedColumns, MergeFunction, Window
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.types import VALUE_KIND, RowKind
+
+IN_LAST_LEVEL: Final = "_IN_LAST_LEVEL"
+"""Column (int32) that is 1 for rows of the last level, which a changelog of full compactions begins at."""
 
 
 class EveryKey:
@@ -56,23 +61,26 @@ class ChangelogRule:
     Attributes:
         first_row: only keys that were not there before give one: the row itself.
         compared: columns that tell whether a row changed; None: a row that is written again always did.
+        since_last_level: what changed since the row of the last level, not since the row readers saw.
     """
 
     first_row: bool = False
     compared: tuple[str, ...] | None = None
+    since_last_level: bool = False
 
 
 def changelog_of(window: Window, merged: MergedColumns, rule: ChangelogRule) -> tuple[list[str], list[pa.Array]]:
-    """The changelog rows of keys that have a row of level 0: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then values.
+    """The changelog rows of keys that have a new row: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then values.
 
     Sorted by key; -U is directly before +U. Rows before carry their own values and sequence numbers.
 
     Args:
-        window: rows with the column `_LEVEL`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`.
+        window: rows with `_SEQUENCE_NUMBER`, `_VALUE_KIND`, and `_LEVEL` or, where the rule asks for it,
+            `_IN_LAST_LEVEL`.
         merged: what the window became, with both system columns and deletes kept.
         rule: of the table.
     """
-    before, is_new = _before(window)
+    before, is_new = _before_last_level(window) if rule.since_last_level else _before(window)
     after = np.full(len(window.starts), NO_ROW, np.int64)
     alive = np.ones(len(after), np.bool_) if merged.alive is None else merged.alive
     after[alive] = np.arange(merged.row_count)
@@ -107,6 +115,13 @@ def _before(window: Window) -> tuple[Rows, Bool]:
     smallest = np.minimum.reduceat(np.where(high, levels, np.iinfo(np.int64).max), window.starts)
     candidate = high & (levels == np.repeat(smallest, groups.sizes))
     return groups.rows_at(groups.first(candidate)), groups.any(~high)
+
+
+def _before_last_level(window: Window) -> tuple[Rows, Bool]:
+    """Per key the row of the last level (`NO_ROW`: none), and whether it has a row of another."""
+    groups = Groups(window.order, window.starts)
+    last = arrow_numpy.values(window.columns[IN_LAST_LEVEL])[window.order] > 0
+    return groups.rows_at(groups.first(last)), groups.any(~last)
 
 
 def _unchanged(

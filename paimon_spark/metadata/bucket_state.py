@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.spec import arrow_numpy
@@ -37,7 +38,8 @@ class PartitionState:
     """The buckets of one partition.
 
     Attributes:
-        total_buckets: what its live files say, or None when it has none. -1 and -2 are said too.
+        total_buckets: what its live files say, or None when it has none. -1 is said too, and -2 when all rows wait in
+            the postponed bucket.
         max_sequences: greatest sequence number by bucket; buckets without files are left out.
     """
 
@@ -81,7 +83,7 @@ class BucketStates:
         entries = sum(m.num_added_files + m.num_deleted_files for m in self._metas)
         whole = entries <= _FEW_ENTRIES or len(new) > _MANY_PARTITIONS or not self._handle.schema.partition_keys
         metas = self._metas if whole else self._holding(new)
-        self._known.update(_states(live_entries(self._handle, metas), None if whole else set(new)))
+        self._known.update(_states(live_entries(self._handle, metas, passing=True), None if whole else set(new)))
         self._complete = whole
         for partition in new:
             self._known.setdefault(partition, _EMPTY)
@@ -133,7 +135,10 @@ def _states(entries: pa.Table, only: set[bytes] | None) -> dict[bytes, Partition
     for code, bucket, total, sequence in rows:
         partition = partitions[code]
         if only is None or partition in only:
-            out.setdefault(partition, PartitionState(total)).max_sequences[bucket] = sequence
+            known = out.get(partition)
+            if known is None or known.total_buckets == POSTPONE_BUCKET:  # which is the first of its buckets
+                known = out[partition] = PartitionState(total, {} if known is None else known.max_sequences)
+            known.max_sequences[bucket] = sequence
     return out
 
 

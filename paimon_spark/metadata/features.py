@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option
+from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.table import BUCKET, BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
@@ -215,8 +216,10 @@ def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: st
     """Refuse options of one read or write that would make the table's files mean something else.
 
     Raises:
-        InvalidOptionError: an option of the table's definition, with another value than it has.
+        InvalidOptionError: an option of the table's definition, with another value than it has; or a wrong option
+            of a job.
     """
+    check_job_options(overrides)
     stored = {
         **schema.options,
         "primary-key": ",".join(schema.primary_keys),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from paimon_spark.errors import (
     BranchNotFoundError,
@@ -17,7 +18,11 @@ from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.spec.table_schema import decode as decode_schema
 from paimon_spark.storage.store import Store
+
+_RACES: Final = 5
+"""Times that what main means is looked up again when it changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,42 @@ def open_table(
         UnsupportedFeatureError: the table's definition has a value of a later Paimon.
         CorruptFileError: the schema cannot be decoded.
     """
-    layout = Layout(root, MAIN, read_main_branch(store, root)).with_branch(branch)
     shown = name or table_name(store, root)
-    schema = latest_schema(store, layout)
-    if schema is None:
-        raise _not_found(store, layout, shown)
-    return _handle(store, layout, shown, schema, dict(options or {}))
+    main_branch = read_main_branch(store, root)
+    for _ in range(_RACES):
+        layout = Layout(root, MAIN, main_branch).with_branch(branch)
+        failure: CorruptFileError | None = None
+        try:
+            schema = latest_schema(store, layout)
+        except CorruptFileError as e:
+            schema, failure = None, e
+        if schema is not None:
+            return _handle(store, layout, shown, schema, dict(options or {}))
+        # Main may have come to mean another directory after MAIN-BRANCH was read, and the former be gone.
+        before, main_branch = main_branch, read_main_branch(store, root)
+        if before == main_branch and failure is None:
+            raise _not_found(store, layout, shown)
+        if before == main_branch and failure is not None:
+            raise failure
+    raise _not_found(store, layout, shown)
+
+
+def current(handle: TableHandle) -> TableHandle:
+    """The handle as long as it is what it was opened as, else the branch opened anew. Two small reads.
+
+    Main may have been given another history, or come to mean another branch, since the handle was opened; then its
+    schema is gone or another, and what is read of refs now is not what its schema belongs to. Raises as `open_table`.
+    """
+    layout, store = handle.layout, handle.store
+    is_main = layout.branch == MAIN
+    if not is_main or read_main_branch(store, layout.root) == layout.main_branch:
+        path = layout.schema_path(handle.schema.id)
+        try:
+            if decode_schema(store.read(path), path) == handle.schema:
+                return handle
+        except (FileMissingError, CorruptFileError):
+            pass
+    return open_table(store, layout.root, layout.branch, handle.name, handle.overrides)
 
 
 def open_branch(handle: TableHandle, branch: str) -> TableHandle:
@@ -136,7 +171,11 @@ def is_table(store: Store, root: str) -> bool:
 
 
 def branch_names(store: Store, layout: Layout) -> list[str]:
-    """Names of the directories below `branch/`, sorted; main is not among them."""
+    """Names of the directories below `branch/`, sorted; main is not among them.
+
+    What holds on to files is in any of them. Names that begin with a dot are of directories that operations work in,
+    and are no branches to users.
+    """
     return [
         info.name.removeprefix(BRANCH_PREFIX)
         for info in store.list(layout.branches_dir)
@@ -154,7 +193,7 @@ def table_name(store: Store, root: str) -> str:
 def _not_found(store: Store, layout: Layout, name: str) -> TableNotFoundError | BranchNotFoundError:
     url = store.url(layout.root)
     if layout.branch != MAIN:
-        branches = branch_names(store, layout)
+        branches = [n for n in branch_names(store, layout) if not n.startswith(".")]
         if branches or list_schema_ids(store, layout.with_branch(MAIN)):
             return BranchNotFoundError(
                 f"table {name} has no branch {layout.branch!r}{did_you_mean(layout.branch, branches)}; "

@@ -106,6 +106,11 @@ class Layout:
     def consumer_dir(self) -> str:
         return f"{self.branch_root}/consumer"
 
+    @property
+    def sink_dir(self) -> str:
+        """What streaming queries note of the batches that they commit to the branch. No other engine looks there."""
+        return f"{self.branch_root}/sink"
+
     def manifest_path(self, name: str) -> str:
         """A manifest, manifest list or index manifest. Raises CorruptFileError: `name` leads elsewhere."""
         return f"{self.root}/manifest/{file_name(name, self.root)}"
@@ -164,16 +169,19 @@ def file_name(name: str, table: str) -> str:
     return name
 
 
-def is_ref_name(name: str) -> bool:
-    """Whether `name` can be part of the path of a branch or tag."""
-    return bool(name.strip()) and not any(c in name for c in "/\\\0")
+def is_ref_name(name: object) -> bool:
+    """Whether `name`, whatever a caller gave, can be part of the path of a branch or tag."""
+    if not isinstance(name, str) or not name.strip():
+        return False
+    # Half of a surrogate pair is text to Python, and to no store.
+    return not any(c in "/\\\0" or 0xD800 <= ord(c) < 0xE000 for c in name)
 
 
 def check_ref_name(name: str, what: str) -> None:
     """Check that a branch or tag name given by a user can be part of a path. Raises InvalidInputError."""
     if not is_ref_name(name):
         raise InvalidInputError(
-            f"{name!r} cannot be the name of a {what}: a name is not blank and holds no slash", name=name
+            f"{name!r} cannot be the name of a {what}: a name is text, not blank, and holds no slash", name=name
         )
 
 

@@ -22,25 +22,39 @@ from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
 I64 = npt.NDArray[np.int64]
 
 _MOST_CODES: Final = 1 << 62
+_WHICH: Final = ("partition", "bucket", "level", "embedded_index", "external_path", "extra_files")
+"""What, beside its name, tells a file from others."""
 
 
-def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
+def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, passing: bool = False) -> pa.Table:
     """The ADD entries of the manifests that no entry deletes, in manifest order.
 
     A file is the same when partition, bucket, level, name, extra files, embedded index and external path are. As in
     Java's scan the order of manifests does not count: a file is added once and deleted once. A DELETE
     without its ADD (whose manifest was left out) has no effect.
 
+    Args:
+        handle: the branch.
+        metas: the manifests.
+        passing: remember the outcome only until the next such call for the table: writers meet a new head each time.
+
     Raises:
         CorruptFileError: a file is added twice, or a manifest cannot be decoded.
         FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
     """
-    key = ("live", handle.store.identity, handle.layout.root, tuple(m.file_name for m in metas))
-    found: pa.Table | None = CACHE.get(key)
-    if found is None:
-        entries = read_manifests(handle, metas)
-        found = _fold(handle, metas, entries)
-        CACHE.put(key, found, found.nbytes)
+    names = tuple(m.file_name for m in metas)
+    place = handle.store.identity, handle.layout.root
+    found: pa.Table | None = CACHE.get(("live", *place, names))
+    if found is not None:
+        return found
+    last: tuple[tuple[str, ...], pa.Table] | None = CACHE.get(("live for writers", *place)) if passing else None
+    if last is not None and last[0] == names:
+        return last[1]
+    found = _fold(handle, metas, read_manifests(handle, metas))
+    if passing:
+        CACHE.put(("live for writers", *place), (names, found), found.nbytes)
+    else:
+        CACHE.put(("live", *place, names), found, found.nbytes)
     return found
 
 
@@ -54,11 +68,16 @@ def changelog_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) ->
     return read_manifests(handle, metas)
 
 
-def file_ids(entries: pa.Table) -> I64:
-    """A number per entry, equal exactly for entries of one file, ADD or DELETE."""
+def file_ids(entries: pa.Table, by: Sequence[str] = _WHICH) -> I64:
+    """A number per entry, equal exactly for entries of one file, ADD or DELETE.
+
+    Args:
+        entries: of manifests.
+        by: columns that, beside the name, tell files apart.
+    """
     if len(entries) == 0:
         return np.empty(0, np.int64)
-    return _file_ids(entries, _codes(entries.column("file_name")))
+    return _file_ids(entries, _codes(entries.column("file_name")), by)
 
 
 def _fold(handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Table) -> pa.Table:
@@ -79,10 +98,10 @@ def _where(entries: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:
     return entries.filter(arrow_numpy.boolean_array(mask))
 
 
-def _file_ids(entries: pa.Table, names: I64) -> I64:
+def _file_ids(entries: pa.Table, names: I64, by: Sequence[str] = _WHICH) -> I64:
     """A number per entry, equal exactly for equal files."""
     ids, distinct = names, int(names.max()) + 1
-    for name in ("partition", "bucket", "level", "embedded_index", "external_path", "extra_files"):
+    for name in by:
         column = entries.column(name)
         if column.null_count == len(column):
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptFileError
+from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spec import index_manifest, manifest
 from paimon_spark.spec.index_manifest import IndexManifestEntry
@@ -25,6 +26,9 @@ from paimon_spark.spec.snapshot import Snapshot
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
 """Most bytes of decoded metadata a process remembers; 0 remembers nothing."""
+
+_IDLE_S: Final = 300.0
+"""Seconds that decoded metadata is remembered without being asked for, once more comes in."""
 
 _READ_BYTES: Final = 64 << 20
 """Bytes of manifests fetched and decoded at a time."""
@@ -35,13 +39,29 @@ _OBJECT_BYTES: Final = 500
 V = TypeVar("V")
 
 
-class Cache:
-    """Values by key, the least recently used dropped first. Safe to share between threads."""
+@dataclass(slots=True)
+class _Held:
+    """A value, its size, and when it was last asked for."""
 
-    def __init__(self, capacity_bytes: int) -> None:
+    value: Any
+    size_bytes: int
+    used_s: float
+
+
+class Cache:
+    """Values by key, the least recently used dropped first. Safe to share between threads.
+
+    What nobody asked for in a while goes when something is put: processes of streams meet new metadata at each trigger,
+    and would hold all of it up to the capacity.
+    """
+
+    def __init__(
+        self, capacity_bytes: int, idle_s: float = _IDLE_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
-        self._values: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+        self._idle_s, self._clock = idle_s, clock
+        self._values: OrderedDict[Any, _Held] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: object) -> Any | None:
@@ -50,7 +70,8 @@ class Cache:
             if found is None:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            found.used_s = self._clock()
+            return found.value
 
     def put(self, key: object, value: Any, size_bytes: int) -> None:
         """Remember `value`, unless it alone is larger than the capacity."""
@@ -58,9 +79,10 @@ class Cache:
             self._drop(key)
             if size_bytes > self.capacity_bytes:
                 return
-            self._values[key] = (value, size_bytes)
+            now = self._clock()
+            self._values[key] = _Held(value, size_bytes, now)
             self.used_bytes += size_bytes
-            while self.used_bytes > self.capacity_bytes:
+            while self.used_bytes > self.capacity_bytes or self._oldest().used_s < now - self._idle_s:
                 self._drop(next(iter(self._values)))
 
     def clear(self) -> None:
@@ -71,7 +93,10 @@ class Cache:
     def _drop(self, key: object) -> None:
         found = self._values.pop(key, None)
         if found is not None:
-            self.used_bytes -= found[1]
+            self.used_bytes -= found.size_bytes
+
+    def _oldest(self) -> _Held:
+        return next(iter(self._values.values()))
 
 
 CACHE: Final = Cache(CACHE_BYTES)
@@ -120,6 +145,45 @@ def _remembered(handle: TableHandle, name: str, decode: Callable[[bytes, str], l
         found = tuple(decode(data, handle.store.url(path)))
         CACHE.put(key, found, 4 * len(data) + _OBJECT_BYTES * (1 + len(found)))
     return found
+
+
+def find_manifest_lists(handle: TableHandle, names: Sequence[str]) -> dict[str, tuple[ManifestFileMeta, ...] | None]:
+    """The rows of many manifest lists, fetched together, by name; None for those that are not there.
+
+    Raises as `read_manifest_list`, but for missing files.
+    """
+    return _find(handle, names, manifest.decode_manifest_list)
+
+
+def find_index_manifests(handle: TableHandle, names: Sequence[str]) -> dict[str, tuple[IndexManifestEntry, ...] | None]:
+    """As `find_manifest_lists`, of index manifests."""
+    return _find(handle, names, index_manifest.decode)
+
+
+def _find(
+    handle: TableHandle, names: Sequence[str], decode: Callable[[bytes, str], list[V]]
+) -> dict[str, tuple[V, ...] | None]:
+    paths = {name: handle.layout.manifest_path(name) for name in names}
+    found: dict[str, tuple[V, ...] | None] = {
+        name: CACHE.get((handle.store.identity, path)) for name, path in paths.items()
+    }
+    wanted = [name for name, rows in found.items() if rows is None]
+    try:
+        data: list[bytes | None] = list(handle.store.read_many([paths[name] for name in wanted]))
+    except FileMissingError:
+        data = [_read_or_none(handle, paths[name]) for name in wanted]
+    for name, raw in zip(wanted, data, strict=True):
+        if raw is not None:
+            found[name] = rows = tuple(decode(raw, handle.store.url(paths[name])))
+            CACHE.put((handle.store.identity, paths[name]), rows, 4 * len(raw) + _OBJECT_BYTES * (1 + len(rows)))
+    return found
+
+
+def _read_or_none(handle: TableHandle, path: str) -> bytes | None:
+    try:
+        return handle.store.read(path)
+    except FileMissingError:
+        return None
 
 
 def remember_list(handle: TableHandle, name: str, metas: Sequence[ManifestFileMeta], size_bytes: int) -> None:

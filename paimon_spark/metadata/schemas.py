@@ -49,7 +49,14 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
     """The schema of the highest id; None when this is no branch of a table."""
     ids = list_schema_ids(store, layout)
-    return read_schema(store, layout, ids[-1]) if ids else None
+    if not ids:
+        return None
+    try:
+        return read_schema(store, layout, ids[-1])
+    except CorruptFileError:
+        if list_schema_ids(store, layout):
+            raise
+        return None  # the branch was deleted, or renamed, since its schemas were listed
 
 
 def schemas_by_id(handle: TableHandle, ids: Iterable[int]) -> dict[int, TableSchema]:

@@ -1,9 +1,9 @@
-"""Reading a small JSON file that another process may be writing at this moment."""
+"""Reading small JSON files that another process may be writing or removing at this moment."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
@@ -41,6 +41,21 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
         return read_decoded(store, path, decode)
     except FileMissingError:
         return None
+
+
+def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
+    try:
+        yield from zip(paths, store.read_many(list(paths)), strict=True)
+        return
+    except FileMissingError:
+        pass
+    for path in paths:
+        try:
+            data = store.read(path)
+        except FileMissingError:
+            continue
+        yield path, data
 
 
 def numbered(store: Store, directory: str, prefix: str) -> list[int]:

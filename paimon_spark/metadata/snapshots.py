@@ -46,6 +46,15 @@ def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
+def get_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """The snapshots, fetched together. Raises as `get_snapshot`."""
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    try:
+        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+    except FileMissingError:
+        return [get_snapshot(handle, i) for i in ids]
+
+
 def latest_snapshot(handle: TableHandle) -> Snapshot | None:
     """The head of the branch; None when nothing was ever committed. Three small reads if the hint is good."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
@@ -91,12 +100,17 @@ def earliest_snapshot_id(handle: TableHandle) -> int | None:
     return None if snapshot is None else snapshot.id
 
 
+def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+
+
 def list_snapshots(handle: TableHandle) -> list[Snapshot]:
     """All snapshots alive, ascending by id; ones that expire meanwhile are left out."""
     ids = list_snapshot_ids(handle)
-    paths = [handle.layout.snapshot_path(i) for i in ids]
     try:
-        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+        return read_snapshots(handle, ids)
     except FileMissingError:
         return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
 

@@ -76,7 +76,13 @@ def read_vectors(
 
 
 def write_vectors(
-    handle: TableHandle, partition: bytes, bucket: int, vectors: Mapping[str, Positions], *, in_one_file: bool
+    handle: TableHandle,
+    partition: bytes,
+    bucket: int,
+    vectors: Mapping[str, Positions],
+    *,
+    in_one_file: bool,
+    file_id: str | None = None,
 ) -> list[IndexManifestEntry]:
     """Write deletion vectors into new index files of a bucket; none for no vectors.
 
@@ -86,13 +92,14 @@ def write_vectors(
         bucket: bucket number; 0 in a table without buckets.
         vectors: positions, ascending, by name of the data file.
         in_one_file: as tables with buckets have it; else files roll at `deletion-vector.index-file.target-size`.
+        file_id: a UUID for their names; None: a new one.
 
     Raises:
         StorageError: a file cannot be written; those made before are removed.
     """
     raw = handle.options.raw
     target = None if in_one_file else TARGET_SIZE.get(raw)
-    name = f"index-{uuid4()}"
+    name = f"index-{file_id or uuid4()}"
     made: list[IndexManifestEntry] = []
     try:
         for data, ranges in deletion_vector.encode_files(vectors, BITMAP64.get(raw), target):
@@ -116,6 +123,7 @@ def changed_vectors(
     changes: Mapping[str, Positions | None],
     *,
     in_one_file: bool,
+    file_id: str | None = None,
 ) -> tuple[list[IndexManifestEntry], list[IndexManifestEntry]]:
     """Give data files of a bucket other deletion vectors: the index files to add, and those to delete.
 
@@ -127,6 +135,7 @@ def changed_vectors(
         entries: the index files that the bucket has.
         changes: by name of the data file all positions deleted from now on, or None for no vector.
         in_one_file: as in `write_vectors`.
+        file_id: as in `write_vectors`.
 
     Raises:
         CorruptFileError, StorageError: vectors that stay cannot be read, or not be written.
@@ -141,7 +150,7 @@ def changed_vectors(
     for entry in replaced:
         vectors.update({n: p for n, p in read_vectors(handle, entry).items() if n not in changes})
     vectors.update({n: p for n, p in changes.items() if p is not None and len(p)})
-    return write_vectors(handle, *place, vectors, in_one_file=in_one_file), replaced
+    return write_vectors(handle, *place, vectors, in_one_file=in_one_file, file_id=file_id), replaced
 
 
 def united(a: Positions, b: Positions) -> Positions:

@@ -126,7 +126,7 @@ class BatchWriteOptions:
     assigners: int | None = None
     watermark: int | None = None
     table_options: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     unknown_options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -269,4 +269,9 @@ def _commit_user(given: Mapping[str, str]) -> str | None:
     user = COMMIT_USER.get(given)
     if user is not None and not user.strip():
         raise InvalidOptionError(f"option {COMMIT_USER.key} is blank; leave it out", option=COMMIT_USER.key)
+    if user is not None and any(c in user for c in "/\\\0"):
+        raise InvalidOptionError(
+            f"option {COMMIT_USER.key} = {user!r}: a commit user is part of some files' names, so it holds no slash",
+            option=COMMIT_USER.key,
+        )
     return user

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, names
+from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, names
 from paimon_spark.options.table import COMPACTION_TRIGGER
 
 ROW_DEDUPLICATE: Final = Option(
@@ -17,6 +17,57 @@ ROW_DEDUPLICATE: Final = Option(
 )
 ROW_DEDUPLICATE_IGNORED: Final[Option[tuple[str, ...]]] = Option(
     "changelog-producer.row-deduplicate-ignore-fields", names, (), "Columns whose change alone is none."
+)
+SMALL_FILE_RATIO: Final = Option(
+    "compaction.small-file-ratio", fraction, 0.7, "Files below this part of the target size are small."
+)
+STOP_TRIGGER: Final[Option[int | None]] = Option(
+    "num-sorted-run.stop-trigger",
+    integer,
+    None,
+    "Sorted runs of a bucket with which a write compacts it; default is the compaction trigger plus three.",
+)
+MAX_SIZE_AMPLIFICATION: Final = Option(
+    "compaction.max-size-amplification-percent",
+    integer,
+    200,
+    "All of a bucket is merged when what lies above its last sorted run is larger than so many percent of that.",
+)
+SIZE_RATIO: Final = Option(
+    "compaction.size-ratio", integer, 1, "Percent by which a sorted run may be larger than what is merged into it."
+)
+OFFPEAK_START: Final = Option(
+    "compaction.offpeak.start.hour", integer, -1, "First hour in which compaction.offpeak-ratio counts; -1: never."
+)
+OFFPEAK_END: Final = Option(
+    "compaction.offpeak.end.hour", integer, -1, "Hour from which compaction.offpeak-ratio counts no more; -1: never."
+)
+OFFPEAK_RATIO: Final = Option(
+    "compaction.offpeak-ratio", integer, 0, "Percent added to compaction.size-ratio off peak."
+)
+OPTIMIZATION_INTERVAL: Final[Option[int | None]] = Option(
+    "compaction.optimization-interval", duration_ms, None, "How often all of a bucket is merged, whatever its sizes."
+)
+TOTAL_SIZE_THRESHOLD: Final[Option[int | None]] = Option(
+    "compaction.total-size-threshold", memory_size, None, "All of a bucket is merged while it is smaller."
+)
+INCREMENTAL_SIZE_THRESHOLD: Final[Option[int | None]] = Option(
+    "compaction.incremental-size-threshold",
+    memory_size,
+    None,
+    "All of a bucket is merged when what lies above its last level is larger.",
+)
+FULL_COMPACTION_DELTA_COMMITS: Final[Option[int | None]] = Option(
+    "full-compaction.delta-commits",
+    integer,
+    None,
+    "More than 0: each batch write merges all of the buckets it wrote; a stream does with every so many commits.",
+)
+FORCE_UP_LEVEL_0: Final = Option(
+    "compaction.force-up-level-0", boolean, False, "Every compaction takes all files of level 0."
+)
+FORCE_REWRITE: Final = Option(
+    "compaction.force-rewrite-all-files", boolean, False, "A full compaction writes every file anew."
 )
 BITMAP64: Final = Option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
 
@@ -27,19 +78,57 @@ class CompactionOptions:
 
     Attributes:
         trigger: so many sorted runs, or small files beside each other, are worth being made one.
+        stop_trigger: so many sorted runs make a writer compact.
+        small_file_ratio: files below this part of the target size are small.
+        max_size_amplification, size_ratio, offpeak_ratio: percent.
+        offpeak_hours: first hour, and the one after the last; None: there are none.
+        optimization_interval_ms, total_size_threshold, incremental_size_threshold: None: not asked for.
+        full_after_writes: a batch write merges all of the buckets it wrote.
         row_deduplicate: a row written again unchanged is no change.
         row_deduplicate_ignored: columns that do not count for that.
     """
 
     trigger: int
+    stop_trigger: int
+    small_file_ratio: float
+    max_size_amplification: int
+    size_ratio: int
+    offpeak_ratio: int
+    offpeak_hours: tuple[int, int] | None
+    optimization_interval_ms: int | None
+    total_size_threshold: int | None
+    incremental_size_threshold: int | None
+    full_after_writes: bool
+    force_up_level0: bool
+    force_rewrite: bool
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
+
+    @property
+    def may_be_early(self) -> bool:
+        """Whether all of a bucket may be worth merging as soon as it is more than one sorted run."""
+        early = self.optimization_interval_ms, self.total_size_threshold, self.incremental_size_threshold
+        return any(option is not None for option in early)
 
 
 def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    trigger, stop = COMPACTION_TRIGGER.get(raw), STOP_TRIGGER.get(raw)
+    start, end = OFFPEAK_START.get(raw), OFFPEAK_END.get(raw)
     return CompactionOptions(
-        trigger=COMPACTION_TRIGGER.get(raw),
+        trigger=trigger,
+        stop_trigger=max(trigger, trigger + 3 if stop is None else stop),
+        small_file_ratio=SMALL_FILE_RATIO.get(raw),
+        max_size_amplification=MAX_SIZE_AMPLIFICATION.get(raw),
+        size_ratio=SIZE_RATIO.get(raw),
+        offpeak_ratio=OFFPEAK_RATIO.get(raw),
+        offpeak_hours=None if -1 in (start, end) or start == end else (start, end),
+        optimization_interval_ms=OPTIMIZATION_INTERVAL.get(raw),
+        total_size_threshold=TOTAL_SIZE_THRESHOLD.get(raw),
+        incremental_size_threshold=INCREMENTAL_SIZE_THRESHOLD.get(raw),
+        full_after_writes=(FULL_COMPACTION_DELTA_COMMITS.get(raw) or 0) > 0,
+        force_up_level0=FORCE_UP_LEVEL_0.get(raw),
+        force_rewrite=FORCE_REWRITE.get(raw),
         row_deduplicate=ROW_DEDUPLICATE.get(raw),
         row_deduplicate_ignored=ROW_DEDUPLICATE_IGNORED.get(raw),
     )

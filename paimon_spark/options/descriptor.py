@@ -6,6 +6,7 @@ Source: Java `options/ConfigOption`, `options/MemorySize`, `utils/TimeUtils` for
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -67,6 +68,17 @@ def integer(text: str) -> int:
         return int(text.strip())
     except ValueError:
         raise ValueError("expected a whole number") from None
+
+
+def fraction(text: str) -> float:
+    """A number, with or without decimals."""
+    try:
+        number = float(text.strip())
+    except ValueError:
+        raise ValueError("expected a number") from None
+    if not math.isfinite(number):
+        raise ValueError("expected a number")
+    return number
 
 
 def string(text: str) -> str:

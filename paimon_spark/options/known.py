@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from paimon_spark.options.lineage import OF_ONE_USE
+
 TABLE_OPTION_PREFIXES: Final = (
     "fields.", "file-index.", "metadata.iceberg.", "blob-descriptor.", "file.compression.",
     "commit.callback.", "tag.callback.", "format-table.", "parquet.", "orc.", "avro.", "csv.", "json.",
@@ -110,10 +112,12 @@ TABLE_OPTIONS: Final = frozenset(
     postpone.default-bucket-num postpone.merge-on-read postpone.target-row-num-per-bucket
     postpone.target-size-per-bucket precommit-compact primary-key primary-key.nullable query-auth.enabled
     read.allow.fullScan read.batch-size read.changelog read.shuffle-bucket-with-partition
+    read.stream.aligned read.stream.aligned.snapshots
     read.stream.maxBytesPerTrigger read.stream.maxFilesPerTrigger read.stream.maxRowsPerTrigger
     read.stream.maxTriggerDelayMs read.stream.minRowsPerTrigger record-level.expire-time
     record-level.time-field record-level.time-field-type row-tracking.enabled
-    row-tracking.partition-group-on-commit rowkind.field scalar-index.search-mode scan.bounded
+    row-tracking.partition-group-on-commit rowkind.field savepoint.create-interval
+    savepoint.create-time scalar-index.search-mode scan.bounded
     scan.bounded.watermark scan.bucket scan.creation-time-millis scan.dedicated-split-generation
     scan.fallback-branch scan.fallback-branch.read-fail-fast scan.fallback-delta-branch
     scan.fallback-snapshot-branch scan.file-creation-time-millis scan.ignore-corrupt-files
@@ -161,8 +165,8 @@ TABLE_OPTIONS: Final = frozenset(
     write.merge-schema.type-widening write.sequence-number-init-mode write.use-v2-write
     zorder.var-length-contribution
     """.split()  # noqa: SIM905 - a list of names reads better without quotes
-)
-"""Keys of table options, as Java spells them."""
+) | frozenset(OF_ONE_USE)
+"""Keys of table options, as Java spells them, and those that are given for one use of a table and never stored."""
 
 _LOWER: Final = frozenset(k.lower() for k in TABLE_OPTIONS)
 

@@ -26,9 +26,12 @@ class IncrementalMode(str, Enum):
     DIFF = "diff"
 
 
+FILE_TIME_KEY: Final = "scan.file-creation-time-millis"
+CREATION_TIME_KEY: Final = "scan.creation-time-millis"
 VERSION_KEYS: Final = (
     "versionAsOf", "timestampAsOf", "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.tag-id",
-    "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "scan.watermark",
+    "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "scan.watermark", FILE_TIME_KEY,
+    CREATION_TIME_KEY,
 )  # fmt: skip
 INCREMENTAL_KEYS: Final = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 
@@ -42,6 +45,10 @@ TIME_ZONE: Option[str | None] = Option(
 )
 ROW_KIND = Option("read.changelog", boolean, False, "Add a first column rowkind: +I, -U, +U or -D.")
 BATCH_ROWS = Option("read.batch-size", integer, 65536, "Most rows in an Arrow batch.")
+_MILLIS: Final[Mapping[str, Option[int | None]]] = {
+    key: Option(key, integer, None, f"Only rows of {what} since then, in epoch milliseconds.")
+    for key, what in ((FILE_TIME_KEY, "files made"), (CREATION_TIME_KEY, "commits made"))
+}
 INCREMENTAL_MODE = Option(
     "incremental-between-scan-mode", enum_of(IncrementalMode), IncrementalMode.AUTO,
     "What is read between two versions: auto, delta, changelog or diff.",
@@ -66,11 +73,11 @@ _MODES_BY_KEY: Final = {
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.version", "versionAsOf", "scan.watermark"),
     "from-snapshot-full": ("scan.snapshot-id",),
     "from-timestamp": ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf"),
+    "from-file-creation-time": (FILE_TIME_KEY,),
+    "from-creation-timestamp": (CREATION_TIME_KEY,),
     "incremental": INCREMENTAL_KEYS,
 }
 _NOT_YET: Final = (
-    "scan.file-creation-time-millis",
-    "scan.creation-time-millis",
     "scan.bucket",
     "scan.partitions",
 )
@@ -117,7 +124,19 @@ class ScanOptions:
     row_kind: bool = False
     batch_rows: int = BATCH_ROWS.default
     table_options: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def created_since_ms(self) -> int | None:
+        """The moment since when rows are asked for, by the time of their files or commits; None for all.
+
+        Raises:
+            InvalidOptionError: it is no number.
+        """
+        if self.version is None or self.version[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
+            return None
+        key, text = self.version
+        return _MILLIS[key].get({key: text})
 
     def at(self, version: tuple[str, str] | None) -> ScanOptions:
         """The same read of another version; an incremental range is forgotten."""
@@ -223,6 +242,8 @@ def _version(given: Mapping[str, str]) -> tuple[tuple[str, str] | None, Incremen
     key, text = keys[0], given[keys[0]].strip()
     if not text:
         raise InvalidOptionError(f"option {key} is blank", option=key, value=given[key])
+    if key in _MILLIS:
+        _MILLIS[key].get(given)  # no number is refused at once
     if key in VERSION_KEYS:
         return (key, text), None
     return None, Incremental(key, text, INCREMENTAL_MODE.get(given), TAG_TO_SNAPSHOT.get(given))

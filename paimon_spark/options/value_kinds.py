@@ -14,6 +14,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import boolean, duration_ms, integer, memory_size
+from paimon_spark.options.tags import time_of_day_ms, whole_days
 
 _BOOLEANS: Final = """
     add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
@@ -205,5 +206,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
         **dict.fromkeys(_PER_LEVEL, per_level),
         **dict.fromkeys(_STATS_MODES, _stats_mode),
         "metadata.stats-mode.per.level": _stats_modes,
+        "savepoint.create-interval": whole_days,
+        "savepoint.create-time": time_of_day_ms,
     }
 )

@@ -133,6 +133,10 @@ class _Builder:
         self.zone = zone
 
     def predicate(self, e: Node) -> Predicate:
+        found = self._positive(e)
+        return Not(found) if _is_negated(e) else found
+
+    def _positive(self, e: Node) -> Predicate:
         match e:
             case exp.Paren():
                 return self.predicate(e.this)
@@ -167,7 +171,7 @@ class _Builder:
         raise self._unsupported(e)
 
     def _negation(self, inner: Node) -> Predicate:
-        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
             return IsNotNull(self.column(inner.this))
         return Not(self.predicate(inner))
 
@@ -382,6 +386,11 @@ def _fits(number: Decimal, to: exp.DataType) -> bool:
         return False
     exponent = number.as_tuple().exponent
     return isinstance(exponent, int) and -exponent <= scale and number.adjusted() < precision - scale
+
+
+def _is_negated(e: Node) -> bool:
+    """Whether a NOT is a mark on what it negates, as releases of sqlglot write NOT LIKE, and not a node around it."""
+    return bool((e.this if isinstance(e, exp.Escape) else e).args.get("negate"))
 
 
 def _is_column(e: Node) -> bool:

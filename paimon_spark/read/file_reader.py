@@ -69,6 +69,21 @@ class FileRows(NamedTuple):
             return np.arange(self.first, self.first + self.row_count, dtype=np.int64)
         return np.flatnonzero(self.kept).astype(np.int64) + self.first
 
+    def only(self, mask: npt.NDArray[np.bool_]) -> FileRows:
+        """The rows where `mask` holds."""
+        kept = mask
+        if self.kept is not None:
+            kept = self.kept.copy()
+            kept[self.kept] = mask
+        chosen = arrow_numpy.boolean_array(mask)
+        return FileRows(
+            self.first,
+            kept,
+            int(np.count_nonzero(mask)),
+            [a.filter(chosen) for a in self.extra],
+            [a.filter(chosen) for a in self.columns],
+        )
+
 
 def iter_file(
     request: ReadRequest,
@@ -116,7 +131,7 @@ def iter_file(
     )
     for r in rows:
         if system_columns:
-            _check_system_columns(request.store, split, file, r.extra)
+            check_system_columns(request.store, split, file, r.extra)
         yield record_batch([*r.extra, *r.columns], schema, r.row_count)
 
 
@@ -229,7 +244,8 @@ def refuse_kinds(url: str, kinds: pa.Array) -> None:
         raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
 
 
-def _check_system_columns(store: Store, split: DataSplit, file: DataFileMeta, arrays: list[pa.Array]) -> None:
+def check_system_columns(store: Store, split: DataSplit, file: DataFileMeta, arrays: list[pa.Array]) -> None:
+    """Raise CorruptFileError when a row of a file has no sequence number or no kind. `arrays`: of `SYSTEM_FIELDS`."""
     for f, array in zip(SYSTEM_FIELDS, arrays, strict=True):
         if array.null_count:
             url = file_url(store, split, file)

@@ -56,7 +56,7 @@ def reading_schema(request: ReadRequest, mode: SplitMode) -> TableSchema:
     row_type = coarse_type(schema.row_type, precision)
     if row_type is schema.row_type or mode is SplitMode.DIFF:
         return schema
-    if mode is SplitMode.MERGE:
+    if mode in (SplitMode.MERGE, SplitMode.REPLACED):
         whole = _whole_columns(request)
         fields = (f if f.name in whole else coarse_field(f, precision) for f in schema.fields)
         row_type = replace(schema.row_type, fields=tuple(fields))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,6 +23,11 @@ from paimon_spark.read.precision import WHOLE, finishing_cuts, reading_schema
 from paimon_spark.read.raw import read_changes, read_raw
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.arrow_nested import Convert
+from paimon_spark.spec.arrow_values import scalar_of
+from paimon_spark.types import RowKind
+
+_OF_CHANGES: Final = (SplitMode.CHANGES, SplitMode.REPLACED)
+"""Splits of a stream whose rows have kinds of their own; others are of the state with which it begins."""
 
 
 def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -36,6 +42,9 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
         InvalidInputError: a metadata column these rows do not have.
         DataError: rows cannot be merged or cast; a NOT NULL column holds a null.
     """
+    if request.with_row_kind and request.as_inserts and split.mode not in _OF_CHANGES:
+        yield from _as_inserts(request, split)
+        return
     check_mode(request, split, request.columns)
     schema = output_schema(request)
     extra = sorted(names_of(request.predicate) - set(request.columns))
@@ -59,6 +68,13 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
             yield _finished(request, split, found, schema, cuts)
 
 
+def _as_inserts(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The rows without kinds, which are all given as `+I`."""
+    schema, inserted = output_schema(request), scalar_of(RowKind.INSERT.symbol, pa.string())
+    for batch in read_split(replace(request, with_row_kind=False), split):
+        yield record_batch([pa.repeat(inserted, batch.num_rows), *batch.columns], schema, batch.num_rows)
+
+
 def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     match split.mode:
         case SplitMode.RAW:
@@ -70,6 +86,10 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
     # Plain reads, the common case, do without the modules of merging.
     from paimon_spark.read.merged import read_diff, read_merged
 
+    if split.mode is SplitMode.REPLACED:
+        from paimon_spark.read.replaced import read_replaced
+
+        return read_replaced(request, split)
     return read_diff(request, split) if split.mode is SplitMode.DIFF else read_merged(request, split)
 
 

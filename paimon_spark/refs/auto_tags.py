@@ -1,4 +1,6 @@
-"""Names of tags made by time: which tag names they are, and of which time.
+"""Names of tags made by time: of which period a name is, and which period a time is in. Pure.
+
+Times are local wall clocks without a zone; periods are counted from 1970 in them, as Java does.
 
 Source: Java `tag/TagPeriodHandler`.
 """
@@ -7,54 +9,86 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
-from enum import Enum
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, duration_ms, enum_of
-
-
-class TagPeriod(str, Enum):
-    """How often a tag is made."""
-
-    DAILY = "daily"
-    HOURLY = "hourly"
-    TWO_HOURS = "two-hours"
-
-
-class TagPeriodFormatter(str, Enum):
-    """How the name of a tag is written."""
-
-    WITH_DASHES = "with_dashes"
-    WITHOUT_DASHES = "without_dashes"
-    WITHOUT_DASHES_AND_SPACES = "without_dashes_and_spaces"
-
-
-def _formatter(text: str) -> TagPeriodFormatter:
-    wanted = text.strip().lower().replace("-", "_")
-    for member in TagPeriodFormatter:
-        if member.value == wanted:
-            return member
-    raise ValueError("expected one of " + ", ".join(m.value for m in TagPeriodFormatter))
-
-
-TAG_PERIOD = Option("tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "How often tags are made by time.")
-TAG_PERIOD_DURATION: Option[int | None] = Option(
-    "tag.creation-period-duration", duration_ms, None, "The same as a duration; it goes before the period."
+from paimon_spark.options.tags import (
+    TAG_PERIOD,
+    TAG_PERIOD_DURATION,
+    TAG_PERIOD_FORMATTER,
+    TagPeriod,
+    TagPeriodFormatter,
 )
-TAG_PERIOD_FORMATTER = Option(
-    "tag.period-formatter", _formatter, TagPeriodFormatter.WITH_DASHES, "How such tags are named."
-)
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_MILLI: Final = timedelta(milliseconds=1)
 _DAY: Final = r"(\d{4})-(\d{2})-(\d{2})"
 _DAY_PLAIN: Final = r"(\d{4})(\d{2})(\d{2})"
-_PATTERNS: Final = {
-    (TagPeriod.DAILY, TagPeriodFormatter.WITH_DASHES): _DAY,
-    (TagPeriod.DAILY, TagPeriodFormatter.WITHOUT_DASHES): _DAY_PLAIN,
-    (TagPeriod.DAILY, TagPeriodFormatter.WITHOUT_DASHES_AND_SPACES): _DAY_PLAIN,
-    (TagPeriod.HOURLY, TagPeriodFormatter.WITH_DASHES): _DAY + r" (\d{2})",
-    (TagPeriod.HOURLY, TagPeriodFormatter.WITHOUT_DASHES): _DAY_PLAIN + r" (\d{2})",
-    (TagPeriod.HOURLY, TagPeriodFormatter.WITHOUT_DASHES_AND_SPACES): _DAY_PLAIN + r"(\d{2})",
+_DASHES: Final = TagPeriodFormatter.WITH_DASHES
+_PLAIN: Final = TagPeriodFormatter.WITHOUT_DASHES
+_DENSE: Final = TagPeriodFormatter.WITHOUT_DASHES_AND_SPACES
+_FORMS: Final = {
+    # what a name looks like, and how it is written
+    (TagPeriod.DAILY, _DASHES): (_DAY, "{0:%m-%d}"),
+    (TagPeriod.DAILY, _PLAIN): (_DAY_PLAIN, "{0:%m%d}"),
+    (TagPeriod.DAILY, _DENSE): (_DAY_PLAIN, "{0:%m%d}"),
+    (TagPeriod.HOURLY, _DASHES): (_DAY + r" (\d{2})", "{0:%m-%d %H}"),
+    (TagPeriod.HOURLY, _PLAIN): (_DAY_PLAIN + r" (\d{2})", "{0:%m%d %H}"),
+    (TagPeriod.HOURLY, _DENSE): (_DAY_PLAIN + r"(\d{2})", "{0:%m%d%H}"),
 }
+_MINUTES: Final = (_DAY_PLAIN + r"(\d{2})(\d{2})", "{0:%m%d%H%M}")
+_LENGTHS: Final = {
+    TagPeriod.DAILY: timedelta(days=1),
+    TagPeriod.HOURLY: timedelta(hours=1),
+    TagPeriod.TWO_HOURS: timedelta(hours=2),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TagPeriods:
+    """The periods that tags are made for, and their names.
+
+    Attributes:
+        length: of one period.
+        pattern: what names look like.
+        form: how the part of a name after its year is written.
+        daily: names are days, and what follows a blank in them does not count.
+    """
+
+    length: timedelta
+    pattern: str
+    form: str
+    daily: bool = False
+
+    def time_of(self, name: str) -> datetime | None:
+        """The time that a name says; None for a tag that was not made by time."""
+        match = re.fullmatch(self.pattern, name.split(" ")[0] if self.daily else name, re.ASCII)
+        try:
+            return datetime(*map(int, match.groups())) if match else None  # type: ignore[arg-type]
+        except ValueError:
+            return None
+
+    def name_of(self, time: datetime) -> str:
+        """The name of the tag of the period that begins at `time`."""
+        return f"{time.year:04d}{'-' if '-' in self.pattern else ''}{self.form.format(time)}"
+
+    def last_whole(self, time: datetime) -> datetime:
+        """When the period began that ended where the one of `time` begins. Raises OverflowError at the first of all."""
+        millis, length = (time - _EPOCH) // _MILLI, self.length // _MILLI
+        begun = abs(millis) // length * length  # Java's division goes towards zero, before 1970 too
+        return _EPOCH + (begun if millis >= 0 else -begun) * _MILLI - self.length
+
+
+def tag_periods(options: Mapping[str, str]) -> TagPeriods:
+    """The periods that a table's options say. Raises InvalidOptionError for a bad value."""
+    duration_ms, period = TAG_PERIOD_DURATION.get(options), TAG_PERIOD.get(options)
+    if duration_ms is not None:
+        return TagPeriods(duration_ms * _MILLI, *_MINUTES)
+    if period is TagPeriod.TWO_HOURS:  # whatever the formatter says
+        return TagPeriods(_LENGTHS[period], *_FORMS[TagPeriod.HOURLY, _DASHES])
+    form = _FORMS[period, TAG_PERIOD_FORMATTER.get(options)]
+    return TagPeriods(_LENGTHS[period], *form, daily=period is TagPeriod.DAILY)
 
 
 def auto_tag_time(name: str, options: Mapping[str, str]) -> datetime | None:
@@ -63,17 +97,4 @@ def auto_tag_time(name: str, options: Mapping[str, str]) -> datetime | None:
     Raises:
         InvalidOptionError: an option about the names has a bad value.
     """
-    period = TAG_PERIOD.get(options)
-    if TAG_PERIOD_DURATION.get(options) is not None:
-        pattern = _DAY_PLAIN + r"(\d{2})(\d{2})"
-    elif period is TagPeriod.TWO_HOURS:  # whatever the formatter says
-        pattern = _PATTERNS[TagPeriod.HOURLY, TagPeriodFormatter.WITH_DASHES]
-    else:
-        pattern = _PATTERNS[period, TAG_PERIOD_FORMATTER.get(options)]
-        if period is TagPeriod.DAILY:
-            name = name.split(" ")[0]
-    match = re.fullmatch(pattern, name, re.ASCII)
-    try:
-        return datetime(*map(int, match.groups())) if match else None  # type: ignore[arg-type]
-    except ValueError:
-        return None
+    return tag_periods(options).time_of(name)

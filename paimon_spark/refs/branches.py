@@ -1,27 +1,32 @@
 """Branches of a table.
 
-Source: Java `utils/BranchManager`; PIP-14 for `MAIN-BRANCH`. The base of a branch is derived as Paimon 0.9 did.
+Source: Java `utils/BranchManager`; PIP-14 for `MAIN-BRANCH`. The base of a branch is what its `FORK` file says, else
+derived from its own files as Paimon 0.9 did.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import earliest_snapshot
+from paimon_spark.refs.forks import Fork, fork_of
+from paimon_spark.refs.guards import guarded_branch
 from paimon_spark.refs.tags import list_tags
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(ShownAsFacts):
     """A branch of a table.
 
     Attributes:
         is_main: whether `main` means this branch (file `MAIN-BRANCH`).
         created_from_tag, created_from_snapshot_id: its base as far as it can be told from its files.
         modified_ms: epoch milliseconds of the directory's last change; None when the store does not say.
+        fork: where it left another branch; None where nothing tells.
     """
 
     name: str
@@ -29,6 +34,7 @@ class Branch:
     created_from_tag: str | None
     created_from_snapshot_id: int | None
     modified_ms: int | None
+    fork: Fork | None = None
 
 
 def branch_exists(handle: TableHandle, name: str) -> bool:
@@ -39,8 +45,13 @@ def branch_exists(handle: TableHandle, name: str) -> bool:
 
 
 def list_branch_names(handle: TableHandle) -> list[str]:
-    """Names of the branches, sorted, without `main` itself."""
-    return branch_names(handle.store, handle.layout)
+    """Names of the branches, sorted, without `main` itself.
+
+    Directories without a schema, which other engines or interrupted commits leave, are no branches; nor are those that
+    operations work in.
+    """
+    names = branch_names(handle.store, handle.layout)
+    return [name for name in names if not name.startswith(".") and branch_exists(handle, name)]
 
 
 def list_branches(handle: TableHandle) -> list[Branch]:
@@ -51,14 +62,18 @@ def list_branches(handle: TableHandle) -> list[Branch]:
 
 def _branch(handle: TableHandle, name: str, modified_ms: int | None) -> Branch:
     on_branch = handle.on_branch_directory(name)
+    fork = fork_of(on_branch)
+    tag, snapshot_id = (fork.tag, fork.snapshot_id) if fork is not None and fork.recorded else _first(on_branch)
+    return Branch(name, handle.layout.main_branch == name, tag, snapshot_id, modified_ms, fork)
+
+
+def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
+    """The tag and snapshot that the branch's own files begin with."""
     earliest = earliest_snapshot(on_branch)
-    first_tag = next(iter(list_tags(on_branch)), None)
+    first_tag = next((t for t in list_tags(on_branch) if guarded_branch(t.name) is None), None)
     # The branch was made from its oldest tag exactly when its snapshots begin with that tag's.
     from_tag = first_tag is not None and earliest is not None and first_tag.snapshot.id == earliest.id
-    return Branch(
-        name,
-        handle.layout.main_branch == name,
+    return (
         first_tag.name if first_tag is not None and from_tag else None,
         None if earliest is None else earliest.id,
-        modified_ms,
     )

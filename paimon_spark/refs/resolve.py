@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Final
 
 from paimon_spark.errors import (
+    CorruptFileError,
+    NotFoundError,
     SnapshotExpiredError,
     SnapshotNotFoundError,
     TagNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.metadata.handle import TableHandle, open_branch
+from paimon_spark.metadata.handle import TableHandle, current, open_branch, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import (
@@ -39,6 +42,9 @@ from paimon_spark.refs.version import (
     typed_version,
 )
 from paimon_spark.spec.snapshot import Snapshot, Tag
+
+_RACES: Final = 5
+"""Times a version is looked for again when main changes its directory meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,23 @@ def resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
         SnapshotExpiredError: the snapshot, or everything at or before the time, has expired.
         CorruptFileError: a file on the way cannot be decoded.
     """
+    for _ in range(_RACES):
+        try:
+            found = _resolve(handle, version)
+        except (NotFoundError, CorruptFileError):
+            fresh = current(handle)
+            if fresh is handle:
+                raise
+        else:
+            layout = handle.layout
+            if layout.branch != MAIN or read_main_branch(handle.store, layout.root) == layout.main_branch:
+                return found
+            fresh = current(handle)
+        handle = fresh  # main came to mean another directory while it was looked at
+    return _resolve(handle, version)
+
+
+def _resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
     if version is None:
         return _head(handle)
     match version.kind:
@@ -103,7 +126,7 @@ def _text(handle: TableHandle, text: str, asked: str) -> Resolved:
         return _tagged(handle, tag)
     typed = typed_version(text)
     if typed is not None:
-        return resolve(handle, typed)
+        return _resolve(handle, typed)
     parts = branch_version(text)
     if parts is not None and branch_exists(handle, parts[0]):
         return _text(open_branch(handle, parts[0]), parts[1], asked)

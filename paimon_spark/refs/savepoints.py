@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import SavepointNotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.refs.tags import find_tag, get_tag, listed, tag_names
@@ -18,7 +19,7 @@ _NAME: Final = re.compile(r"savepoint-(\d{1,19})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Savepoint:
+class Savepoint(ShownAsFacts):
     """A savepoint; its id is that of its snapshot."""
 
     id: int

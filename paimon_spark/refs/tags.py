@@ -5,15 +5,40 @@ Source: Java `utils/TagManager`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
+from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import FileMissingError, TagNotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.spec.snapshot import Tag, decode_tag
+from paimon_spark.spec.snapshot import Snapshot, Tag, decode_tag
 
 _SHOWN = 20
 """Names listed in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo(ShownAsFacts):
+    """A tag as it is listed; `tag_infos.py` has the list.
+
+    Attributes:
+        create_time: local wall clock of the creator; None for tags that live for ever.
+        time_retained_s: seconds to live from then; None means for ever.
+        is_savepoint: it is named as savepoints are.
+        guards: the branch whose base it keeps; None for every other tag.
+        branches: names of the branches that were created from it.
+    """
+
+    name: str
+    snapshot: Snapshot
+    create_time: datetime | None = None
+    time_retained_s: float | None = None
+    is_savepoint: bool = False
+    guards: str | None = None
+    branches: tuple[str, ...] = ()
 
 
 def tag_names(handle: TableHandle) -> list[str]:
@@ -50,7 +75,7 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
     if tag is None:
         names = tag_names(handle)
         raise TagNotFoundError(
-            f"{handle.describe()} has no tag {name!r}{did_you_mean(name, names)}; {listed('tags', names)}",
+            f"{handle.describe()} has no tag {name!r}{did_you_mean(str(name), names)}; {listed('tags', names)}",
             table=handle.name,
             branch=handle.branch,
             tag=name,

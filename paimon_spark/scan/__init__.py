@@ -15,6 +15,11 @@ file_stats.py     statistics of files, column by column, in the types of the rea
 units.py          files that must be read together: sections of overlapping keys, row id ranges
 splits.py         packing units into DataSplits
 deletions.py      which deletion vector belongs to which file
+two_sides.py      splits of files of before and after, of the same keys
 incremental.py    what changed between two snapshots
+changes.py        files that commits added, of many snapshots at a time
+stream_units.py   what a stream reads of a snapshot, in pieces that are always counted off in the same order
+stream_overwrite.py  what an overwrite of a primary-key table took away and put in its place
+new_rows.py       data evolution: files of new rows, and files of columns of rows that were there
 fallback.py       partitions that only a second branch has
 """

@@ -5,14 +5,14 @@ Source: Java `index/IndexFileHandler`, `table/source/snapshot/SnapshotReaderImpl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_spark.handoff.split import DeletionFile
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
 from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.index_manifest import DELETION_VECTORS
+from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -40,10 +40,15 @@ def deletions_of(handle: TableHandle, snapshot: Snapshot | None) -> Deletions:
     Raises:
         CorruptFileError: the index manifest cannot be decoded.
     """
-    by_bucket: dict[tuple[bytes, int], dict[str, DeletionFile]] = {}
     if snapshot is None or snapshot.index_manifest is None:
         return Deletions({})
-    for entry in read_index_manifest(handle, snapshot.index_manifest):
+    return deletions_among(handle, read_index_manifest(handle, snapshot.index_manifest))
+
+
+def deletions_among(handle: TableHandle, entries: Iterable[IndexManifestEntry]) -> Deletions:
+    """The deletion vectors that index files of `entries` hold. Reads nothing."""
+    by_bucket: dict[tuple[bytes, int], dict[str, DeletionFile]] = {}
+    for entry in entries:
         if entry.index_type != DELETION_VECTORS or not entry.deletion_vectors:
             continue
         path = index_file_path(handle, entry)

@@ -67,24 +67,35 @@ def plan_two_branches(
     Raises:
         SchemaMismatchError: the branches have different columns.
     """
-    if travelled and snapshot is not None:
-        other_handle, other_snapshot = _at_time_of(snapshot, other.handle)
-    else:
-        other_handle, other_snapshot = other.handle, latest_snapshot(other.handle)
-    check_same_columns(handle, other_handle)
-    mine, theirs = (handle, snapshot), (other_handle, other_snapshot)
-    first, second = (theirs, mine) if other.first else (mine, theirs)
+    first, second = in_order(handle, snapshot, other, travelled=travelled)
     plan = plan_branch(*first, query)
     taken = partitions_of(*first, query, plan)
     rest = plan_branch(*second, query, partitions_of_other=taken)
     return [rest, plan] if other.first else [plan, rest]
 
 
+def in_order(
+    handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, *, travelled: bool
+) -> tuple[tuple[TableHandle, Snapshot | None], tuple[TableHandle, Snapshot | None]]:
+    """Both branches with what is read of each, the one whose partitions win first. Arguments as `plan_two_branches`.
+
+    Raises:
+        SchemaMismatchError: the branches have different columns.
+    """
+    if travelled and snapshot is not None:
+        theirs = _at_time_of(snapshot, other.handle)
+    else:
+        theirs = other.handle, latest_snapshot(other.handle)
+    check_same_columns(handle, theirs[0])
+    mine = handle, snapshot
+    return (theirs, mine) if other.first else (mine, theirs)
+
+
 def partitions_of(
     handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, plan: BranchPlan
 ) -> frozenset[bytes]:
     """Partitions that the branch has, whatever of their rows is asked for."""
-    if query.predicate is None:
+    if query.predicate is None and query.created_since_ms is None:
         return plan.partitions
     return plan_branch(handle, snapshot, ScanQuery(columns=())).partitions
 

@@ -13,16 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.handoff.split import DataSplit, DeletionFile, SplitMode
+from paimon_spark.handoff.split import DataSplit, DeletionFile
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.live_files import changelog_entries, delta_entries
-from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, delta_manifests
-from paimon_spark.metadata.snapshots import earliest_snapshot, get_snapshot
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.snapshots import earliest_snapshot, get_snapshots
 from paimon_spark.options.scan import Incremental, IncrementalMode
 from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.refs.ranges import ResolvedRange
+from paimon_spark.scan.changes import Content, added_files, change_units
 from paimon_spark.scan.deletions import Deletions, deletions_of
-from paimon_spark.scan.manifest_prune import manifests_wanted
 from paimon_spark.scan.one_branch import (
     BranchPlan,
     check_metadata_columns,
@@ -37,11 +36,13 @@ from paimon_spark.scan.plan import Plan, assembled
 from paimon_spark.scan.prune import Filters, Selection, filters_of, one_batch, select, skip_by_statistics
 from paimon_spark.scan.query import ScanQuery
 from paimon_spark.scan.report import PlanReport, Reason, Tally
-from paimon_spark.scan.splits import file_metas, make_splits
-from paimon_spark.scan.units import CHANGES, DIFF, RAW, append_units, groups_of, key_bounds, overlapping, row_id_units
+from paimon_spark.scan.splits import make_splits
+from paimon_spark.scan.two_sides import two_sided_splits
+from paimon_spark.scan.units import DIFF, append_units, groups_of, key_bounds, overlapping, row_id_units
+from paimon_spark.spec.arrow import no_rows
 from paimon_spark.spec.arrow_numpy import values
 from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.spec.manifest import ENTRY_SCHEMA
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
 _NO_DELETIONS: Final = Deletions({})
@@ -91,58 +92,21 @@ def plan_changes(handle: TableHandle, start_id: int, end_id: int, query: ScanQue
     Without `changelog` the data files of APPEND commits; with it the changelog files of all but OVERWRITE commits.
     """
     filters = filters_of(handle, query, hide_new_levels=False)
-    table, report = _added(handle, start_id, end_id, filters, changelog=changelog)
+    content = Content.CHANGELOG if changelog else Content.DELTA
+    snapshots = get_snapshots(handle, range(start_id + 1, end_id + 1))
+    wanted = [(s, content) for s in snapshots if _counts(s, changelog)]
+    table, report = added_files(handle, wanted, filters)
     schemas, tally = schemas_of(handle, table), Tally()
-    selection = select(handle, table, filters, schemas, tally)
-    if handle.options.data_evolution:
-        units = row_id_units(selection)
-    else:
-        # No row is merged with another, so each file is judged alone.
-        selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
-        units = append_units(selection, CHANGES if handle.schema.primary_keys else RAW)
+    selection, units = change_units(handle, table, filters, schemas, tally)
     splits = make_splits(handle, selection, units, _NO_DELETIONS, end_id)
     request = read_request(handle, query, schemas_used(schemas, splits))
     return BranchPlan(tuple(splits), request, with_tally(report, tally))
-
-
-def _added(
-    handle: TableHandle, start_id: int, end_id: int, filters: Filters, *, changelog: bool
-) -> tuple[pa.Table, PlanReport]:
-    tables, report = [], PlanReport()
-    for snapshot_id in range(start_id + 1, end_id + 1):
-        snapshot = get_snapshot(handle, snapshot_id)
-        if not _counts(snapshot, changelog):
-            continue
-        metas = changelog_manifests(handle, snapshot) if changelog else delta_manifests(handle, snapshot)
-        wanted = manifests_wanted(
-            metas,
-            handle.schema.partition_type,
-            filters.partition,
-            real_buckets_only=filters.real_buckets_only,
-            lowest_level=0,
-        ).tolist()
-        read = changelog_entries if changelog else delta_entries
-        table = read(handle, [m for m, ok in zip(metas, wanted, strict=True) if ok])
-        _check_only_added(handle, snapshot, table)
-        tables.append(table)
-        report += PlanReport(len(metas), wanted.count(False), files=len(table), size_bytes=_total(table, "file_size"))
-    return (pa.concat_tables(tables) if tables else ENTRY_SCHEMA.empty_table()), report
 
 
 def _counts(snapshot: Snapshot, changelog: bool) -> bool:
     if changelog:
         return snapshot.commit_kind is not CommitKind.OVERWRITE
     return snapshot.commit_kind is CommitKind.APPEND
-
-
-def _check_only_added(handle: TableHandle, snapshot: Snapshot, table: pa.Table) -> None:
-    if any((values(chunk) == FileKind.DELETE).any() for chunk in table.column("kind").chunks):
-        raise InvalidInputError(
-            f"snapshot {snapshot.id} of {handle.describe()} removed files, so what it added is not all that changed; "
-            "compare the two states with incremental-between-scan-mode = diff",
-            table=handle.name,
-            snapshot_id=snapshot.id,
-        )
 
 
 def _older_state(between: ResolvedRange) -> Snapshot | None:
@@ -181,7 +145,7 @@ def plan_diff(handle: TableHandle, before: Snapshot | None, after: Snapshot, que
 
 def _state(handle: TableHandle, snapshot: Snapshot | None, filters: Filters) -> tuple[pa.Table, PlanReport]:
     if snapshot is None:
-        return ENTRY_SCHEMA.empty_table(), PlanReport()
+        return no_rows(ENTRY_SCHEMA), PlanReport()
     return read_entries(handle, data_manifests(handle, snapshot), filters)
 
 
@@ -228,31 +192,13 @@ def _diff_splits(
     if not len(selection):
         return
     units = overlapping(groups_of(selection), *key_bounds(handle, selection), DIFF)
-    files = file_metas(selection.entries, units.files, keys=True)
-    is_new = (values(selection.entries.column("kind"))[units.files] == 1).tolist()
-    codes = selection.partitions.codes[units.files].tolist()
-    buckets = values(selection.entries.column("bucket"))[units.files].tolist()
+    is_new = values(selection.entries.column("kind")) == 1
     vectors = deletions_of(handle, before), deletions_of(handle, after)
-    ends = [*units.starts.tolist()[1:], len(files)]
-    for start, end in zip(units.starts.tolist(), ends, strict=True):
-        partition, bucket = selection.partitions.row_bytes[codes[start]], buckets[start]
-        sides = [tuple(files[i] for i in range(start, end) if is_new[i] == side) for side in (False, True)]
-        deletions = [vectors[i].of(partition, bucket, sides[i]) for i in (0, 1)]
-        if _identity(sides[0], deletions[0]) == _identity(sides[1], deletions[1]):
-            tally.skip_counts(Reason.UNCHANGED, end - start, sum(f.file_size for f in files[start:end]))
-            continue
-        yield DataSplit(
-            handle.branch,
-            after.id,
-            partition,
-            bucket,
-            handle.layout.bucket_path(selection.partitions.path(codes[start]), bucket),
-            SplitMode.DIFF,
-            sides[1],
-            deletions[1],
-            sides[0],
-            deletions[0],
-        )
+    for split in two_sided_splits(handle, selection, units, is_new, vectors, after.id):
+        if _identity(split.before_files, split.before_deletions) == _identity(split.files, split.deletions):
+            tally.skip_counts(Reason.UNCHANGED, len(split.before_files) + len(split.files), split.size_bytes)
+        else:
+            yield split
 
 
 def _identity(
@@ -260,7 +206,3 @@ def _identity(
 ) -> frozenset[tuple[str, int, DeletionFile | None]]:
     vectors = deletions or (None,) * len(files)
     return frozenset((f.file_name, f.level, v) for f, v in zip(files, vectors, strict=True))
-
-
-def _total(table: pa.Table, name: str) -> int:
-    return sum(int(values(chunk).sum()) for chunk in table.column(name).chunks)

@@ -85,7 +85,7 @@ def _plan(
     tally = Tally()
     selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
     partitions = frozenset(selection.partitions.row_bytes[c] for c in np.unique(selection.partitions.codes).tolist())
-    selection, units = _units(handle, selection, filters, schemas, tally)
+    selection, units = state_units(handle, selection, filters, schemas, tally)
     splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
     splits = _within_limit(splits, query, tally)
     check_metadata_columns(handle, query, splits)
@@ -210,14 +210,14 @@ def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterab
         )
 
 
-def _units(
+def state_units(
     handle: TableHandle,
     selection: Selection,
     filters: Filters,
     schemas: Mapping[int, TableSchema],
     tally: Tally,
 ) -> tuple[Selection, Units]:
-    """Units that may hold a wanted row."""
+    """Units of a snapshot's state that may hold a wanted row."""
     if not handle.schema.primary_keys and not handle.options.data_evolution:
         selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
         return selection, append_units(selection)

@@ -14,7 +14,7 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.spec.arrow import arrow_schema, record_batch
-from paimon_spark.spec.arrow_numpy import Bool, values
+from paimon_spark.spec.arrow_numpy import Bool, take_indices, values
 from paimon_spark.spec.binary_row_columns import decode_column
 from paimon_spark.types import RowType
 
@@ -48,6 +48,20 @@ class Partitions:
         """The partitions of the entries where `mask` is True; numbers stay."""
         out = copy(self)
         out.codes = self.codes[mask]
+        return out
+
+    def in_byte_order(self) -> Partitions:
+        """The same, numbered by their BinaryRow bytes: an order that no commit or option changes."""
+        order = sorted(range(len(self.rows)), key=self.row_bytes.__getitem__)
+        if order == list(range(len(order))):
+            return self
+        out = copy(self)
+        for name in ("batch", "row_bytes"):  # of the former order
+            vars(out).pop(name, None)
+        ranks = np.empty(len(order), np.int32)
+        ranks[order] = np.arange(len(order), dtype=np.int32)
+        out.codes = ranks[self.codes]
+        out.rows = self.rows.take(take_indices(np.array(order, np.int64)))
         return out
 
     def matching(self, predicate: Predicate | None) -> Bool:

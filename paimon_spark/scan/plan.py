@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paimon_spark.display.html import facts, grid, section
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.metadata.handle import TableHandle
@@ -67,6 +68,26 @@ class Plan:
         if largest:
             lines.append(f"largest split: {human_bytes(largest)}")
         return bulleted(f"plan of {self.table_name}, branch {self.branch}, {at}", lines)
+
+    def _repr_html_(self) -> str:
+        at = "no snapshot" if self.snapshot is None else self.snapshot.brief
+        report = self.report
+        skipped = [(s.reason.value, s.files, human_bytes(s.size_bytes)) for s in report.skipped]
+        return section(
+            f"Plan of {self.table_name}",
+            f"branch {self.branch}, {at}",
+            facts(
+                {
+                    "columns": ", ".join(self.row_type.names),
+                    "where": None if self.query.predicate is None else show(self.query.predicate),
+                    "manifests": f"{report.manifests - report.manifests_skipped:,} of {report.manifests:,} opened",
+                    "files": f"{report.files_kept:,} of {report.files:,} read, "
+                    f"{human_bytes(report.bytes_kept)} of {human_bytes(report.size_bytes)}",
+                    "splits": f"{len(self.splits):,}{_modes(self.splits)}, at most {self.row_count:,} rows",
+                }
+            ),
+            grid(("skipped by", "files", "size"), skipped) if skipped else "",
+        )
 
 
 def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, *, travelled: bool = False) -> Plan:

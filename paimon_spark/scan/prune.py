@@ -20,7 +20,8 @@ from paimon_spark.scan.file_stats import FileStats
 from paimon_spark.scan.partitions import Partitions
 from paimon_spark.scan.query import ScanQuery
 from paimon_spark.scan.report import Reason, Tally
-from paimon_spark.spec.arrow_numpy import Bool, boolean_array, values
+from paimon_spark.spec.arrow_numpy import Bool, boolean_array, validity, values
+from paimon_spark.spec.data_file import wall_clock_of
 from paimon_spark.spec.table_schema import TableSchema
 
 
@@ -35,6 +36,7 @@ class Filters:
         bucket: buckets the query can be answered from.
         lowest_level: files of lower levels are not read.
         real_buckets_only: files waiting in a postponed bucket are not read.
+        created_since: files made before are not read; as the wall clocks of writers count, which manifests hold.
     """
 
     partition: Predicate | None
@@ -43,6 +45,7 @@ class Filters:
     bucket: BucketFilter | None
     lowest_level: int
     real_buckets_only: bool
+    created_since: int | None = None
 
 
 def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool = True) -> Filters:
@@ -70,6 +73,7 @@ def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool =
         bucket_filter(handle, conjunction(parts)),
         lowest,
         handle.options.bucket == -2,
+        None if query.created_since_ms is None else wall_clock_of(query.created_since_ms),
     )
 
 
@@ -99,6 +103,10 @@ class Selection:
         if bool(mask.all()):
             return self
         return Selection(self.entries.filter(boolean_array(mask)), self.partitions.keep(mask))
+
+    def in_byte_order(self) -> Selection:
+        """The same entries, their partitions numbered by their bytes."""
+        return Selection(self.entries, self.partitions.in_byte_order())
 
     def __len__(self) -> int:
         return int(self.entries.num_rows)
@@ -153,6 +161,10 @@ def _by_place(
         skip(buckets >= 0, Reason.POSTPONED)
     if filters.lowest_level > 0:
         skip(values(entries.column("level")) >= filters.lowest_level, Reason.LEVEL)
+    if filters.created_since is not None:
+        made = entries.column("creation_time_ms")
+        # A file of a writer that recorded no time may be of any.
+        skip(~validity(made) | (values(made) >= filters.created_since), Reason.CREATED)
     if filters.partition is not None:
         skip(partitions.matching(filters.partition)[partitions.codes], Reason.PARTITION)
     if partitions_of_other:

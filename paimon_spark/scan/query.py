@@ -19,6 +19,7 @@ class ScanQuery:
         batch_rows: most rows in an output batch.
         threads: whether readers may use Arrow's thread pool.
         max_level_only: primary-key tables: read only files of the last level, without merging (`$ro`).
+        created_since_ms: read only files made at or after this moment, in epoch milliseconds.
     """
 
     columns: tuple[str, ...] | None = None
@@ -28,3 +29,4 @@ class ScanQuery:
     batch_rows: int = 65536
     threads: bool = False
     max_level_only: bool = False
+    created_since_ms: int | None = None

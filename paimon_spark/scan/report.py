@@ -18,11 +18,13 @@ class Reason(str, Enum):
 
     POSTPONED = "postponed bucket, not compacted yet"
     LEVEL = "level that is not visible yet"
+    CREATED = "made before the time asked for"
     PARTITION = "partition"
     OTHER_BRANCH = "partition is read from the other branch"
     BUCKET = "bucket"
     KEY_RANGE = "key range"
     STATISTICS = "file statistics"
+    UPDATED = "columns of rows that were there before"
     UNCHANGED = "same in both snapshots"
     LIMIT = "limit"
 

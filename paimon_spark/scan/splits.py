@@ -60,7 +60,9 @@ def make_splits(
     units = reordered(units)
     files = file_metas(selection.entries, units.files, keys=bool(handle.schema.primary_keys))
     codes = selection.partitions.codes[units.files].tolist()
-    buckets = values(selection.entries.column("bucket"))[units.files].tolist()
+    buckets, totals = (
+        values(selection.entries.column(name))[units.files].tolist() for name in ("bucket", "total_buckets")
+    )
     paths: dict[tuple[int, int], tuple[bytes, str]] = {}
     out = []
     for start, end, mode in _bins(handle, selection, units):
@@ -72,8 +74,11 @@ def make_splits(
         chosen = tuple(files[start:end])
         vectors = () if mode == CHANGES else deletions.of(partition, place[1], chosen)
         out.append(
-            DataSplit(handle.branch, snapshot_id, partition, place[1], bucket_path, MODES[mode], chosen, vectors)
-        )
+            DataSplit(
+                handle.branch, snapshot_id, partition, place[1], bucket_path, MODES[mode], chosen, vectors,
+                total_buckets=totals[start],
+            )
+        )  # fmt: skip
     return out
 
 

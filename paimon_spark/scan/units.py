@@ -6,6 +6,7 @@ Source: Java `table/source/MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,17 +59,31 @@ class Units:
         kept = sizes[mask]
         return Units(self.files[np.repeat(mask, sizes)], np.cumsum(kept) - kept, self.groups[mask], self.modes[mask])
 
+    def slice(self, start: int, end: int) -> Units:
+        """Units from `start` up to `end`."""
+        first, last = np.append(self.starts, len(self.files))[[start, end]].tolist()
+        return Units(
+            self.files[first:last], self.starts[start:end] - first, self.groups[start:end], self.modes[start:end]
+        )
 
-MODES = (SplitMode.RAW, SplitMode.MERGE, SplitMode.CHANGES, SplitMode.DIFF, SplitMode.EVOLVED)
-RAW, MERGE, CHANGES, DIFF, EVOLVED = range(5)
+    def totals(self, of_files: npt.NDArray[Any]) -> Longs:
+        """For each unit, the sum of what its files have; `of_files` is by entry."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        return np.add.reduceat(of_files[self.files].astype(np.int64), self.starts)
+
+
+MODES = (SplitMode.RAW, SplitMode.MERGE, SplitMode.CHANGES, SplitMode.DIFF, SplitMode.EVOLVED, SplitMode.REPLACED)
+RAW, MERGE, CHANGES, DIFF, EVOLVED, REPLACED = range(6)
 
 
 def groups_of(selection: Selection) -> Longs:
-    """For each entry, the number of its partition and bucket; partitions in order of appearance."""
+    """For each entry, the number of its partition and bucket; a postponed bucket follows those it will be put into."""
     buckets = values(selection.entries.column("bucket")).astype(np.int64)
-    low = int(buckets.min(initial=0))
-    span = int(buckets.max(initial=0)) - low + 1
-    return selection.partitions.codes.astype(np.int64) * span + (buckets - low)
+    high = int(buckets.max(initial=0))
+    places = np.where(buckets < 0, high - buckets, buckets)
+    span = int(places.max(initial=0)) + 1
+    return selection.partitions.codes.astype(np.int64) * span + places
 
 
 def single_files(groups: Longs, mode: int, *order_by: Longs) -> Units:
@@ -83,7 +98,24 @@ def append_units(selection: Selection, mode: int = RAW) -> Units:
 
 
 def key_units(handle: TableHandle, selection: Selection) -> Units:
-    """Files of primary-key tables: those whose rows stand for themselves alone, overlapping ones in sections."""
+    """Files of primary-key tables: those whose rows stand for themselves alone, overlapping ones in sections.
+
+    Files of a postponed bucket, which are not sorted by key, stand alone and unmerged, oldest first.
+    """
+    waiting = values(selection.entries.column("bucket")) < 0
+    if not waiting.any():
+        return _settled_units(handle, selection)
+    made = selection.entries.column("creation_time_ms")
+    order = np.where(validity(made), values(made), 0)
+    late = single_files(groups_of(selection)[waiting], CHANGES, order[waiting])
+    rest = _settled_units(handle, selection.keep(~waiting))
+    rest = _renumbered(rest, np.flatnonzero(~waiting))
+    # Numbers of groups are those of the whole selection.
+    rest = Units(rest.files, rest.starts, groups_of(selection)[rest.files[rest.starts]], rest.modes)
+    return joined(rest, _renumbered(late, np.flatnonzero(waiting)))
+
+
+def _settled_units(handle: TableHandle, selection: Selection) -> Units:
     entries = selection.entries
     groups = groups_of(selection)
     deletes = entries.column("delete_row_count")
@@ -129,8 +161,14 @@ def key_bounds(handle: TableHandle, selection: Selection) -> tuple[Longs, Longs]
     return ranks[: len(selection)], ranks[len(selection) :]
 
 
-def row_id_units(selection: Selection) -> Units:
-    """Files of tables with data evolution: those of overlapping row id ranges belong together."""
+def row_id_units(selection: Selection, commits: Longs | None = None) -> Units:
+    """Files of tables with data evolution: those of overlapping row id ranges belong together.
+
+    Args:
+        selection: the files.
+        commits: for each, a number; only those of one number belong together, and lower ones come first. The groups
+            of the units are then of bucket and number, so that no split has files of two.
+    """
     entries = selection.entries
     first = entries.column("first_row_id")
     start = np.where(validity(first), values(first), -1)
@@ -139,7 +177,11 @@ def row_id_units(selection: Selection) -> Units:
     start = np.where(alone, -1 - np.arange(len(start)), start)
     end = np.where(alone, start, start + values(entries.column("row_count")) - 1)
     lowest = int(start.min(initial=0))
-    return overlapping(groups_of(selection), start - lowest, end - lowest, EVOLVED)
+    groups = groups_of(selection)
+    if commits is None or not len(commits):
+        return overlapping(groups, start - lowest, end - lowest, EVOLVED)
+    span = int(commits.max()) + 1
+    return overlapping(groups * span + commits, start - lowest, end - lowest, EVOLVED)
 
 
 def overlapping(groups: Longs, low: Longs, high: Longs, mode: int) -> Units:

@@ -8,6 +8,7 @@ options.py      what Spark hands over → Scan
 schema.py       Paimon types → Spark types; what `.schema(…)` may ask
 filters.py      pushed filters → predicates, exact ones only
 batch_read.py   DataSourceReader: plans on the driver
+system_read.py  the same for system tables
 task_read.py    what executors run
 packing.py      splits → partitions
 batches.py      Arrow batches → exactly the schema Spark checks
@@ -15,5 +16,6 @@ dataframe.py    Scan → DataFrame
 batch_write.py  DataSourceArrowWriter: a WriteJob planned and committed beside the driver, written by executors
 dataframe_write.py  Table.write of a DataFrame
 clustering.py   rows → the task that writes their bucket
+compaction.py   tasks of a compaction as a job; committed by who planned them
 session.py      settings under which this is fastest
 """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from paimon_spark.spark.system_read import SystemReader
     from paimon_spark.table.scan import Scan
 
 _DIGITS: Final = 6
@@ -26,7 +27,7 @@ _DIGITS: Final = 6
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
-def batch_reader(scan: Scan, declared: StructType) -> BatchReader:
+def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader:
     """A reader of the columns of `declared`, which takes filters when Spark is about to push some.
 
     Spark fails every query of a reader that takes filters while `spark.sql.python.filterPushdown.enabled` is false,
@@ -35,11 +36,25 @@ def batch_reader(scan: Scan, declared: StructType) -> BatchReader:
     Raises:
         ColumnNotFoundError, SchemaMismatchError: `declared` is not a view of the table.
     """
-    if _filters_come():
-        return FilteringBatchReader(scan, declared)
-    reader = BatchReader(scan, declared)
+    filters_come = _filters_come()
+    reader: BatchReader | SystemReader
+    if scan.is_system:
+        reader = _system_reader(scan, declared, filters_come)
+    else:
+        reader = FilteringBatchReader(scan, declared) if filters_come else BatchReader(scan, declared)
+    if filters_come:
+        return reader  # plans when the filters are there
     reader.plan()
     return reader
+
+
+def _system_reader(scan: Scan, declared: StructType, filters_come: bool) -> SystemReader:
+    # Only reads of system tables pay for these.
+    from paimon_spark.spark.system_read import FilteringSystemReader, SystemReader
+    from paimon_spark.table.system_table import SystemScan
+
+    assert isinstance(scan, SystemScan)
+    return FilteringSystemReader(scan, declared) if filters_come else SystemReader(scan, declared)
 
 
 def _filters_come() -> bool:
@@ -63,16 +78,25 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Groups of splits. Driver."""
-        plan = self._scan.plan()
+        plan, note = self._scan.plan(), self._note()
         options = self._scan.handle.options
-        return [
-            SplitsPartition(group)
-            for group in pack(plan.splits, options.split_target_bytes, options.split_open_cost_bytes)
-        ]
+        groups = pack(plan.splits, options.split_target_bytes, options.split_open_cost_bytes)
+        if not groups:
+            return [] if note is None else [SplitsPartition((), note)]
+        return [SplitsPartition(group, None if n else note) for n, group in enumerate(groups)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group of splits. Executors do without this class: see `__reduce__`."""
         return self._task_reader().read(partition)
+
+    def _note(self) -> bytes | None:
+        """What the first task notes of the read."""
+        tickets = self._scan.tickets()
+        if not tickets:
+            return None
+        from paimon_spark.spark.noting import for_task
+
+        return for_task(tickets)
 
     def _task_reader(self) -> TaskReader:
         requests = {b: replace(r, timestamp_precision=_DIGITS) for b, r in self._scan.plan().requests.items()}

@@ -12,25 +12,31 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.errors import CommitError
+from paimon_spark.options.lineage import JOB
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from paimon_spark.handoff.commit_message import CommitMessage
+    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.table.batch_write import WriteJob
 
 
 TASKS_END_S: Final = 3.0
 """More than `spark.python.task.killTimeout`, whose default is two seconds."""
 _SWEEPS: Final = 8
+_QUERY_ID: Final = "sql.streaming.queryId"
+"""Local property that Spark sets for what runs within a streaming query, foreachBatch too."""
 
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What one task has written."""
+    """What one task has written, and for whom, where lineage asks for it; one task of a write says so."""
 
     messages: tuple[CommitMessage, ...]
+    run: TaskIdentity | None = None
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -53,12 +59,13 @@ class BatchWriter(DataSourceArrowWriter):
         """Write the rows of a partition. Executor; after an error none of its files is left."""
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        return TaskMessage(tuple(self._task.write(iterator, number, self._shares_buckets)))
+        messages = tuple(self._task.write(iterator, number, self._shares_buckets))
+        return TaskMessage(messages, whose_task(self._task.request.handle, context))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible. Beside the driver."""
         check_complete(messages)
-        self._job.commit(_all(messages))
+        self._job.commit(_all(messages), run_of(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have written when a task failed. Beside the driver.
@@ -72,6 +79,22 @@ class BatchWriter(DataSourceArrowWriter):
             job = self._job
             sweep_until_quiet(job)
             job.abort(_all(messages))
+
+
+def whose_task(handle: TableHandle, context: TaskContext | None) -> TaskIdentity | None:
+    """For whom this task runs, where the write may be recorded and this is the first of its tasks. Executor."""
+    if context is None or context.partitionId():
+        return None
+    if JOB.key not in handle.overrides and not context.getLocalProperty(_QUERY_ID):
+        return None
+    from paimon_spark.spark.task_identity import task_identity
+
+    return task_identity()
+
+
+def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | None:
+    """For whom the tasks ran that sent these messages, if one of them says so."""
+    return next((run for m in messages if (run := getattr(m, "run", None)) is not None), None)
 
 
 class Sweepable(Protocol):

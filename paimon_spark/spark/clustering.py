@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.dynamic_bucket import parse_dynamic_bucket_options
+from paimon_spark.options.location import quoted
 from paimon_spark.options.write import parse_write_options
 from paimon_spark.spec.arrow_numpy import fixed_array
 from paimon_spark.types import RowType
@@ -56,7 +57,9 @@ def cluster(rows: DataFrame, handle: TableHandle) -> Clustered:
         return Clustered(rows.repartition(1), disjoint=True)
     if handle.schema.primary_keys:
         return _by_key(rows, handle) if handle.options.bucket == _DYNAMIC else Clustered(rows)
-    keys = _columns(rows, handle.schema.partition_keys)
+    there = {c.lower() for c in rows.columns}
+    # What the rows lack is the same in all of them, and the hint takes nothing but columns.
+    keys = _columns(rows, tuple(k for k in handle.schema.partition_keys if k.lower() in there))
     # Without buckets several tasks may write one partition: Spark joins small ones and divides large ones.
     return Clustered(rows.hint("rebalance", *keys) if keys else rows)
 
@@ -97,7 +100,7 @@ def _columns(rows: DataFrame, names: tuple[str, ...]) -> list[Column]:
     for name in names:
         there = [c for c in rows.columns if c == name] or [c for c in rows.columns if c.lower() == name.lower()]
         # A column that the rows lack is null, or its default, in all of them.
-        found.append(F.col("`" + there[0].replace("`", "``") + "`") if len(there) == 1 else F.lit(None).cast("string"))
+        found.append(F.col(quoted(there[0])) if len(there) == 1 else F.lit(None).cast("string"))
     return found
 
 

@@ -34,7 +34,7 @@ def is_missing_source(error: PySparkException) -> bool:
 def _loaded(spark: SparkSession, scan: Scan) -> DataFrame:
     # The second name is ours in every session; the first may be the JAR's.
     reader = spark.read.format(PaimonPyDataSource.name()).options(**as_options(scan))
-    frame = reader.load(scan.handle.location)
+    frame = reader.load(scan.load_path)
     _ = frame.schema  # Connect finds out about a missing source only now
     return frame
 

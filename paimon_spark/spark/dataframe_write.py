@@ -25,7 +25,7 @@ from paimon_spark.options.batch_write import (
 )
 from paimon_spark.spark.clustering import Clustered, cluster
 from paimon_spark.spark.dataframe import is_missing_source
-from paimon_spark.spark.register import register
+from paimon_spark.spark.register import find_sources_here, register
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.table.batch_write import WriteResult
@@ -72,6 +72,7 @@ def _how(clustered: Clustered) -> dict[str, str]:
 
 
 def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mapping[str, str]) -> None:
+    find_sources_here(rows.sparkSession)
     # The second name is ours in every session; the first may be the JAR's.
     writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**options)
     try:
@@ -83,13 +84,13 @@ def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mappin
             register(rows.sparkSession)
             writer.save(handle.location)
     except PySparkException as e:
-        ours = _unwrapped(e)
+        ours = unwrapped(e)
         if ours is None:
             raise
         raise ours from e
 
 
-def _unwrapped(error: PySparkException) -> PaimonError | None:
+def unwrapped(error: PySparkException) -> PaimonError | None:
     """The error of this package that Spark shows as text; None when there is none in it."""
     for name, message in reversed(_ERROR.findall(str(error))):
         kind = getattr(errors, name, None)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.table.loading import open_scan
-from paimon_spark.table.scan import Scan
+from paimon_spark.types import RowType
+
+if TYPE_CHECKING:
+    from paimon_spark.table.scan import Scan
+    from paimon_spark.table.stream_read import OpenStream
 
 
 def scan_of(options: Mapping[str, str]) -> Scan:
@@ -19,6 +23,33 @@ def scan_of(options: Mapping[str, str]) -> Scan:
         InvalidOptionError: no path, or several; an unknown or wrong option.
         NotFoundError: the table or branch does not exist.
     """
+    from paimon_spark.table.loading import open_scan  # streams do without
+
+    path, rest = _named(options)
+    return open_scan(path, rest)
+
+
+def stream_of(options: Mapping[str, str], columns: Sequence[str]) -> OpenStream:
+    """The stream that `spark.readStream.options(…).load(path)` asks for, of the columns called so.
+
+    Raises as `table.stream_read.open_columns`.
+    """
+    from paimon_spark.table.stream_read import open_columns
+
+    path, rest = _named(options)
+    return open_columns(path, rest, columns)
+
+
+def stream_columns(options: Mapping[str, str]) -> RowType:
+    """The columns of such a stream when none are declared. Raises as `stream_of`."""
+    from paimon_spark.table.stream_read import stream_row_type
+
+    path, rest = _named(options)
+    return stream_row_type(path, rest)
+
+
+def _named(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The one path, and the other options."""
     rest = dict(options)
     if "paths" in rest:
         raise InvalidOptionError(
@@ -30,4 +61,4 @@ def scan_of(options: Mapping[str, str]) -> Scan:
         raise InvalidOptionError(
             "no table is named: load() takes its location, or its name db.t with the option warehouse", option="path"
         )
-    return open_scan(path, rest)
+    return path, rest

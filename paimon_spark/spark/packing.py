@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from paimon_spark.handoff.split import DataSplit, SplitMode
@@ -18,21 +19,42 @@ _NO_STATS: Final = SimpleStats(b"", b"", ())
 
 
 def pack(
-    splits: Sequence[DataSplit], target_bytes: int, open_cost_bytes: int, cores: int | None = None
+    splits: Sequence[DataSplit],
+    target_bytes: int,
+    open_cost_bytes: int,
+    cores: int | None = None,
+    *,
+    together: Callable[[DataSplit], Hashable] | None = None,
 ) -> list[tuple[DataSplit, ...]]:
     """Groups of splits of about equal weight, each for one task; empty when there are no splits.
+
+    Inside a group splits keep the order of the plan.
 
     Args:
         splits: what a plan gave.
         target_bytes: a group does not grow beyond this when it can be helped.
         open_cost_bytes: least weight of a file.
         cores: tasks worth having when there is little to read; default is this machine's, the driver's.
+        together: splits for which it gives the same are not cut and go to one task.
     """
     weights = [_weight(s, open_cost_bytes) for s in splits]
     share = sum(weights) // max(1, cores or os.cpu_count() or 1)
     limit = max(_LEAST_BYTES, min(target_bytes, share + 1))
-    pieces = [p for s in splits for p in _pieces(s, limit, open_cost_bytes)]
-    return _balanced([lean(p) for p in pieces], [_weight(p, open_cost_bytes) for p in pieces], limit)
+    items: list[tuple[DataSplit, ...]]
+    if together is None:
+        items = [(p,) for s in splits for p in _pieces(s, limit, open_cost_bytes)]
+    else:
+        items = _chains(splits, together)
+    items = [tuple(lean(s) for s in item) for item in items]
+    return _balanced(items, [sum(_weight(s, open_cost_bytes) for s in item) for item in items], limit)
+
+
+def _chains(splits: Sequence[DataSplit], together: Callable[[DataSplit], Hashable]) -> list[tuple[DataSplit, ...]]:
+    """Splits that belong together, in their order."""
+    found: dict[Hashable, list[DataSplit]] = {}
+    for split in splits:
+        found.setdefault(together(split), []).append(split)
+    return [tuple(c) for c in found.values()]
 
 
 def _weight(split: DataSplit, open_cost_bytes: int) -> int:
@@ -62,18 +84,20 @@ def _pieces(split: DataSplit, limit: int, open_cost_bytes: int) -> list[DataSpli
     ]
 
 
-def _balanced(splits: Sequence[DataSplit], weights: Sequence[int], limit: int) -> list[tuple[DataSplit, ...]]:
+def _balanced(
+    items: Sequence[tuple[DataSplit, ...]], weights: Sequence[int], limit: int
+) -> list[tuple[DataSplit, ...]]:
     """Heaviest first, each to the lightest group; inside a group in plan order."""
-    if not splits:
+    if not items:
         return []
-    count = min(len(splits), -(-sum(weights) // limit))
+    count = min(len(items), -(-sum(weights) // limit))
     heap = [(0, g) for g in range(count)]
     groups: list[list[int]] = [[] for _ in range(count)]
-    for i in sorted(range(len(splits)), key=lambda i: -weights[i]):
+    for i in sorted(range(len(items)), key=lambda i: -weights[i]):
         weight, g = heapq.heappop(heap)
         groups[g].append(i)
         heapq.heappush(heap, (weight + weights[i], g))
-    return [tuple(splits[i] for i in sorted(group)) for group in groups]
+    return [tuple(chain.from_iterable(items[i] for i in sorted(group))) for group in groups]
 
 
 def lean(split: DataSplit) -> DataSplit:

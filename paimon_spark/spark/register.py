@@ -1,4 +1,4 @@
-"""For sessions whose Python workers cannot find the package by themselves."""
+"""For sessions whose Python workers cannot find the package by themselves, and threads that know no session."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def register(spark: SparkSession) -> None:
     """
     spark.dataSource.register(PaimonDataSource)
     spark.dataSource.register(PaimonPyDataSource)
+
+
+def find_sources_here(spark: SparkSession) -> None:
+    """Let writes of this thread find data sources in Python.
+
+    A classic session looks for the source of a write, though not of a read, in what its thread knows as the active
+    session, and only the thread that made the session knows one.
+    """
+    if isinstance(spark, SparkSession):  # classic; making a DataFrame is the public way to make its session active
+        spark.createDataFrame([], "x INT")

@@ -19,22 +19,24 @@ from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.handoff.read_request import FILE_PATH as PATH
 from paimon_spark.handoff.read_request import ROW_INDEX as INDEX
 from paimon_spark.read.file_reader import file_url
-from paimon_spark.spark.batch_write import check_complete, sweep_until_quiet
+from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.table.row_level import KEEPS
 
 if TYPE_CHECKING:
     from paimon_spark.handoff.commit_message import CommitMessage
+    from paimon_spark.lineage.notes import TaskIdentity
     from paimon_spark.row_level.job import SplitOutcome
     from paimon_spark.table.row_level import RowLevelWrite
 
 
 @dataclass(frozen=True)
 class RowLevelMessage(WriterCommitMessage):
-    """What one task did: files of new rows, and what became of files that lose rows."""
+    """What one task did: files of new rows, and what became of files that lose rows; for whom, as in TaskMessage."""
 
     messages: tuple[CommitMessage, ...]
     outcomes: tuple[SplitOutcome, ...]
+    run: TaskIdentity | None = None
 
 
 class RowLevelWriter(DataSourceArrowWriter):
@@ -61,7 +63,7 @@ class RowLevelWriter(DataSourceArrowWriter):
             self._work.deletes.abort(outcomes)
             self._work.rows.abort(messages)
             raise
-        return RowLevelMessage(tuple(messages), tuple(outcomes))
+        return RowLevelMessage(tuple(messages), tuple(outcomes), whose_task(self._work.handle, context))
 
     def _split(self, places: Mapping[str, int], path: str) -> int:
         found = places.get(path)
@@ -77,7 +79,9 @@ class RowLevelWriter(DataSourceArrowWriter):
         """Make the change of all tasks visible at once. Beside the driver."""
         check_complete(messages)
         done = [m for m in messages if isinstance(m, RowLevelMessage)]
-        self._work.commit([m for d in done for m in d.messages], [o for d in done for o in d.outcomes])
+        self._work.commit(
+            [m for d in done for m in d.messages], [o for d in done for o in d.outcomes], run_of(messages)
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have written when one failed, as `BatchWriter.abort`. Beside the driver."""

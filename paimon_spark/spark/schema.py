@@ -12,7 +12,6 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from paimon_spark.definition.ddl import default_text
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.types import (
     BYTES,
@@ -124,13 +123,12 @@ def _column(position: int, field: spark.StructField, where: str, all_nullable: b
     else:
         data_type = _paimon_type(field.dataType, where, all_nullable)
     default = metadata.get(_DEFAULT_METADATA)
-    return DataField(
-        position,
-        field.name,
-        data_type.with_nullable(all_nullable or field.nullable),
-        metadata.get("comment"),
-        None if default is None else default_text(default, where),
-    )
+    if default is not None:
+        from paimon_spark.definition.ddl import default_text  # only columns with defaults pay for the parser
+
+        default = default_text(default, where)
+    data_type = data_type.with_nullable(all_nullable or field.nullable)
+    return DataField(position, field.name, data_type, metadata.get("comment"), default)
 
 
 def _paimon_type(t: spark.DataType, where: str, all_nullable: bool) -> DataType:

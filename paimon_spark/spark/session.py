@@ -6,6 +6,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.spark.register import find_sources_here
+
 SETTINGS: Final = {
     # With a lower limit the JVM adds up the Arrow buffers after every single row, which costs more than all the rest
     # of a write. Batches keep to 10,000 rows (spark.sql.execution.arrow.maxRecordsPerBatch).
@@ -24,7 +26,11 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
       the batches it hands to Python by rows alone (10,000), so leave it at Spark's default, or lower
       `spark.sql.execution.arrow.maxRecordsPerBatch`, when single rows are very large (100 KB and more).
     - `spark.sql.python.filterPushdown.enabled = true`: filters of queries skip partitions, buckets and files.
+
+    Call it in every thread that writes or starts queries: elsewhere than in the thread that made a classic session,
+    `df.write` and `df.writeStream` find no data source in Python (DATA_SOURCE_NOT_FOUND) without it.
     """
+    find_sources_here(spark)
     for key, value in SETTINGS.items():
         spark.conf.set(key, value)
     return dict(SETTINGS)

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
+    from paimon_spark.errors import PaimonError
     from paimon_spark.table.scan import Scan
 
 
@@ -24,6 +30,8 @@ class PaimonDataSource(DataSource):
     """
 
     _opened: Scan | None = None
+    _was_sent = False
+    """Whether this object came from another process: so do those that end micro-batches, and none that write them."""
 
     @classmethod
     def name(cls) -> str:
@@ -31,10 +39,18 @@ class PaimonDataSource(DataSource):
         return "paimon"
 
     def schema(self) -> StructType:
-        """The columns of the read. Driver."""
+        """The columns of the read, batch or stream: Spark does not say which it will be. Driver.
+
+        What only a stream may ask, and what has become of the version that one began with, is no error yet: `reader`
+        and `streamReader` know more.
+        """
+        from paimon_spark.errors import PaimonError
         from paimon_spark.spark.schema import spark_schema
 
-        return spark_schema(self._scan().row_type)
+        try:
+            return spark_schema(self._scan().row_type)
+        except PaimonError as error:
+            return self._stream_schema(error)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader of the columns of `schema`: ours, or those the user declared. Driver."""
@@ -49,13 +65,23 @@ class PaimonDataSource(DataSource):
 
         return batch_writer(dict(self.options), schema, overwrite)
 
-    def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        """Refused: streaming reads are not available yet."""
-        raise self._unavailable("streaming reads are", "spark.readStream")
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A reader of a stream of the columns of `schema`. Driver."""
+        from paimon_spark.spark.stream_read import stream_reader
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-        """Refused: streaming writes are not available yet."""
-        raise self._unavailable("streaming writes are", "df.writeStream")
+        self._opened = None  # Spark sends this object to executors, which need no scan
+        return stream_reader(dict(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """A writer of the rows of one micro-batch, for its tasks; in another process, for its end. Driver."""
+        from paimon_spark.spark.stream_write import PaimonStreamWriter, stream_writer
+
+        options = dict(self.options)
+        return PaimonStreamWriter(options, overwrite) if self._was_sent else stream_writer(options, schema, overwrite)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._was_sent = True
 
     def _scan(self) -> Scan:
         if self._opened is None:
@@ -64,14 +90,21 @@ class PaimonDataSource(DataSource):
             self._opened = scan_of(dict(self.options))
         return self._opened
 
-    def _unavailable(self, what: str, call: str) -> Exception:
-        from paimon_spark.errors import UnsupportedFeatureError
+    def _stream_schema(self, batch_error: PaimonError) -> StructType:
+        """The columns of the read if it is a stream, which a batch read is not. Raises what is wrong with either."""
+        from paimon_spark.errors import InvalidOptionError, PaimonError
+        from paimon_spark.spark.options import stream_columns
+        from paimon_spark.spark.schema import spark_schema
 
-        return UnsupportedFeatureError(
-            f"{call}.format({self.name()!r}): {what} not available yet in this version of paimon-spark; "
-            "batch reads and writes are: spark.read and df.write",
-            feature=what.rpartition(" ")[0],
-        )
+        try:
+            return spark_schema(stream_columns(dict(self.options)))
+        except PaimonError as stream_error:
+            is_none = isinstance(stream_error, InvalidOptionError) and "path" in stream_error.context  # a system table
+            if is_none or stream_error.message == batch_error.message:
+                raise batch_error from None
+            raise type(batch_error)(
+                f"{batch_error.message}; and as a stream: {stream_error.message}", **batch_error.context
+            ) from None
 
 
 class PaimonPyDataSource(PaimonDataSource):

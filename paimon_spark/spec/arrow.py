@@ -100,6 +100,11 @@ def arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
     return pa.schema([arrow_field(f) for f in fields])
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows, each column in one chunk. `Schema.empty_table` would import pandas, where there is any."""
+    return pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+
+
 def record_batch(arrays: Sequence[pa.Array], schema: pa.Schema, row_count: int) -> pa.RecordBatch:
     """A batch that knows its row count even when it has no columns."""
     if len(arrays):

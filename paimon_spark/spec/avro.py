@@ -17,6 +17,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import fastavro
@@ -35,6 +36,7 @@ _STEP_BYTES: Final = 1 << 20
 _XZ_BYTES: Final = 128 << 20
 _MAX_DEPTH: Final = 64
 _MAX_NODES: Final = 200_000
+_LONGEST_REMEMBERED: Final = 1 << 16
 _LEAST_BYTES: Final[Mapping[str, int]] = {
     "null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1,
 }  # fmt: skip
@@ -330,7 +332,16 @@ def _open(data: bytes, path: str) -> Container:
     schema_text = meta["avro.schema"]
     codec = meta.get("avro.codec", b"null").decode()
     blocks = tuple(_blocks(data, at + _SYNC_BYTES, sync))
-    return Container(path, data, schema_text, parse_type(json.loads(schema_text)), codec, blocks)
+    parse = _remembered_type if len(schema_text) <= _LONGEST_REMEMBERED else _parsed_type
+    return Container(path, data, schema_text, parse(schema_text), codec, blocks)
+
+
+def _parsed_type(schema_text: bytes) -> AvroType:
+    return parse_type(json.loads(schema_text))
+
+
+_remembered_type = lru_cache(64)(_parsed_type)
+"""A table's metadata files are many, and of few schemas."""
 
 
 def _metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:

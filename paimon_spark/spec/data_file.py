@@ -8,6 +8,7 @@ Source: Paimon spec, chapter Manifest; Java `io/DataFileMeta`.
 
 from __future__ import annotations
 
+import time
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -67,3 +68,11 @@ class DataFileMeta(NamedTuple):
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     write_cols_sequences: tuple[int, ...] | None = None
+
+
+def wall_clock_of(moment_ms: int) -> int:
+    """Epoch milliseconds as the machine's local wall clock read as if UTC, as `creation_time_ms` counts."""
+    try:
+        return moment_ms + time.localtime(moment_ms // 1000).tm_gmtoff * 1000
+    except (OverflowError, OSError, ValueError):  # beyond what the system's clock knows; no zone matters there
+        return moment_ms

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 from paimon_spark.spec import arrow_numpy, avro, avro_columns
+from paimon_spark.spec.arrow import no_rows
 from paimon_spark.spec.arrow_objects import objects
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.simple_stats import SimpleStats
@@ -130,7 +131,7 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
         by_schema.setdefault(c.schema_text, []).append(i)
     tables = [_entries([containers[i] for i in group]) for group in by_schema.values()]
     if len(tables) <= 1:
-        return (tables[0] if tables else ENTRY_SCHEMA.empty_table()), counts
+        return (tables[0] if tables else no_rows(ENTRY_SCHEMA)), counts
     order = _interleaved(list(by_schema.values()), np.array(counts, np.int64))
     return pa.concat_tables(tables).take(arrow_numpy.take_indices(order)), counts
 
@@ -303,7 +304,7 @@ def files_of(entries: pa.Table) -> list[DataFileMeta]:
     columns = {n: objects(entries.column(n)) for n in entries.column_names if n not in _ENTRY_ONLY}
     if entries.column("extra_files").null_count:
         columns["extra_files"] = (names or () for names in columns["extra_files"])
-    with _collector_paused():
+    with collector_paused():
         for kind in ("key", "value"):
             parts = [columns[f"{kind}_{part}"] for part in ("min", "max", "nulls")]
             columns[f"{kind}_stats"] = _built(SimpleStats, parts)
@@ -323,7 +324,7 @@ _ENTRY_ONLY: Final = frozenset(("kind", "partition", "bucket", "total_buckets"))
 
 
 @contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Without the garbage collector, which would walk a growing heap of tuples again and again."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from paimon_spark.display.html import moment
+from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 
 CURRENT_VERSION: Final = 3
@@ -30,7 +32,7 @@ class CommitKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(ShownAsFacts):
     """One committed state of a branch. Names are of files in `manifest/` or `statistics/`.
 
     Attributes:
@@ -69,6 +71,11 @@ class Snapshot:
     operation: str | None = None
     version: int = CURRENT_VERSION
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def brief(self) -> str:
+        """The snapshot in one line."""
+        return f"snapshot {self.id}, {self.commit_kind.value}, {moment(self.time_ms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +261,23 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def encode_tag(tag: Tag) -> bytes:
-    """The bytes of the tag file: the snapshot, and the life time when it has one."""
-    out = json.loads(encode(tag.snapshot))
-    if tag.create_time is not None and tag.time_retained_s is not None:
-        t = tag.create_time
-        out[_TAG_CREATE_TIME] = [t.year, t.month, t.day, t.hour, t.minute, t.second, t.microsecond * 1000]
-        out[_TAG_TIME_RETAINED] = float(tag.time_retained_s)
-    return json.dumps(out, ensure_ascii=False, indent=2).encode()
+    """The bytes of the tag file: the snapshot, and the life time when it has one, as Java writes that."""
+    data = encode(tag.snapshot)
+    if tag.create_time is None or tag.time_retained_s is None:
+        return data
+    # Java's Duration is a number with nine decimals, which no float of Python is written as.
+    life_time = (
+        f'  "{_TAG_CREATE_TIME}": {json.dumps(_date_time_parts(tag.create_time))},\n'
+        f'  "{_TAG_TIME_RETAINED}": {tag.time_retained_s:.9f}\n'
+    )
+    return data.removesuffix(b"\n}") + b",\n" + life_time.encode() + b"}"
+
+
+def _date_time_parts(t: datetime) -> list[int]:
+    """Jackson's array form: the nanoseconds, and then the seconds, are left out when they are zero."""
+    parts = [t.year, t.month, t.day, t.hour, t.minute]
+    if t.second or t.microsecond:
+        parts.append(t.second)
+    if t.microsecond:
+        parts.append(t.microsecond * 1000)
+    return parts

@@ -265,7 +265,10 @@ def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:
 
 
 def is_retryable(cause: BaseException) -> bool:
-    """Whether the call that failed so may succeed when repeated: lost connections, time-outs, throttling."""
+    """Whether the call that failed so may succeed when repeated: lost connections, time-outs, throttling.
+
+    Also what a file system in memory says that another thread wrote to while it was listed.
+    """
     if isinstance(cause, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return False
     if isinstance(cause, (ConnectionError, TimeoutError)):
@@ -273,6 +276,8 @@ def is_retryable(cause: BaseException) -> bool:
     if isinstance(cause, OSError) and cause.errno in _RETRYABLE_ERRNOS:
         return True
     if fsspec_write.http_status(cause) in _RETRYABLE_STATUSES:
+        return True
+    if isinstance(cause, RuntimeError) and "changed size during iteration" in str(cause):
         return True
     return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
 

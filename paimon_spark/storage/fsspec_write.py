@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from fsspec import AbstractFileSystem
 
+from paimon_spark import progress
 from paimon_spark.errors import StorageError
 from paimon_spark.storage import s3
 from paimon_spark.storage.store import AtomicCreate
@@ -171,19 +172,27 @@ def move_tree(fs: Any, protocol: str, old: str, new: str) -> None:
     def copy(path: str) -> None:
         fs.cp_file(path, new + path.strip("/")[start:])
 
-    for_each(fs, fs.find(old), copy)
+    for_each(fs, fs.find(old), copy, "copy")
     remove_tree(fs, protocol, old)
 
 
-def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None]) -> None:
-    """Do something to files, several at a time where the file system allows. The first failure is raised."""
-    if not fs.async_impl:
-        for path in paths:
+def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: str | None = None) -> None:
+    """Do something to files, several at a time where the file system allows. The first failure is raised.
+
+    With `what` its progress is reported under that name.
+    """
+    every = list(paths)
+    ends = not threading.main_thread().is_alive()  # no pool takes work in handlers of `atexit`
+    if ends or not fs.async_impl:
+        for done, path in enumerate(every, 1):
             act(path)
+            if what is not None:
+                progress.report(what, done, len(every))
         return
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-store") as pool:
-        for _ in pool.map(act, paths):
-            pass
+        for done, _ in enumerate(pool.map(act, every), 1):
+            if what is not None:
+                progress.report(what, done, len(every))
 
 
 def _renames(fs: Any) -> bool:

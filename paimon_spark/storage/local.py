@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from operator import itemgetter
+from typing import Final, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,6 +20,11 @@ from paimon_spark.storage.output_file import open_output_file
 from paimon_spark.storage.store import AtomicCreate, FileInfo
 
 T = TypeVar("T")
+
+_EMPTYINGS: Final = 10
+"""Times a directory is emptied that others fill meanwhile."""
+_MAKINGS: Final = 10
+"""Times a directory is made that others remove meanwhile, as it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,8 @@ class LocalStore:
                 found = [info for info in map(_info, entries) if info is not None]
         except FileMissingError:
             return []
-        return sorted(found)
+        found.sort(key=itemgetter(0))
+        return found
 
     @property
     def atomic_create(self) -> AtomicCreate:
@@ -98,6 +107,17 @@ class LocalStore:
         with suppress(FileMissingError), _failures("delete", directory):
             _remove_tree(directory)
 
+    def remove_if_empty(self, directory: str) -> bool:
+        """Remove a directory that holds nothing, in one step with the look; whether it was removed. No other store can.
+
+        Not in `Store`: elsewhere a file made meanwhile could be lost.
+        """
+        try:
+            os.rmdir(directory)
+        except OSError:
+            return False
+        return True
+
     def make_directory(self, directory: str) -> None:
         with _failures("make directory", directory):
             os.makedirs(directory, exist_ok=True)
@@ -128,35 +148,42 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
 
 def _with_parents(path: str, make: Callable[[], T]) -> T:
     """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
-    try:
-        return make()
-    except FileNotFoundError:
+    for _ in range(_MAKINGS):
+        with suppress(FileNotFoundError):
+            return make()
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        return make()
+    return make()
 
 
 def _remove_tree(directory: str) -> None:
-    """Remove what is in a directory and then itself, though others remove from it at the same time."""
-    with os.scandir(directory) as entries:
-        found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for path, is_directory in found:
-        with suppress(FileNotFoundError):
-            if is_directory:
-                _remove_tree(path)
-            else:
-                os.unlink(path)
-    os.rmdir(directory)
+    """Remove what is in a directory and then itself, though others remove from it or add to it at the same time."""
+    for left in range(_EMPTYINGS, 0, -1):
+        with os.scandir(directory) as entries:
+            found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for path, is_directory in found:
+            with suppress(FileNotFoundError):
+                if is_directory:
+                    _remove_tree(path)
+                else:
+                    os.unlink(path)
+        try:
+            os.rmdir(directory)
+        except OSError as e:
+            if e.errno not in (errno.ENOTEMPTY, errno.EEXIST) or left == 1:
+                raise
+        else:
+            return
 
 
 def _info(entry: os.DirEntry[str]) -> FileInfo | None:
     """The entry; None when it went away meanwhile or is a link to nowhere."""
     try:
-        stat = entry.stat()
-        is_directory = entry.is_dir()
+        found = entry.stat()
     except FileNotFoundError:
         return None
-    size = 0 if is_directory else stat.st_size
-    return FileInfo(entry.name, size, is_directory, stat.st_mtime_ns // 1_000_000)
+    is_directory = stat.S_ISDIR(found.st_mode)
+    size = 0 if is_directory else found.st_size
+    return FileInfo(entry.name, size, is_directory, found.st_mtime_ns // 1_000_000)
 
 
 @contextmanager

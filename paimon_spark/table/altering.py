@@ -30,6 +30,7 @@ from paimon_spark.definition.changes import (
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.table.columns import column_of
+from paimon_spark.table.to_change import undisturbed
 from paimon_spark.types import RowType
 
 _PLACES: Final[Mapping[str, Callable[[], Position]]] = {"first": First, "last": Last}
@@ -38,7 +39,12 @@ _BESIDE: Final[Mapping[str, Callable[[str], Position]]] = {"after": After, "befo
 
 def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaChange]]) -> TableHandle:
     """The table after `changes`, made for the columns it has now. Raises as `alter_table`."""
-    alter_table(handle, lambda newest: changes(newest.row_type))
+
+    def alter() -> None:
+        fresh = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+        alter_table(fresh, lambda newest: changes(newest.row_type))
+
+    undisturbed(handle, alter)
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_spark.commit.committer import CommitResult, Committer, new_commit_user
 from paimon_spark.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
+from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.metadata.features import crosses_partitions
@@ -20,20 +21,25 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canonical_write, parse_batch_write_options
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.after_commit import after_commit
+from paimon_spark.table.batch_recording import BatchRecording, batch_recording
+from paimon_spark.table.compact_written import compact_written
 from paimon_spark.table.existing_keys import ExistingKeys
-from paimon_spark.table.level0 import compact_written
 from paimon_spark.table.loading import Place, find_place
+from paimon_spark.table.publishing import published
 from paimon_spark.table.replaced_partition import partition_values
 from paimon_spark.table.task_write import TaskWrite
 from paimon_spark.table.write_target import Target, open_target, undo_creation
 from paimon_spark.types import RowType
-from paimon_spark.write.combine import combine
 from paimon_spark.write.job_files import new_job, remove_job_files
 from paimon_spark.write.request import WriteRequest
 
+if TYPE_CHECKING:
+    from paimon_spark.lineage.notes import TaskIdentity
+
 
 @dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(ShownAsFacts):
     """What a write did.
 
     Attributes:
@@ -94,10 +100,14 @@ class WriteJob:
         """Write rows into files, as the task `number`. As `TaskWrite.write`."""
         return self.task.write(batches, number, shares_buckets)
 
-    def commit(self, messages: Sequence[CommitMessage]) -> WriteResult:
+    def commit(self, messages: Sequence[CommitMessage], run: TaskIdentity | None = None) -> WriteResult:
         """Make the rows of all tasks visible at once. Driver; never to be repeated.
 
         After an error no file of the messages is left, but for CommitOutcomeUnknownError, where the rows may be in.
+
+        Args:
+            messages: of all tasks.
+            run: for whom Spark ran the tasks; None: they ran in this process.
 
         Raises:
             CommitConflictError: others changed what this write stands on.
@@ -105,28 +115,34 @@ class WriteJob:
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
             CommitError: the rows are in, but not the compaction that they need to be seen.
         """
-        written, committer = messages, Committer(self.handle, self.commit_user)
+        recording = batch_recording(self.handle, run)
+        committer = Committer(self.handle, self.commit_user, after_commit=recording.listeners, has_twins=False)
         try:
-            written = combine(self.handle, messages)
-            committed = self._publish(committer, written)
+            committed, written = published(
+                self.handle, committer, messages, lambda m: self._publish(committer, m, recording)
+            )
         except CommitOutcomeUnknownError:
             raise
         except PaimonError:
-            self._abort(committer, written)
+            self._undo_creation()
             raise
         made = committed.snapshot_ids
-        return WriteResult((*made, *compact_written(self.handle, self.commit_user, written, made)))
+        try:
+            made = (*made, *compact_written(self.handle, self.commit_user, written, made))
+        finally:
+            recording.finish(bool(made))
+        after_commit(self.handle, made)
+        return WriteResult(made)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove what tasks that ended well have written, and the table when this write made it. Driver.
 
         Only for writes of which no commit was tried, or whose commit certainly failed.
         """
-        self._abort(Committer(self.handle, self.commit_user), messages)
+        Committer(self.handle, self.commit_user).abort(messages)
+        self._undo_creation()
 
-    def _abort(self, committer: Committer, messages: Sequence[CommitMessage]) -> None:
-        """As `abort`; the committer knows what it made visible before it failed."""
-        committer.abort(messages)
+    def _undo_creation(self) -> None:
         if self.created:
             undo_creation(self.handle)
 
@@ -137,16 +153,30 @@ class WriteJob:
         """
         return remove_job_files(self.handle, self.job)
 
-    def _publish(self, committer: Committer, messages: Sequence[CommitMessage]) -> CommitResult:
+    def _publish(
+        self, committer: Committer, messages: Sequence[CommitMessage], recording: BatchRecording
+    ) -> CommitResult:
         watermark = self.options.watermark
         if self.mode is WriteMode.APPEND:
             planned_on = 0 if self.base is None else self.base.id
-            return committer.commit(messages, planned_on=planned_on, watermark=watermark, operation="WRITE")
+            # Rows without keys may come after any others; rows with keys are numbered after those of the base.
+            base = self.base if self.handle.schema.primary_keys else None
+            return committer.commit(
+                messages,
+                recording.identifier,
+                planned_on=planned_on,
+                base=base,
+                watermark=watermark,
+                provenance=recording.provenance,
+                operation="WRITE",
+            )
         return committer.overwrite(
             messages,
+            recording.identifier,
             partitions=self._overwritten(),
             planned_on=self._kept_keys_on(),
             watermark=watermark,
+            provenance=recording.provenance,
             operation="WRITE",
         )
 

@@ -5,9 +5,10 @@ Source: Java `catalog/FileSystemCatalog`: a database is a directory `<name>.db`,
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paimon_spark.definition.create import create_table
 from paimon_spark.errors import (
@@ -23,9 +24,11 @@ from paimon_spark.errors import (
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import latest_schema
+from paimon_spark.options.catalog import TABLE_DEFAULT, table_defaults, without_table_defaults
 from paimon_spark.options.config import configured
 from paimon_spark.options.descriptor import did_you_mean, unknown_option
 from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
     database_url,
@@ -40,7 +43,11 @@ from paimon_spark.table.columns import SchemaLike, columns_of
 from paimon_spark.table.loading import OptionValue, as_text, load
 from paimon_spark.table.table import Table
 
-_TABLE_DEFAULT: Final = "table-default."
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.table.lineage_verbs import Lineage
+
 _SYSTEM_DATABASE: Final = "sys"
 _MARKER: Final = ".database"
 """A file in databases of stores that have no directories; nothing reads it."""
@@ -56,7 +63,12 @@ class Catalog:
     """
 
     warehouse: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def _repr_html_(self) -> str:
+        from paimon_spark.table.showing import catalog_html
+
+        return catalog_html(self)
 
     def list_databases(self) -> list[str]:
         """Names of the databases, sorted."""
@@ -152,7 +164,7 @@ class Catalog:
         place = self._place(name, "made")
         self._database(place.database)
         _check_new_name(place.table, "table")
-        defaults = {k.removeprefix(_TABLE_DEFAULT): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULT)}
+        defaults = table_defaults(self.options)
         stored = {**defaults, **as_text(options or {})}
         columns = columns_of(schema)
         try:
@@ -215,7 +227,7 @@ class Catalog:
             ) from e
 
     def table(self, name: str, **options: OptionValue) -> Table:
-        """The table called `db.t`, or `db.t$branch_<name>`.
+        """The table called `db.t`, or `db.t$branch_<name>`; `$<system table>`, such as `$files`, may follow.
 
         Raises:
             TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: it does not exist.
@@ -229,9 +241,69 @@ class Catalog:
         except TableNotFoundError as e:
             raise self._no_table(*split_name(bare)) from e
 
+    def sql(
+        self,
+        statement: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        session: SparkSession | None = None,
+    ) -> DataFrame:
+        """Run one SQL statement on the tables of this warehouse, by Spark; classic and Connect sessions.
+
+        `db.t` is a table of the warehouse, `t` one of the current database (`USE db`; at first `default`), and
+        `paimon.db.t` is one always; other names are Spark's. `t$branch_fix` is a branch, `t$tags` a system table, and
+        `VERSION AS OF '<version>'` takes what `Table.at` takes. Statements on tables of the warehouse are carried out
+        at once; queries when their rows are asked for, reading only the columns and files that they need.
+
+        Args:
+            statement: SELECT, CREATE, ALTER, DROP, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, SHOW, DESCRIBE, USE,
+                `CALL sys.…`, or anything else that Spark runs.
+            args: values of the parameters `:name` or `?` in queries, as `spark.sql` takes them.
+            session: default is the active session, else one is made.
+
+        Returns:
+            The rows; of statements that have none, a DataFrame without columns.
+
+        Raises:
+            SqlSyntaxError: a statement of Paimon's is written wrongly, or there are several.
+            NotFoundError: a table, version, column or procedure does not exist.
+            UnsupportedFeatureError: what cannot be done here; says what to do instead.
+            Others as the verbs of Catalog and Table that do it; Spark's own for its part.
+        """
+        # pyspark belongs to packages above this one: importing it by name keeps the layers apart.
+        frame: DataFrame = importlib.import_module("paimon_spark.sql.execute").execute(self, statement, args, session)
+        return frame
+
+    def register_functions(self, session: SparkSession | None = None, prefix: str = "") -> list[str]:
+        """Give plain `spark.sql` table functions on this warehouse; classic and Connect. Returns their names.
+
+        `paimon_table('db.t', 'fix.v1')` is a table, branch (`db.t$branch_fix`) or system table (`db.t$tags`) at a
+        version, which may be left out; `paimon_incremental_query('db.t', 1, 'v1')`,
+        `paimon_incremental_between_timestamp` and `paimon_incremental_to_auto_tag` are what changed between two.
+        Names without a database are of database `default`; times without a zone are read in the zone that the session
+        has now. Arguments are constants.
+
+        One task reads such a table, whole: conditions and columns of the query do not reach the files, and rows go
+        through Python one by one. For large tables take `catalog.sql`, or a view by `Table.create_temp_view`.
+
+        Args:
+            session: default is the active session, else one is made.
+            prefix: in front of the names, for sessions with several warehouses.
+        """
+        # pyspark belongs to packages above this one: importing it by name keeps the layers apart.
+        module = importlib.import_module("paimon_spark.sql.functions.table_functions")
+        names: list[str] = module.register_functions(self, session, prefix)
+        return names
+
+    @property
+    def lineage(self) -> Lineage:
+        """Which snapshot of which table came from which: switch it on here, and ask."""
+        from paimon_spark.table.lineage_verbs import Lineage
+
+        return Lineage(self)
+
     @property
     def _storage(self) -> dict[str, str]:
-        return {k: v for k, v in self.options.items() if not k.startswith(_TABLE_DEFAULT)}
+        return without_table_defaults(self.options)
 
     def _database(self, name: str) -> tuple[Store, str]:
         """Where a database is. Raises DatabaseNotFoundError."""
@@ -315,8 +387,8 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
 
     Args:
         warehouse: path or URL; default is `PAIMON_WAREHOUSE`, else that of the configuration file.
-        options: how to reach the file system: `**{"fs.key": "…"}`; and options of the tables that the catalog makes:
-            `**{"table-default.file.format": "orc"}`.
+        options: how to reach the file system: `**{"fs.key": "…"}`; options of the tables that the catalog makes:
+            `**{"table-default.file.format": "orc"}`; and those of a job, for all its tables: `**{"lineage.job": "j"}`.
 
     Raises:
         InvalidOptionError: no warehouse is known, or an option is none of a file system.
@@ -327,7 +399,8 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
         raise InvalidOptionError("no warehouse is given; pass warehouse=… or set PAIMON_WAREHOUSE", option="warehouse")
     given = as_text(options)
     for key in given:
-        if not is_storage_option(key) and not key.startswith(_TABLE_DEFAULT):
-            raise unknown_option(key, ["warehouse"], "catalog")
+        if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in OF_ONE_USE:
+            raise unknown_option(key, ["warehouse", *OF_ONE_USE], "catalog")
+    check_job_options(given)
     defaults.pop("warehouse", None)
     return Catalog(where, {**defaults, **given})

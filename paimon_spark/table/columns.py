@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from paimon_spark.definition import ddl, from_arrow
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.options.location import quoted
 from paimon_spark.types import DataField, DataType, RowType
 
 SchemaLike: TypeAlias = Any
@@ -43,8 +44,7 @@ def column_of(name: str, stated: Any) -> DataField:
         case pa.DataType():
             return DataField(0, name, from_arrow.data_type(stated, name))
         case str():
-            quoted = name.replace("`", "``")
-            (field,) = _single(ddl.row_type(f"`{quoted}` {stated}"), stated)
+            (field,) = _single(ddl.row_type(f"{quoted(name)} {stated}"), stated)
             return field
     if _is_spark(stated, ""):
         from_spark = importlib.import_module(_SPARK)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.options.config import configured
-from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import TableLocation, branch_in_force, locate
 from paimon_spark.options.scan import canonical, parse_scan_options
@@ -18,23 +17,18 @@ from paimon_spark.table.scan import Scan
 from paimon_spark.table.table import Table
 
 OptionValue: TypeAlias = str | float | bool
-SYSTEM_TABLES = (
-    "snapshots", "schemas", "options", "tags", "branches", "savepoints", "consumers", "files", "manifests",
-    "partitions", "buckets", "audit_log", "binlog", "ro", "statistics", "aggregation_fields", "table_indexes",
-)  # fmt: skip
 
 
 def load_table(path: str, **options: OptionValue) -> Table:
     """The table at `path`, or called `path` in the option `warehouse`.
 
     Args:
-        path: a path or URL, or `db.t`; `$branch_<name>` may follow.
+        path: a path or URL, or `db.t`; `$branch_<name>` may follow, and `$<system table>`, such as `$files`.
         options: options of reads, of the table and of the file system; those with dots as `**{"scan.tag-name": "v1"}`.
 
     Raises:
         TableNotFoundError, BranchNotFoundError: it does not exist.
-        InvalidOptionError: an option is unknown or wrong.
-        UnsupportedFeatureError: a system table.
+        InvalidOptionError: an option is unknown or wrong, or there is no such system table.
     """
     return load(path, as_text(options))
 
@@ -43,9 +37,15 @@ def load(path: str, options: Mapping[str, str]) -> Table:
     """As `load_table`, from option text."""
     given = canonical(options)
     parsed = parse_scan_options(given)
-    place = find_place(path, given, parsed.branch, parsed.storage_options)
+    place, location = _find(path, given, parsed.branch, parsed.storage_options)
+    system = _system_table(location)
     handle = open_table(place.store, place.root, place.branch, place.name, parsed.table_options)
-    return Table(handle, parsed, {k: v for k, v in given.items() if k not in ("path", "warehouse")})
+    text = {k: v for k, v in given.items() if k not in ("path", "warehouse")}
+    if system is None:
+        return Table(handle, parsed, text)
+    from paimon_spark.table.system_table import SystemTable
+
+    return SystemTable(handle, parsed, text, system)
 
 
 class Place(NamedTuple):
@@ -60,26 +60,50 @@ class Place(NamedTuple):
     name: str | None
 
 
-def find_place(path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]) -> Place:
-    """The place that `path` names; `warehouse` of `options`, the environment and the configuration file help.
+def find_place(
+    path: str,
+    options: Mapping[str, str],
+    branch: str | None,
+    storage_options: Mapping[str, str],
+    *,
+    advice: str = "which is only read; to write, name",
+) -> Place:
+    """The place of the table that `path` names, which is not a system table.
+
+    `warehouse` of `options`, the environment and the configuration file help. `advice` is what a message about a system
+    table says of it, before the table's name.
 
     Raises:
-        InvalidOptionError: `path` is blank or names two branches.
-        UnsupportedFeatureError: a system table.
+        InvalidOptionError: `path` is blank, names two branches, or a system table.
     """
+    place, location = _find(path, options, branch, storage_options)
+    system = _system_table(location)
+    if system is not None:
+        raise InvalidOptionError(
+            f"{location.name}${system} is a system table, {advice} {location.name}",
+            path=location.name,
+        )
+    return place
+
+
+def _find(
+    path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]
+) -> tuple[Place, TableLocation]:
+    """The place, and what of the table is named."""
     defaults = configured()
     location = locate(path, {"warehouse": defaults.get("warehouse", ""), **options})
-    _refuse_system_table(location)
     store, root = open_store(
         location.url, {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
     )
-    return Place(store, root, branch_in_force(location, branch), _shown(location))
+    return Place(store, root, branch_in_force(location, branch), _shown(location)), location
 
 
 def open_scan(path: str, options: Mapping[str, str]) -> Scan:
     """The read of everything that `options` ask for, from the table as it is now. Raises as `load_table`."""
     table = load(path, options)
-    return Scan(table.handle, table.read_options, table.option_text)
+    if type(table) is not Table:
+        return table.scan()
+    return Scan(table.handle, table.read_options, table.option_text)  # opened just now
 
 
 def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
@@ -92,18 +116,12 @@ def _shown(location: TableLocation) -> str | None:
     return None if location.name == location.url else location.name
 
 
-def _refuse_system_table(location: TableLocation) -> None:
-    name = location.system_table
-    if name is None:
-        return
-    if name in SYSTEM_TABLES:
-        raise UnsupportedFeatureError(
-            f"system table ${name} of {location.name} is not available yet; Table.snapshots(), .tags(), .branches() "
-            "and .savepoints() list the history",
-            feature=f"${name}",
-        )
-    raise InvalidOptionError(
-        f"{location.name}${name}: there is no system table {name!r}{did_you_mean(name, SYSTEM_TABLES)}; "
-        "a branch is written $branch_<name>",
-        path=location.name,
-    )
+def _system_table(location: TableLocation) -> str | None:
+    """The system table that is meant, by its own name. Raises InvalidOptionError: there is none of that name."""
+    if location.system_table is None:
+        return None
+    from paimon_spark.system_tables.registry import find  # only reads of system tables pay for them
+    from paimon_spark.system_tables.views import View
+
+    found = find(location.system_table, location.name)
+    return found.value if isinstance(found, View) else found.name

@@ -11,22 +11,35 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from paimon_spark.commit.committer import Committer
+from paimon_spark.commit.committer import Committer, new_commit_user
+from paimon_spark.commit.entries import column
+from paimon_spark.commit.overwrite import ChosenPartitions, Overwritten
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, WriteMode, canonical_write
+from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
+from paimon_spark.scan.partitions import Partitions
 from paimon_spark.spec.arrow import arrow_schema
+from paimon_spark.table.after_commit import after_commit
+from paimon_spark.table.batch_recording import batch_recording
 from paimon_spark.table.batch_write import WriteJob, WriteResult, place_and_options, plan_write
-from paimon_spark.table.level0 import compact_written
+from paimon_spark.table.compact_written import compact_written
+from paimon_spark.table.head import refuse_version
 from paimon_spark.table.loading import Place
-from paimon_spark.table.writing import place_of, refuse_version
+from paimon_spark.table.to_change import open_to_change
+from paimon_spark.table.writing import place_of
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
 
 if TYPE_CHECKING:
+    from paimon_spark.lineage.notes import TaskIdentity
     from paimon_spark.table.table import Table
 
 _MICROSECONDS: Final = 6
@@ -52,14 +65,16 @@ class RowLevelWrite:
     def handle(self) -> TableHandle:
         return self.rows.handle
 
-    def commit(self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome]) -> WriteResult:
+    def commit(
+        self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
+    ) -> WriteResult:
         """Make the whole change visible at once. Driver. Raises as `WriteJob.commit`; then no file is left."""
         try:
             changed = self.deletes.finish(outcomes)
         except BaseException:
             self.rows.abort(messages)
             raise
-        return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation)
+        return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation, run)
 
 
 def plan_row_level(
@@ -104,6 +119,61 @@ def delete_rows(table: Table, where: str) -> WriteResult:
     return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
 
 
+def delete_partitions(table: Table, overwritten: Overwritten, operation: str) -> WriteResult:
+    """Remove all rows of partitions, or of the table, by one commit that looks at no rows.
+
+    Args:
+        table: at its head.
+        overwritten: what goes, as of when the snapshot is made. Where chosen partitions are none, nothing is made.
+        operation: for the history.
+
+    Raises:
+        InvalidInputError: a partition is named wrongly, or the table was opened at a version.
+        CommitError: others were faster every time, or it is unknown whether it landed.
+    """
+    refuse_version(table)
+    handle = _current(table)
+    check_writable(handle.schema, handle.options.raw, handle.name)
+    if isinstance(overwritten, ChosenPartitions):
+        head = latest_snapshot(handle)
+        if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
+            return WriteResult()
+    recording = batch_recording(handle, reads_nothing=True)
+    user = new_commit_user(handle.options.raw)
+    committer = Committer(handle, user, after_commit=recording.listeners, has_twins=False)
+    made: tuple[int, ...] = ()
+    try:
+        made = committer.overwrite(
+            [], recording.identifier, partitions=overwritten, provenance=recording.provenance, operation=operation
+        ).snapshot_ids
+    finally:
+        recording.finish(bool(made))
+    after_commit(handle, made)
+    return WriteResult(made)
+
+
+def partitions_where(table: Table, where: str, time_zone: str | None) -> ChosenPartitions | None:
+    """The partitions of a table for whose rows `where` is true; None when it also looks at something else.
+
+    It is None as well where `where` is nothing that `Table.scan` takes.
+    """
+    handle = table.handle
+    try:
+        predicate = parse_predicate(where, handle.schema.row_type, time_zone)
+    except PaimonError:
+        return None
+    names = names_of(predicate)
+    if not names or not names <= set(handle.schema.partition_keys):
+        return None
+
+    def choose(entries: pa.Table) -> list[bytes]:
+        partitions = Partitions(handle, column(entries, "partition"))
+        hits = partitions.matching(predicate).tolist()
+        return [row for row, hit in zip(partitions.row_bytes, hits, strict=True) if hit]
+
+    return ChosenPartitions(choose)
+
+
 def is_cut_by_spark(data_type: DataType) -> bool:
     """Whether Spark, which knows microseconds, would see other values than the table has."""
     match data_type:
@@ -134,7 +204,7 @@ def merge_rows(table: Table, source: Any, on: str, clauses: Mapping[str, Any]) -
 
 def _current(table: Table) -> TableHandle:
     place = place_of(table, BatchWriteOptions())
-    return open_table(place.store, place.root, place.branch, place.name, table.handle.overrides)
+    return open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
 
 
 def _spark_module() -> ModuleType:
@@ -151,15 +221,33 @@ def _spark() -> ModuleType | None:
 
 
 def _commit(
-    handle: TableHandle, commit_user: str, messages: Sequence[CommitMessage], job: RowLevelJob, operation: str
+    handle: TableHandle,
+    commit_user: str,
+    messages: Sequence[CommitMessage],
+    job: RowLevelJob,
+    operation: str,
+    run: TaskIdentity | None = None,
 ) -> WriteResult:
-    committer = Committer(handle, commit_user)
+    recording = batch_recording(handle, run, reads_nothing=operation == "DELETE")
+    committer = Committer(handle, commit_user, after_commit=recording.listeners, has_twins=False)
     planned_on = 0 if job.base is None else job.base.id
     try:
-        made = committer.commit(messages, planned_on=planned_on, operation=operation).snapshot_ids
+        made = committer.commit(
+            messages,
+            recording.identifier,
+            planned_on=planned_on,
+            base=job.base,
+            provenance=recording.provenance,
+            operation=operation,
+        ).snapshot_ids
     except CommitOutcomeUnknownError:
         raise
     except PaimonError:
         committer.abort(messages)
         raise
-    return WriteResult((*made, *compact_written(handle, commit_user, messages, made)))
+    try:
+        made = (*made, *compact_written(handle, commit_user, messages, made))
+    finally:
+        recording.finish(bool(made))
+    after_commit(handle, made)
+    return WriteResult(made)

@@ -6,18 +6,22 @@ import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.errors import InvalidInputError
+from paimon_spark import progress
+from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.handoff.output import output_type
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.scan import ScanOptions
+from paimon_spark.metadata.handle import TableHandle, current
+from paimon_spark.metadata.snapshots import earliest_snapshot, latest_snapshot, snapshot_at_or_after_ms
+from paimon_spark.options.lineage import JOB
+from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.refs.ranges import ResolvedRange, resolve_range
 from paimon_spark.refs.resolve import Resolved, resolve
 from paimon_spark.refs.version import from_options
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.table.expired import expired, has_expired
 from paimon_spark.types import ROW_KIND_COLUMN, RowType
 
 if TYPE_CHECKING:
@@ -26,8 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.handoff.split import DataSplit
+    from paimon_spark.lineage.notes import NoteTicket
     from paimon_spark.scan.plan import Plan
     from paimon_spark.scan.query import ScanQuery
+
+_TRIES: Final = 5
+"""Heads that may expire while they are planned."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +43,7 @@ class Scan:
     """One read of a table. Picklable. Planned once: reading it again gives the same rows.
 
     Attributes:
-        handle: the branch as it was when the scan was made.
+        handle: the branch as it was when the scan was made; opened anew when main is another by the time of planning.
         options: what is asked.
         option_text: the same as text, for other processes.
         filters: more that must be true of every row.
@@ -43,7 +51,7 @@ class Scan:
 
     handle: TableHandle
     options: ScanOptions = field(default_factory=ScanOptions)
-    option_text: Mapping[str, str] = field(default_factory=dict)
+    option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
     filters: tuple[Predicate, ...] = ()
     _travelled: Resolved | ResolvedRange | None = field(default=None, repr=False)
     _plan: Plan | None = field(default=None, repr=False)
@@ -52,6 +60,16 @@ class Scan:
     def table_name(self) -> str:
         """How messages call the table."""
         return self.handle.name
+
+    @property
+    def is_system(self) -> bool:
+        """Whether a system table is read."""
+        return False
+
+    @property
+    def load_path(self) -> str:
+        """What a data source loads to make the same read."""
+        return self.handle.location
 
     @property
     def schema(self) -> TableSchema:
@@ -96,6 +114,11 @@ class Scan:
         """The same read with more that must be true of every row."""
         return replace(self, filters=(*self.filters, *filters), _plan=None)
 
+    def _repr_html_(self) -> str:
+        from paimon_spark.table.showing import scan_html
+
+        return scan_html(self)
+
     def plan(self) -> Plan:
         """What will be read; `print` it to see what is skipped, and why.
 
@@ -103,14 +126,29 @@ class Scan:
             NotFoundError: the version or a column does not exist.
             PredicateSyntaxError: `where` is no predicate.
             UnsupportedFeatureError: the table has something that would be misread.
+            SnapshotExpiredError: the snapshot asked for expired while it was planned.
             CorruptFileError: metadata cannot be read.
         """
         if self._plan is None:
             self._plan = self._make_plan()
         return self._plan
 
+    def tickets(self) -> tuple[NoteTicket, ...]:
+        """What whoever reads the plan notes of it first; none unless the read names its job (`lineage.job`)."""
+        if JOB.key not in self.handle.overrides:
+            return ()
+        from paimon_spark.table.read_noting import tickets_of
+
+        plan, found = self.plan(), self._travelled
+        return tickets_of(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Arrow batches of `arrow_schema`, some splits at a time; memory stays bounded."""
+        """Yield the rows as Arrow batches of `arrow_schema`, some splits at a time; memory stays bounded.
+
+        Raises:
+            SnapshotExpiredError: the snapshot that was planned expired before it was read to the end.
+            CorruptFileError: a file cannot be read.
+        """
         from paimon_spark.read.parallel import AHEAD
 
         return self._batches(AHEAD)
@@ -120,11 +158,20 @@ class Scan:
         from paimon_spark.read.split_reader import read_split
 
         plan = self.plan()
+        if tickets := self.tickets():
+            from paimon_spark.table.read_noting import note_here
+
+            note_here(tickets)
 
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)
 
-        return read_splits(read, plan.splits, os.cpu_count() or 1, ahead)
+        try:
+            batches = read_splits(read, plan.splits, os.cpu_count() or 1, ahead)
+            yield from progress.counted(batches, "read", "rows", size=lambda batch: batch.num_rows)
+        except PaimonError as e:
+            self._refuse_expired(plan.snapshot, e)
+            raise
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table."""
@@ -132,6 +179,7 @@ class Scan:
 
         from paimon_spark.read.parallel import UNBOUNDED
 
+        self.plan()  # the definition is the one that the plan goes with
         schema = self.arrow_schema
         return pa.Table.from_batches(list(self._batches(UNBOUNDED)), schema=schema)
 
@@ -150,7 +198,10 @@ class Scan:
         return self.to_arrow().to_pandas()
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
-        """The read as a Spark DataFrame, classic or Connect; each action reads anew.
+        """The read as a Spark DataFrame, classic or Connect.
+
+        Spark plans a Python source once for each DataFrame: its first action decides what later ones read. Make it anew
+        to see later commits.
 
         Args:
             session: default is the active session, else one is made.
@@ -161,6 +212,19 @@ class Scan:
         frame: DataFrame = module.dataframe(self, session)
         return frame
 
+    def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
+        """Make the read a temporary view of a session, for plain `spark.sql`; one of that name is replaced.
+
+        The view keeps the version, columns and conditions of this read. Its queries read in parallel, and skip files
+        by their own conditions where Spark hands those on (see `configure_session`). Without a version it stays at the
+        snapshot that its first query reads: make it anew to see later commits.
+
+        Args:
+            name: of the view.
+            session: default is the active session, else one is made.
+        """
+        self.to_spark(session).createOrReplaceTempView(name)
+
     def _find_version(self) -> Resolved | ResolvedRange | None:
         """The version named, looked up once; None for the head, which moves until the read is planned."""
         if self._travelled is None:
@@ -168,22 +232,88 @@ class Scan:
             if asked.incremental is not None:
                 key, text = asked.incremental.key, asked.incremental.text
                 self._travelled = resolve_range(self.handle, key, text, zone)
+            elif asked.created_since_ms is not None:
+                self._travelled = self._first_since(asked.created_since_ms)
             elif asked.version is not None:
                 self._travelled = resolve(self.handle, from_options([asked.version], zone))
         return self._travelled
+
+    def _first_since(self, moment_ms: int) -> Resolved | None:
+        """The first snapshot since a moment, where it is asked for and one before it is alive to say so.
+
+        Else the head is read, and of it the files made since. Source: Java
+        `AbstractDataTableScan.createCreationTimestampStartingScanner`.
+        """
+        if self.options.version is None or self.options.version[0] != CREATION_TIME_KEY:
+            return None
+        earliest = earliest_snapshot(self.handle)
+        if earliest is None or earliest.time_ms >= moment_ms:
+            return None
+        first = snapshot_at_or_after_ms(self.handle, moment_ms)
+        if first is None:
+            return None
+        return resolve(self.handle, from_options([("scan.snapshot-id", str(first.id))], None))
 
     def _make_plan(self) -> Plan:
         from paimon_spark.scan.incremental import plan_incremental
         from paimon_spark.scan.plan import plan_batch
 
-        found, query = self._find_version(), self._query()
-        match found:
-            case None:
-                return plan_batch(self.handle, latest_snapshot(self.handle), query)
-            case ResolvedRange():
-                assert self.options.incremental is not None
-                return plan_incremental(found, query, self.options.incremental)
-        return plan_batch(found.handle, found.snapshot, query, travelled=found.travelled)
+        found = self._find_version()
+        if found is None:
+            return self._plan_head()
+        if isinstance(found, ResolvedRange):
+            assert self.options.incremental is not None
+            return plan_incremental(found, self._query(), self.options.incremental)
+        try:
+            return plan_batch(found.handle, found.snapshot, self._query(), travelled=found.travelled)
+        except PaimonError as e:
+            self._refuse_expired(found.snapshot, e)
+            raise
+
+    def _plan_on(self, snapshot: Snapshot | None) -> Plan:
+        """The plan of a head; of the one that main has now, when it was given another history meanwhile.
+
+        Older schemas are looked up by their ids, which are other schemas' then.
+        """
+        from paimon_spark.scan.plan import plan_batch
+
+        while True:
+            plan = plan_batch(self.handle, snapshot, self._query())
+            others = any(r.file_schemas.keys() - {self.handle.schema.id} for r in plan.requests.values())
+            if not others or current(self.handle) is self.handle:
+                return plan
+            snapshot = self._head()
+
+    def _plan_head(self) -> Plan:
+        """The plan of the newest snapshot; of the next one when that expires meanwhile."""
+        for tries_left in reversed(range(_TRIES)):
+            snapshot = self._head()
+            try:
+                return self._plan_on(snapshot)
+            except PaimonError as e:
+                if not tries_left:
+                    self._refuse_expired(snapshot, e)
+                if not tries_left or snapshot is None or not has_expired(self.handle, snapshot, e):
+                    raise
+        raise AssertionError
+
+    def _refuse_expired(self, snapshot: Snapshot | None, error: PaimonError) -> None:
+        """Raise SnapshotExpiredError if an error comes from reading a snapshot that expired meanwhile."""
+        found = self._travelled
+        if snapshot is None or isinstance(found, ResolvedRange):
+            return
+        handle, tag = (self.handle, None) if found is None else (found.handle, found.tag)
+        if has_expired(handle, snapshot, error, tag):
+            raise expired(handle, snapshot) from error
+
+    def _head(self) -> Snapshot | None:
+        """The newest snapshot, which goes with the definition: that is read anew when main is another meanwhile."""
+        while True:
+            snapshot = latest_snapshot(self.handle)
+            handle = current(self.handle)
+            if handle is self.handle:
+                return snapshot
+            self.handle = handle
 
     def _query(self) -> ScanQuery:
         from paimon_spark.scan.query import ScanQuery
@@ -195,6 +325,7 @@ class Scan:
             predicate=self._predicate(),
             with_row_kind=asked.row_kind,
             batch_rows=asked.batch_rows,
+            created_since_ms=None if self._travelled is not None else asked.created_since_ms,
         )
 
     def _predicate(self) -> Predicate | None:

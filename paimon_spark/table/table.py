@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.display.values import ShownList
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.metadata.handle import TableHandle, current, open_branch, open_table
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.options.scan import (
     BRANCH,
@@ -22,20 +23,34 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.table import TableOptions
 from paimon_spark.refs.branches import Branch, list_branches
 from paimon_spark.refs.savepoints import Savepoint, list_savepoints
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.refs.tag_infos import list_tag_infos
+from paimon_spark.refs.tags import TagInfo
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.table.branch_verbs import BranchVerbs
+from paimon_spark.table.compaction_verbs import CompactionVerbs
+from paimon_spark.table.expiry_verbs import ExpiryVerbs
+from paimon_spark.table.inspection_verbs import InspectionVerbs
+from paimon_spark.table.merge_verbs import MergeVerbs
 from paimon_spark.table.scan import Scan
+from paimon_spark.table.tag_verbs import TagVerbs
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from paimon_spark.table.batch_write import WriteResult
 
 _VERSION = "versionAsOf"
+_SNAPSHOT_COLUMNS = (
+    "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
+)  # fmt: skip
+_TAG_COLUMNS = ("name", "snapshot", "create_time", "time_retained_s", "is_savepoint", "guards", "branches")
+"""What notebooks show of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, InspectionVerbs):
     """A branch of a table, at a version when one was named. Picklable; every call sees the newest commits.
 
     Attributes:
@@ -46,7 +61,7 @@ class Table:
 
     handle: TableHandle
     read_options: ScanOptions = field(default_factory=ScanOptions)
-    option_text: Mapping[str, str] = field(default_factory=dict)
+    option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -64,6 +79,11 @@ class Table:
         return self.handle.location
 
     @property
+    def is_system(self) -> bool:
+        """Whether it is a system table, such as `t$files`."""
+        return False
+
+    @property
     def schema(self) -> TableSchema:
         """The schema that a scan reads with: of the version when one was named, else the branch's latest."""
         return self.scan().schema
@@ -77,6 +97,11 @@ class Table:
     def options(self) -> TableOptions:
         """Table options in force."""
         return self.handle.options
+
+    def _repr_html_(self) -> str:
+        from paimon_spark.table.showing import table_html
+
+        return table_html(self)
 
     def branch(self, name: str) -> Table:
         """The same table on another branch, at its head.
@@ -125,6 +150,10 @@ class Table:
             given = replace(given, where=where)
         branch = self.handle.branch if given.branch is None else given.branch
         return Scan(_reopened(self.handle, branch, given.table_options), given, text)
+
+    def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
+        """Make the table, branch or version a temporary view, for plain `spark.sql`: as `Scan.create_temp_view`."""
+        self.scan().create_temp_view(name, session)
 
     def write(self, data: Any, mode: str = "append", **options: str | float | bool) -> WriteResult:
         """Write rows to the branch, all in one snapshot or none.
@@ -286,19 +315,21 @@ class Table:
 
     def snapshots(self) -> list[Snapshot]:
         """Snapshots alive on the branch, oldest first."""
-        return list_snapshots(self.handle)
+        found = list_snapshots(current(self.handle))
+        return ShownList(found, f"Snapshots of {self.handle.describe()}", _SNAPSHOT_COLUMNS)
 
-    def tags(self) -> list[Tag]:
-        """Tags of the branch, by name."""
-        return list_tags(self.handle)
+    def tags(self) -> list[TagInfo]:
+        """Tags of the branch, by snapshot and then name; savepoints and the guards of branches are among them."""
+        found = list_tag_infos(current(self.handle))
+        return ShownList(found, f"Tags of {self.handle.describe()}", _TAG_COLUMNS)
 
     def branches(self) -> list[Branch]:
         """Branches of the table, by name; main is not among them."""
-        return list_branches(self.handle)
+        return ShownList(list_branches(current(self.handle)), f"Branches of table {self.name}")
 
     def savepoints(self) -> list[Savepoint]:
         """Savepoints of the branch, by id."""
-        return list_savepoints(self.handle)
+        return ShownList(list_savepoints(current(self.handle)), f"Savepoints of {self.handle.describe()}")
 
 
 def _reopened(handle: TableHandle, branch: str, overrides: Mapping[str, str]) -> TableHandle:

@@ -22,12 +22,14 @@ from paimon_spark.metadata.handle import TableHandle, open_table, read_main_bran
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
 from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.write import parse_write_options
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.table.loading import Place
 from paimon_spark.table.replaced_partition import partition_values
 from paimon_spark.table.task_write import with_columns
+from paimon_spark.table.to_change import open_to_change, undisturbed
 from paimon_spark.types import VALUE_KIND, RowType
 from paimon_spark.write.input import check_input
 
@@ -86,6 +88,14 @@ def opened(place: Place, options: BatchWriteOptions, source: pa.Schema) -> Table
     return handle
 
 
+def opened_as_it_is(place: Place, options: BatchWriteOptions) -> TableHandle:
+    """The table at `place`, which exists, whatever rows were written to it. Raises as `open_target`."""
+    handle = _open(place, options.table_options)
+    refuse_unknown(options, creating=False)
+    _check(handle)
+    return handle
+
+
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
     """The table after `write.merge-schema`: its schema grown, where rows of `source` need it."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND])
@@ -93,13 +103,18 @@ def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, sourc
     if not changes:
         return handle
     _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options.raw, handle.describe())
-    alter_table(handle, lambda newest: merged_schema(newest, columns, handle.options.raw))
+    undisturbed(
+        handle,
+        lambda: alter_table(
+            _open(place, options.table_options), lambda newest: merged_schema(newest, columns, handle.options.raw)
+        ),
+    )
     return _open(place, options.table_options)
 
 
 def _open(place: Place, overrides: Mapping[str, str]) -> TableHandle:
     # Keys of options that name columns have lost their case in Spark: the schema knows it.
-    stored = open_table(place.store, place.root, place.branch, place.name)
+    stored = open_to_change(place.store, place.root, place.branch, place.name)
     named = restore_case(overrides, {name.lower(): name for name in stored.schema.row_type.names})
     return open_table(place.store, place.root, place.branch, place.name, named) if named else stored
 
@@ -108,14 +123,16 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     refuse_unknown(options, creating=True)
     names = {name.lower(): name for name in columns.names}
     wanted = restore_case({**options.table_options, **options.unknown_options}, names)
-    stored = {k: v for k, v in wanted.items() if not k.startswith(MERGE_SCHEMA.key)}
+    of_job = {k: v for k, v in wanted.items() if k in OF_ONE_USE}
+    stored = {k: v for k, v in wanted.items() if not k.startswith(MERGE_SCHEMA.key) and k not in of_job}
+    check_job_options(of_job)
     schema = new_schema(columns, options=stored)
     validate(schema)
     shown = place.name or place.store.url(place.root)
     check_writable(schema, schema.options, shown)
     _check_input(schema, source, schema.options, f"table {shown}")
     create_table(place.store, place.root, columns, options=stored, name=place.name)
-    handle = open_table(place.store, place.root, MAIN, place.name)
+    handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from paimon_spark import progress
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, parse_batch_write_options, write_mode
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
 from paimon_spark.table.batch_write import WriteResult, plan_write
+from paimon_spark.table.head import refuse_version
 from paimon_spark.table.loading import Place
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def write_batches(
     """Write Arrow batches of `schema` in this process. Raises as `Table.write`."""
     job = plan_write(place_of(table, options), options, mode, schema)
     try:
-        messages = job.write(batches)
+        messages = job.write(progress.counted(batches, "write", "rows", size=lambda batch: batch.num_rows))
     except BaseException:
         job.abort(())
         raise
@@ -85,19 +87,6 @@ def _converted(convert: Callable[[], Any]) -> Any:
         return convert()
     except pa.ArrowException as e:
         raise InvalidInputError(f"the rows to write cannot be made into Arrow columns: {e}") from e
-
-
-def refuse_version(table: Table) -> None:
-    """Refuse a table opened at a version. Raises InvalidInputError."""
-    asked = table.read_options
-    if asked.version is not None or asked.incremental is not None:
-        version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
-        raise InvalidInputError(
-            f"{table.handle.describe()} was opened at version {version!r}, which nothing can be added to; open it "
-            "without a version, or write to a branch that was made from it",
-            table=table.name,
-            version=version,
-        )
 
 
 def options_of(table: Table, options: Mapping[str, str]) -> dict[str, str]:

@@ -42,6 +42,8 @@ Assign = Callable[[pa.Array], pa.Array]
 _DAY_MS: Final = 86_400_000
 _EXACT_FLOATS: Final = {"FLOAT": 24, "DOUBLE": 53}
 """Bits of integers that every value of the type can have."""
+_TOLD_APART: Final = {"FLOAT": 6, "DOUBLE": 15}
+"""Digits of decimals that the type tells apart and gives back."""
 _NANOS_PER: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -119,6 +121,9 @@ def _to_float(source: pa.DataType, target: AtomicType) -> Assign | None:
     if pa.types.is_integer(source):
         # Arrow refuses integers beyond what the type holds exactly.
         return _cast(kind)
+    if pa.types.is_decimal(source) and source.precision <= _TOLD_APART[target.name]:
+        # By way of text, as Arrow's own cast is off by a bit at times.
+        return lambda a: a.cast(pa.string()).cast(kind)
     return None
 
 

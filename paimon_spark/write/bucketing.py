@@ -120,7 +120,7 @@ class FixedBuckets(_WithoutIndex):
         self._states.load(new)
         for row in new:
             found = self._states.of(row).total_buckets
-            if found is not None and found != self.total_buckets:
+            if found not in (None, POSTPONE_BUCKET, self.total_buckets):
                 raise _other_bucket_count(self._handle, row, found)
         self._checked += len(new)
 

@@ -204,7 +204,7 @@ class DataFileWriter:
             max_sequence_number=self._max_sequence,
             schema_id=layout.schema_id,
             level=level,
-            creation_time_ms=_wall_clock_ms(),
+            creation_time_ms=wall_clock_ms(),
             delete_row_count=self._delete_count,
             file_source=int(source),
             value_stats_cols=columns,
@@ -239,7 +239,7 @@ class DataFileWriter:
         return encode_dense(fields, found) if self._layout.options.stats_dense else (encode_all(fields, found), None)
 
 
-def _wall_clock_ms() -> int:
+def wall_clock_ms() -> int:
     """Now, as local wall clock read as if UTC: so Java's writers note it."""
     now = time.time()
     return int(now * 1000) + time.localtime(now).tm_gmtoff * 1000

@@ -21,7 +21,7 @@ from paimon_spark.options.write import WriteOptions
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_field, arrow_schema, record_batch
 from paimon_spark.spec.table_schema import TableSchema
-from paimon_spark.types import VALUE_KIND, CharType, DataField, RowKind
+from paimon_spark.types import ROW_KIND_COLUMN, VALUE_KIND, CharType, DataField, RowKind
 from paimon_spark.write.assignment import Assign, shown
 from paimon_spark.write.defaults import default_array
 from paimon_spark.write.nested import column_assignment
@@ -184,9 +184,14 @@ def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int
         alike = by_lower.get(given.lower(), [])
         found: str | None = given if given in names else alike[0] if len(alike) == 1 else None
         if found is None:
+            what_to_do = (
+                f"Rename it to {VALUE_KIND} if it says what the rows do; otherwise leave it out"
+                if given == ROW_KIND_COLUMN
+                else "Leave the column out, or set write.merge-schema=true to add it to the table"
+            )
             raise SchemaMismatchError(
                 f"{where} has no column {given!r}{did_you_mean(given, names)}; its columns are {', '.join(names)}. "
-                "Leave the column out, or set write.merge-schema=true to add it to the table",
+                f"{what_to_do}",
                 column=given,
             )
         if found in out:

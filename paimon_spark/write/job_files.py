@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from typing import Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from paimon_spark.errors import StorageError
 from paimon_spark.metadata.handle import TableHandle
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 _SHARED: Final = 19
 """Characters of a UUID that a job's files share: `xxxxxxxx-xxxx-4xxx-`."""
 _NOT_DATA: Final = frozenset(
-    ("snapshot", "schema", "manifest", "branch", "tag", "changelog", "consumer", "statistics", "service")
+    ("snapshot", "schema", "manifest", "branch", "tag", "changelog", "consumer", "statistics", "service", "sink")
 )
 """Directories of a table that hold nothing that writers make."""
 
@@ -26,6 +26,11 @@ _NOT_DATA: Final = frozenset(
 def new_job() -> str:
     """Text that no other job's files have."""
     return str(uuid4())[:_SHARED]
+
+
+def job_of(digest: bytes) -> str:
+    """As `new_job`, but the same for the same digest, of which the first 16 bytes count."""
+    return str(UUID(bytes=digest[:16], version=4))[:_SHARED]
 
 
 def new_file_id(job: str | None) -> str:

@@ -95,6 +95,7 @@ def _hashes(key: str, **type: object) -> Case:
 
 
 ONE = ["r"]
+WIDE = "bench.db/wide"
 CASES = (
     _merge("deduplicate", 0.7),
     _merge("partial-update", 0.25),
@@ -144,6 +145,14 @@ CASES = (
             (spark("pyarrow's batches as a data source", "sum", "bare", "append", columns=ONE), None),
             (spark("Java connector", "sum", "paimon", "append", "java", columns=ONE), 1.0),
         ),
+    ),
+    *(
+        Case(
+            f"Spark SQL: one column of sixty, {what}",
+            spark("catalog.sql", op, "sql", WIDE, columns=["c7"]),
+            ((spark("spark.read.parquet", op, "parquet", WIDE, columns=["c7"]), 1.3),),
+        )
+        for op, what in (("sum", "summed"), ("noop", "to noop"))
     ),
     Case(
         "Spark: smallest warm query",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 APPEND_ROWS = 5_000_000
+WIDE_ROWS, WIDE_COLUMNS = 2_000_000, 60
 MERGE_RUNS, MERGE_ROWS, MERGE_KEYS, BUCKETS = 5, 1_000_000, 2_000_000, 4
 FIELDS = [
     ("id", "BIGINT"), ("n", "INT"), ("x", "DOUBLE"), ("y", "DOUBLE"),
@@ -28,9 +29,9 @@ AGGREGATION = {
 }  # fmt: skip
 
 
-def schema_json(primary_keys: list[str], options: dict[str, str]) -> str:
+def schema_json(primary_keys: list[str], options: dict[str, str], columns: list[tuple[str, str]] = FIELDS) -> str:
     fields = [
-        {"id": i, "name": n, "type": t + (" NOT NULL" if n in primary_keys else "")} for i, (n, t) in enumerate(FIELDS)
+        {"id": i, "name": n, "type": t + (" NOT NULL" if n in primary_keys else "")} for i, (n, t) in enumerate(columns)
     ]
     return json.dumps(
         {
@@ -40,11 +41,11 @@ def schema_json(primary_keys: list[str], options: dict[str, str]) -> str:
     )  # fmt: skip
 
 
-def create(path: Path, primary_keys: list[str], options: dict[str, str]):
+def create(path: Path, primary_keys: list[str], options: dict[str, str], columns: list[tuple[str, str]] = FIELDS):
     from pypaimon_rust.datafusion import Table
 
     (path / "schema").mkdir(parents=True)
-    text = schema_json(primary_keys, options)
+    text = schema_json(primary_keys, options, columns)
     (path / "schema" / "schema-0").write_text(text)
     return Table.from_resolved_schema(str(path), text)
 
@@ -97,6 +98,16 @@ def append(out: Path, scale: float) -> None:
         commit(table, rows(rng, keys))
 
 
+def wide(out: Path, scale: float) -> None:
+    """Sixty columns, of which queries read one."""
+    rng = np.random.default_rng(5)
+    names = [f"c{i}" for i in range(WIDE_COLUMNS)]
+    table = create(out / "bench.db" / "wide", [], {"bucket": "-1"}, [(n, "BIGINT") for n in names])
+    for _ in range(4):
+        count = int(WIDE_ROWS * scale) // 4
+        commit(table, pa.record_batch([pa.array(rng.integers(0, 2**40, count)) for _ in names], names=names))
+
+
 def small(out: Path, scale: float) -> None:
     rng = np.random.default_rng(3)
     commit(create(out / "small", [], {"bucket": "-1"}), rows(rng, np.arange(10, dtype=np.int64)))
@@ -134,6 +145,7 @@ DATASETS = {
     ),
     "append": append,
     "small": small,
+    "bench.db/wide": wide,
     "merge-deduplicate": merge("merge-deduplicate", {}, 0.0),
     "merge-partial-update": merge("merge-partial-update", {"merge-engine": "partial-update"}, 0.3),
     "merge-aggregation": merge("merge-aggregation", {"merge-engine": "aggregation", **AGGREGATION}, 0.3),

@@ -2,7 +2,7 @@
 With the argument `tuned`, under the settings of `paimon_spark.configure_session`.
 
 The same protocol as worker_pypaimon. Requests: {"op": noop|sum|smallest|window,
-"format": paimon|parquet|range, "path", "columns"}. Every query ends in the noop sink or in one number, so
+"format": paimon|sql|parquet|range, "path", "columns"}. Every query ends in the noop sink or in one number, so
 that no result is shipped.
 """
 
@@ -45,15 +45,27 @@ SPARK = session()
 
 
 def source(request: dict) -> DataFrame:
+    if request["format"] == "sql":
+        return sql(request)
     if request["format"] == "range":
         return SPARK.range(10)
     reader = SPARK.read.format(request["format"])
     path = request["path"]
     if request["format"] == "parquet":
-        return reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet").load(path)
+        frame = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet").load(path)
+        return frame.select(*request["columns"]) if request.get("columns") else frame
     if request.get("columns") and "java" not in sys.argv:
         reader = reader.option("columns", ",".join(request["columns"]))
     return reader.load(path)
+
+
+def sql(request: dict) -> DataFrame:
+    """The columns of a table of the database `bench`, by `catalog.sql`."""
+    from paimon_spark import load_catalog
+
+    warehouse, database, table = request["path"].rsplit("/", 2)
+    catalog = load_catalog(warehouse)
+    return catalog.sql(f"SELECT {', '.join(request['columns'])} FROM {database.removesuffix('.db')}.{table}")
 
 
 CACHED: dict[str, DataFrame] = {}

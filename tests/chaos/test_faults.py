@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.committer import Committer, new_commit_user
+from paimon_spark.commit.statistics import Statistics, commit_statistics
 from paimon_spark.definition.create import create_table
 from paimon_spark.errors import (
     CommitConflictError,
@@ -33,6 +34,8 @@ from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.row_level.job import in_process, plan_rows
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
+from paimon_spark.table.dropping import drop_partitions
+from paimon_spark.table.replacing import replace_table
 from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 from tests.harness.fault_store import Call, Fault, FaultStore
@@ -122,6 +125,20 @@ WRITES: dict[str, Write] = {
     "upsert-compacting": Write(
         lambda t: t.write(rows(*NEW)), as_rows(UPSERTED), KEYED, {"bucket": "1", "deletion-vectors.enabled": "true"}
     ),
+    "upsert-many-runs": Write(
+        lambda t: t.write(rows(*NEW)),
+        as_rows(UPSERTED),
+        KEYED,
+        {"bucket": "1", "num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "2"},
+    ),
+    "compact-keys": Write(lambda t: t.compact(full=True), as_rows(BEFORE), KEYED, {"bucket": "1"}),
+    "compact-keys-changelog": Write(
+        lambda t: t.compact(full=True),
+        as_rows(BEFORE),
+        KEYED,
+        {"bucket": "1", "changelog-producer": "full-compaction"},
+    ),
+    "compact-append": Write(lambda t: t.compact(full=True), as_rows(BEFORE)),
     "overwrite": Write(lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="static"), as_rows(NEW)),
     "overwrite-keys": Write(
         lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="static"),
@@ -138,9 +155,8 @@ WRITES: dict[str, Write] = {
     ),
     "delete-keys": Write(lambda t: delete(t, "k = 2 OR k = 4"), KEPT, KEYED, {"bucket": "1"}),
     "truncate": Write(lambda t: committer(t).truncate(), []),
-    "drop-partition": Write(
-        lambda t: committer(t).drop_partitions([{"p": 1}]), as_rows([item for item in BEFORE if item[0] == 2])
-    ),
+    "drop-partition": Write(lambda t: drop_partitions(t, {"p": 1}), as_rows([item for item in BEFORE if item[0] == 2])),
+    "analyze": Write(lambda t: commit_statistics(t.handle, Statistics(2, 0, len(BEFORE), 1000)), as_rows(BEFORE)),
 }
 
 
@@ -337,3 +353,40 @@ def test_any_call_of_an_alteration_may_fail(kind: str) -> None:
         assert [{k: v for k, v in row.items() if k != "w"} for row in place.rows()] == as_rows([*BEFORE, *NEW])
     else:
         pytest.fail("an alteration makes more calls than were let fail")
+
+
+OTHER = RowType(False, (DataField(0, "p", INT.with_nullable(False)), DataField(1, "w", STRING)))
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_any_call_of_a_replacement_may_fail(kind: str) -> None:
+    step = 1 if FULL else 6
+    for n in range(1 + list(FAULTS).index(kind) % step, 400, step):
+        place = Place("append")
+        table = place.table()
+        CACHE.clear()
+        place.store.arm(FAULTS[kind](n))
+        try:
+            replace_table(table, OTHER, (), ("p",))
+            replaced = True
+        except PaimonError:
+            replaced = False
+        failed = place.store.failed
+        place.store.arm(None)
+        if not failed:
+            assert replaced
+            assert n > 1
+            break
+        CACHE.clear()
+        there = place.table(place.inner)
+        is_new = there.row_type.names == ("p", "w")
+        assert is_new or not replaced
+        # Rows go before the definition does: no row is ever read by a definition that is not its own.
+        assert there.scan().to_arrow().num_rows in ((0,) if is_new else (0, len(BEFORE)))
+        assert missing_files(there.handle) == []
+        replace_table(place.table(), OTHER, (), ("p",))
+        assert place.table(place.inner).row_type.names == ("p", "w")
+        assert place.table(place.inner).scan().to_arrow().num_rows == 0
+        place.check_files()
+    else:
+        pytest.fail("a replacement makes more calls than were let fail")

@@ -50,6 +50,7 @@ class File:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+    created_ms: int = 0
 
 
 @dataclass
@@ -81,6 +82,7 @@ class TableBuilder:
         vectors: Mapping[str, tuple[int, int | None]] | None = None,
         changelog: Sequence[File] = (),
         old_writer: bool = False,
+        next_row_id: int | None = None,
     ) -> Snapshot:
         """One more snapshot, with one manifest.
 
@@ -105,7 +107,7 @@ class TableBuilder:
         snapshot_id = self.last.id + 1 if self.last else 1
         self.last = Snapshot(
             snapshot_id, self.schema.id, base, delta, "tests", snapshot_id, kind, snapshot_id * 1000,
-            changelog_manifest_list=log, index_manifest=index,
+            changelog_manifest_list=log, index_manifest=index, next_row_id=next_row_id,
         )  # fmt: skip
         self.table.snapshots([self.last], self.branch)
         self.table.hint("LATEST", str(snapshot_id), self.branch)
@@ -175,7 +177,7 @@ class TableBuilder:
                 "_SCHEMA_ID": f.schema_id,
                 "_LEVEL": f.level,
                 "_EXTRA_FILES": [],
-                "_CREATION_TIME": 0,
+                "_CREATION_TIME": f.created_ms,
                 "_DELETE_ROW_COUNT": f.deletes,
                 "_FILE_SOURCE": 0,
                 "_VALUE_STATS_COLS": None if f.stats_cols is None else list(f.stats_cols),

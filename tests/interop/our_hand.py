@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +22,22 @@ _KINDS = {kind.symbol: int(kind) for kind in RowKind}
 _LEFT_TO_JAVA = ("columns", "firstRowId", "identifier", "user", "ignoreEmpty", "waitCompaction")
 
 
+_VERSION_CONTROL = frozenset(
+    (
+        "createTag", "deleteTag", "renameTag", "createBranch", "deleteBranch", "renameBranch", "fastForward",
+        "mergeBranch", "rollback", "expireSnapshots", "expirePartitions", "removeOrphans", "compact",
+        "compactManifests", "consumer",
+    )
+)  # fmt: skip
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?")
+
+
 def can_do(call: dict[str, Any]) -> bool:
-    """Whether `do` takes the call; versions of tables and what maintains them are left to Java."""
+    """Whether `do` takes the call; deletes by values, statistics and commits of streams are left to Java."""
     if call["op"] == "write":
         named = any(isinstance(r, dict) and "bucket" in r for r in call["rows"])
         return not named and not any(key in call for key in _LEFT_TO_JAVA)
-    return call["op"] in ("createTable", "alter", "truncate")
+    return call["op"] in ("createTable", "alter", "truncate") or call["op"] in _VERSION_CONTROL
 
 
 def do(call: dict[str, Any], path: str) -> None:
@@ -40,6 +52,50 @@ def do(call: dict[str, Any], path: str) -> None:
             _open(call, path).write(_empty(_open(call, path)), mode="overwrite")
         case "write":
             write(call, path)
+        case "compact":
+            _open(call, path).compact(full=call.get("full", True))
+        case "compactManifests":
+            _open(call, path).compact_manifest()
+        case _:
+            _change_versions(call, _open(call, path))
+
+
+def _change_versions(call: dict[str, Any], table: Table) -> None:
+    name = call.get("name", "")
+    match call["op"]:
+        case "createTag":
+            retained = _duration(call["retained"]) if call.get("retained") else None
+            table.create_tag(name, snapshot_id=call.get("snapshot"), time_retained=retained)
+        case "deleteTag":
+            table.delete_tag(name)
+        case "renameTag":
+            table.rename_tag(name, call["to"])
+        case "createBranch":
+            table.create_branch(name, tag=call.get("tag"))
+        case "deleteBranch":
+            table.delete_branch(name)
+        case "renameBranch":
+            table.rename_branch(name, call["to"])
+        case "fastForward":
+            table.fast_forward(name)
+        case "mergeBranch":
+            table.append_branch(name, call.get("to", "main"))
+        case "rollback":
+            table.rollback_to(f"tag-name.{call['tag']}" if call.get("tag") else f"snapshot.{call['snapshot']}")
+        case "expireSnapshots":
+            retain, now = call.get("retain", 1), datetime.now(timezone.utc)
+            table.expire_snapshots(retain_max=retain, retain_min=call.get("retainMin", retain), older_than=now)
+        case "expirePartitions":
+            table.expire_partitions()
+        case "removeOrphans":
+            table.remove_orphan_files(older_than=datetime.now(timezone.utc))
+        case "consumer":
+            table.reset_consumer(name, call["next"])
+
+
+def _duration(text: str) -> timedelta:
+    days, hours, minutes, seconds = (float(part or 0) for part in _DURATION.fullmatch(text).groups())  # type: ignore[union-attr]
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _create(call: dict[str, Any], path: str) -> None:

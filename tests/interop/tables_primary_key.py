@@ -297,9 +297,9 @@ def _bucket_modes() -> list[TableScript]:
         partition=["p"],
         options={"bucket": "-2"},
     )
-    postponed.write([["x", i, f"a{i}"] for i in range(8)]).write([["y", 1, "y1"]]).compact()
-    postponed.write([["x", 1, "waiting"], delete("x", 2, None)]).tag("waiting").compact()
-    postponed.overwrite({"p": "x"}, [["x", 3, "over"]]).write([["x", 4, "more"], ["z", 1, None]]).compact()
+    postponed.write([["x", i, f"a{i}"] for i in range(8)]).write([["y", 1, "y1"]]).compact(buckets=1)
+    postponed.write([["x", 1, "waiting"], delete("x", 2, None)]).tag("waiting").compact(buckets=1)
+    postponed.overwrite({"p": "x"}, [["x", 3, "over"]]).write([["x", 4, "more"], ["z", 1, None]]).compact(buckets=1)
     rescaled = T(
         "pk_rescaled",
         "the bucket number changes for new partitions",

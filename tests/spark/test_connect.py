@@ -78,6 +78,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.table import compaction
 
 home = sys.argv[1]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -116,6 +117,12 @@ try:
     else:
         raise AssertionError("a null key was written")
     assert rows(f"{home}/fixed") == expected
+    compaction.HERE_BYTES = 0
+    table = paimon_spark.load_table(f"{home}/append")
+    table.write(df)
+    result = table.compact(full=True)
+    assert len(result.snapshot_ids) == 1 and result.files_before > result.files_after == 3, result
+    assert rows(f"{home}/append") == sorted(expected * 2)
 finally:
     spark.stop()
 print("connect ok")
@@ -125,5 +132,97 @@ print("connect ok")
 def test_writes_work_without_a_jvm_in_the_client(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
     done = _run(WRITE_SCRIPT, str(tmp_path))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert "connect ok" in done.stdout
+
+
+STREAM_SCRIPT = """
+import sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+home = sys.argv[1]
+catalog = paimon_spark.load_catalog(home)
+catalog.create_database("db")
+table = catalog.create_table("db.t", "k BIGINT", options={"bucket": "1", "bucket-key": "k"})
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    def follow(**options):
+        df = spark.readStream.format("paimon").options(**options).load(table.location)
+        writer = df.writeStream.format("parquet").option("checkpointLocation", home + "/c").trigger(availableNow=True)
+        return writer.start(home + "/out")
+
+    for n in range(2):
+        table.write(pa.table({"k": [n]}))
+        assert follow().awaitTermination(120)
+        assert sorted(r.k for r in spark.read.parquet(home + "/out").collect()) == list(range(n + 1))
+    table.rollback_to(1)
+    table.write(pa.table({"k": [7]}))
+    query = follow()
+    try:
+        query.awaitTermination(120)
+    except Exception as e:
+        assert "HistoryChangedError" in str(e), e
+    else:
+        raise AssertionError("another history was read")
+    assert "HistoryChangedError" in str(query.exception()), query.exception()
+finally:
+    spark.stop()
+print("connect ok")
+"""
+
+
+def test_streams_work_without_a_jvm_in_the_client(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    done = _run(STREAM_SCRIPT, str(tmp_path))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert "connect ok" in done.stdout
+
+
+SQL_SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+catalog = paimon_spark.load_catalog(sys.argv[1])
+builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.sql.warehouse.dir", sys.argv[1] + "-of-spark").getOrCreate()
+try:
+    def rows(statement, args=None):
+        return [tuple(row) for row in catalog.sql(statement, args, spark).collect()]
+
+    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "a INT, b STRING")
+    table.write(spark.createDataFrame([(1, "x"), (2, "{y}")], "a INT, b STRING"))
+    table.create_tag("v1")
+    table.create_branch("fix", tag="v1")
+    table.write(spark.createDataFrame([(3, "z")], "a INT, b STRING"))
+    assert rows("SELECT count(*) FROM db.t") == [(3,)]
+    assert rows("SELECT b, '{}' FROM db.t VERSION AS OF fix.v1 WHERE a = :a", {"a": 2}) == [("{y}", "{}")]
+    assert rows("SELECT t.a, u.b FROM db.t JOIN db.t$branch_fix u ON db.t.a = u.a ORDER BY 1") == [(1, "x"), (2, "{y}")]
+    assert rows("SELECT tag_name FROM db.t$tags WHERE tag_name = 'v1'") == [("v1",)]
+    assert rows("WITH t AS (SELECT a FROM db.t) SELECT max(a) FROM t") == [(3,)]
+    assert rows("SELECT a FROM db.t TIMESTAMP AS OF current_timestamp() + INTERVAL 1 HOUR WHERE a > 2") == [(3,)]
+    catalog.sql("CREATE TEMPORARY VIEW v AS SELECT a FROM db.t VERSION AS OF 'v1'", session=spark)
+    assert rows("SELECT count(*) FROM v") == [(2,)]
+    catalog.sql("CREATE TABLE spark_catalog.default.sp USING parquet AS SELECT * FROM db.t", session=spark)
+    try:
+        catalog.sql("INSERT INTO spark_catalog.default.sp SELECT * FROM db.t WHERE a = 1", session=spark)
+        assert rows("SELECT count(*) FROM spark_catalog.default.sp") == [(4,)]
+    finally:
+        spark.sql("DROP TABLE spark_catalog.default.sp")
+finally:
+    spark.stop()
+print("connect ok")
+"""
+
+
+def test_queries_of_the_catalog_run_through_connect(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    done = _run(SQL_SCRIPT, str(tmp_path / "warehouse"))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     assert "connect ok" in done.stdout

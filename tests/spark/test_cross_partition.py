@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 TABLE = {"primary-key": "id", "partition": "dt", "dynamic-bucket.target-row-num": "10"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
@@ -21,6 +21,41 @@ SHOWN = {
         "|  2|2024-01-01|  63.0|",
         "|  4|2024-01-02|  40.0|",
         "Snapshots: 1 APPEND, 2 APPEND, 3 OVERWRITE",
+    ],
+    "correct_table.py": [
+        "|  3|2024-01-02|3000.0|",
+        "| fix|2024-01-01|                 1|",
+        "|2024-01-01      |1          |[fix]   |",
+        "Published. Snapshots [2, 3] of main are kept in main-backup-",
+        "|  5|2024-01-03|  50.0|",
+    ],
+    "stream_correct.py": [
+        "|  3|tue|3000.0|",
+        "|  3|tue| 30.0|\n|  4|wed| 40.0|\n+",
+        "Published. What main had since is kept in main-backup-",
+        "|  3|tue| 30.0|\n|  4|wed| 40.0|\n|  5|thu| 50.0|",
+    ],
+    "lineage.py": [
+        "{'shop.euros': 1, 'shop.visits': 1}",
+        "|     2| 30.0|",
+        "shop.visits: since snapshot 2, by shop.orders → to-visits → shop.visits",
+        "shop.report: not yet",
+        't1 -->|"snapshot 2"| j5',
+    ],
+    "maintain.py": [
+        "Compacted 6 files into 1",
+        "Every row once, in one file: 1 file(s), 7 rows",
+        "Would expire: snapshots 1, 2, 3, 4, 5, 6, with 3 data files",
+        "Snapshots: [7]; rows at the tag: 4",
+        "Orphans older than a day: 1",
+        "What is wrong with the table: nothing",
+    ],
+    "story.py": [
+        "shop.revenue: since snapshot 2, by shop.sales → sum up main → shop.revenue",
+        "|tue|3000.0|30.0|\n|wed|4000.0|40.0|",
+        "shop.sales: main's snapshots [2, 3] are kept in main-backup-",
+        "|mon| 30.0|\n|tue| 30.0|\n|wed| 40.0|",
+        "Wrong with the tables: nothing",
     ],
     "read_table.py": ["|  3|main only|", "At tag t1", "On branch from_tag", "|  4|branch|"],
 }
@@ -36,3 +71,11 @@ def test_example_runs_alone(script: Path, tmp_path: Path) -> None:
     missing = [text for text in SHOWN[script.name] if text not in done.stdout]
     assert not missing, f"{missing} not in:\n{done.stdout}"
     assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind in the working folder"
+
+
+def test_the_demo_runs_the_story() -> None:
+    root = EXAMPLES[0].parents[1]
+    shown = subprocess.run(
+        ["make", "-n", "demo"], cwd=root, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert [line.split()[-1] for line in shown.splitlines() if "examples/" in line] == ["examples/story.py"]

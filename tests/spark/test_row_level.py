@@ -18,7 +18,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 KINDS: dict[str, dict[str, str]] = {
     "rewrite": {"partition": "dt"},

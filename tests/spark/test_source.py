@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -47,6 +48,18 @@ def test_a_table_by_name_is_the_table_by_path(spark: SparkSession, warehouse: Pa
     assert rows(by_name) == rows(load(spark, str(warehouse / "db.db" / "t"))) == rows(load(spark, BRANCHES))
     url = (warehouse / "db.db" / "t").as_uri()
     assert rows(load(spark, url)) == rows(by_name)
+
+
+def test_spark_plans_once_for_each_dataframe(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "k INT")
+    table.write(pa.table({"k": pa.array([1], pa.int32())}))
+    before = load(spark, table.location)
+    assert rows(before) == ["Row(k=1)"]
+    table.write(pa.table({"k": pa.array([2], pa.int32())}))
+    assert rows(before) == ["Row(k=1)"]
+    assert rows(load(spark, table.location)) == ["Row(k=1)", "Row(k=2)"]
 
 
 def test_a_branch_in_the_name_is_the_option(spark: SparkSession, warehouse: Path) -> None:
@@ -209,7 +222,10 @@ BAD_READS: dict[str, tuple[Callable[[SparkSession], DataFrame], tuple[str, ...]]
         ("ColumnNotFoundError", "kk"),
     ),
     "a where that is no predicate": (lambda s: load(s, BRANCHES, where="k +"), ("PredicateSyntaxError",)),
-    "a system table": (lambda s: load(s, BRANCHES + "$snapshots"), ("$snapshots", "not available yet")),
+    "a version of a system table without": (
+        lambda s: load(s, BRANCHES + "$snapshots", versionAsOf="1"),
+        ("versionAsOf", "tells of the whole branch"),
+    ),
     "a system table that is none": (
         lambda s: load(s, BRANCHES + "$snapshot"),
         ("no system table 'snapshot'", "'snapshots'"),
@@ -236,9 +252,3 @@ def test_an_unsupported_feature_is_refused_by_name(spark: SparkSession, tmp_path
     schema.write_text(schema.read_text().replace('"options" : {', '"options" : {"merge-engine": "astonish",'))
     with pytest.raises(PySparkException, match="merge-engine"):
         load(spark, str(home)).collect()
-
-
-def test_streaming_is_refused_for_now(spark: SparkSession) -> None:
-    query = spark.readStream.format("paimon").load(BRANCHES).writeStream.format("noop").start()
-    with pytest.raises(PySparkException, match="streaming reads are not available yet"):
-        query.awaitTermination(120)

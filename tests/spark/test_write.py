@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,18 @@ def test_a_session_is_configured_in_one_call(spark: SparkSession, rows: DataFram
     finally:
         for key, value in before.items():
             spark.conf.set(key, value)
+
+
+def test_threads_that_know_no_session_write_too(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    save(rows, tmp_path / "t")
+    table = paimon_spark.load_table(str(tmp_path / "t"))
+    with ThreadPoolExecutor(1) as thread:  # where Spark itself finds sources in Python for reads alone
+        assert thread.submit(table.write, rows).result().snapshot_ids == (2,)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(paimon_spark.configure_session, spark).result()
+            thread.submit(save, rows, tmp_path / "t").result()
+    finally:
+        for key in done:
+            spark.conf.unset(key)
+    assert read(spark, tmp_path / "t") == expected(rows, 3)

@@ -72,6 +72,10 @@ public final class PaimonDriver {
                 return Reads.versions(call);
             case "changes":
                 return Reads.changes(call);
+            case "stream":
+                return Streams.stream(call);
+            case "uncommitted":
+                return Streams.uncommitted(call);
             case "listing":
                 return Reads.listing(call);
             case "files":
@@ -82,6 +86,8 @@ public final class PaimonDriver {
                 return Rewrites.compact(call);
             case "deleteRows":
                 return Rewrites.deleteRows(call);
+            case "catalog":
+                return Catalogs.call(call);
             case "variant":
                 return (ObjectNode) Values.toJson(
                         Values.fromJson(call.get("text"), DataTypes.VARIANT()), DataTypes.VARIANT());

@@ -102,7 +102,7 @@ final class Reads {
         return reply;
     }
 
-    private static void drain(TableRead read, List<Split> splits, RowType type, boolean kinds, ArrayNode rows)
+    static void drain(TableRead read, List<Split> splits, RowType type, boolean kinds, ArrayNode rows)
             throws Exception {
         for (Split split : splits) {
             try (RecordReaderIterator<InternalRow> iterator = new RecordReaderIterator<>(read.createReader(split))) {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
-from paimon_spark.metadata import manifests
+from paimon_spark.metadata import live_files, manifests
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import changelog_entries, delta_entries, live_entries
 from paimon_spark.metadata.manifests import Cache, read_index_manifest, read_manifest_list, read_manifests
@@ -215,6 +215,19 @@ def test_nothing_depends_on_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert manifests.CACHE.used_bytes == 0
 
 
+def test_writers_remember_the_files_of_one_head_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = ManifestTable()
+    metas, folds = t.add([entry(f"f{i}") for i in range(50)]), []
+    fold = live_files._fold
+    monkeypatch.setattr(live_files, "_fold", lambda h, m, e: folds.append(len(m)) or fold(h, m, e))
+    for n in range(20):
+        metas = [*metas, *t.add([entry(f"new{n}")])]
+        for _ in range(2):
+            assert len(live_entries(t.handle, metas, passing=True)) == 51 + n
+        assert sum(str(key[0]).startswith("live") for key in manifests.CACHE._values) == 1
+    assert len(folds) == 20, "the same head is not folded twice"
+
+
 def test_index_manifests_are_remembered() -> None:
     t = ManifestTable()
     t.table.put(t.path("index-manifest-1"), encode_index_manifest([]))
@@ -251,6 +264,20 @@ def test_the_cache_drops_what_was_used_least_recently() -> None:
     assert (cache.get("a"), cache.used_bytes) == (5, 50)
 
 
+def test_the_cache_forgets_what_nobody_asked_for_in_a_while_once_more_comes() -> None:
+    now = 0.0
+    cache = Cache(100, idle_s=10, clock=lambda: now)
+    cache.put("a", 1, 10)
+    cache.put("b", 2, 10)
+    now = 8.0
+    assert cache.get("a") == 1
+    now = 15.0
+    assert cache.used_bytes == 20, "a session that rests keeps what it has"
+    cache.put("c", 3, 10)
+    assert (cache.get("b"), cache.get("a"), cache.get("c")) == (None, 1, 3)
+    assert cache.used_bytes == 20
+
+
 def test_the_cache_is_safe_between_threads() -> None:
     cache = Cache(1000)
 
@@ -262,4 +289,4 @@ def test_the_cache_is_safe_between_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(1, 9)))
     assert cache.used_bytes <= 1000
-    assert cache.used_bytes == sum(size for _, size in cache._values.values())
+    assert cache.used_bytes == sum(held.size_bytes for held in cache._values.values())

@@ -111,6 +111,8 @@ def test_scan_modes_that_mean_the_head_add_nothing(mode: str) -> None:
         ({"read.batch-size": "0"}, "at least 1"),
         ({"read.changelog": "maybe"}, "expected true or false"),
         ({"scan.snapshot-id": " "}, "blank"),
+        ({"scan.creation-time-millis": "yesterday"}, "scan.creation-time-millis"),
+        ({"scan.mode": "from-file-creation-time", "scan.creation-time-millis": "1"}, "needs one of scan.file-creation"),
         ({"branch": " "}, "blank"),
         ({"columns": "a,,b"}, "expected column names"),
         ({"incremental-between": "1,2", "incremental-between-scan-mode": "all"}, "expected one of auto"),
@@ -122,12 +124,18 @@ def test_wrong_values_say_what_is_wrong(options: dict[str, str], words: str) -> 
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "options", [{"scan.mode": "compacted-full"}, {"scan.file-creation-time-millis": "1"}, {"scan.bucket": "1"}]
-)
+@pytest.mark.parametrize("options", [{"scan.mode": "compacted-full"}, {"scan.bucket": "1"}])
 def test_options_that_would_be_passed_over_with_other_rows_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(UnsupportedFeatureError, match=next(iter(options))):
         parse_scan_options(options)
+
+
+@pytest.mark.parametrize("key", ["scan.file-creation-time-millis", "scan.creation-time-millis"])
+def test_rows_since_a_moment_are_a_version_of_their_own(key: str) -> None:
+    asked = parse_scan_options({key: "1700000000000"})
+    assert asked.version == (key, "1700000000000")
+    assert asked.created_since_ms == 1_700_000_000_000
+    assert asked.at(("scan.version", "5")).created_since_ms is None
 
 
 def test_options_pickle() -> None:

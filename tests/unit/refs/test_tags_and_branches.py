@@ -4,13 +4,15 @@ from datetime import datetime
 
 import pytest
 
-from paimon_spark.errors import CorruptFileError, TagNotFoundError
+from paimon_spark.commit.schema_check import check_schema
+from paimon_spark.errors import BranchNotFoundError, CommitConflictError, CorruptFileError, TagNotFoundError
 from paimon_spark.metadata import small_files
+from paimon_spark.metadata.handle import branch_names
 from paimon_spark.refs.branches import Branch, branch_exists, list_branch_names, list_branches
 from paimon_spark.refs.savepoints import get_savepoint, list_savepoints, savepoint_id_of
 from paimon_spark.refs.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
 from paimon_spark.spec.snapshot import Tag, encode_tag
-from tests.harness.tables import MetadataTable, a_snapshot
+from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 
 def test_tags_come_by_snapshot_and_name() -> None:
@@ -108,5 +110,38 @@ def test_branches_exist_by_their_schema() -> None:
     assert branch_exists(handle, "fix")
     for name in ("half", "no", "", "../x", "a/b", " "):
         assert not branch_exists(handle, name)
-    assert list_branch_names(handle) == ["fix", "half"]
+    assert list_branch_names(handle) == ["fix"]
+    assert branch_names(handle.store, handle.layout) == ["fix", "half"], "what is in it may hold on to files"
     assert isinstance(list_branches(handle)[0], Branch)
+
+
+@pytest.mark.parametrize("act", ["open", "commit"])
+def test_a_branch_that_goes_while_its_schema_is_read_is_not_there(monkeypatch: pytest.MonkeyPatch, act: str) -> None:
+    built = MetadataTable().schema(a_schema(7), branch="fix").schema()
+    handle = built.open("fix")
+    path = built.layout("fix").schema_path(7)
+    read = type(handle.store).read
+
+    def deleted_meanwhile(store: object, asked: str) -> bytes:
+        if asked == path and handle.store.exists(path):
+            built.delete(path)
+        return read(store, asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(handle.store), "read", deleted_meanwhile)
+    if act == "open":
+        with pytest.raises(BranchNotFoundError, match="has no branch 'fix'"):
+            built.open("fix")
+    else:
+        with pytest.raises(CommitConflictError, match="its schema is gone, so it was dropped"):
+            check_schema(handle)
+
+
+def test_a_schema_that_is_listed_and_broken_stays_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_files, "WAITS_S", ())
+    built = MetadataTable().schema().schema(a_schema(7), branch="fix")
+    handle = built.open("fix")
+    built.put(built.layout("fix").schema_path(7), b"{")
+    with pytest.raises(CorruptFileError, match="branch-fix/schema/schema-7"):
+        built.open("fix")
+    with pytest.raises(CorruptFileError, match="branch-fix/schema/schema-7"):
+        check_schema(handle)

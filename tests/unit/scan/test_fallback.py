@@ -12,7 +12,7 @@ from paimon_spark.scan.query import ScanQuery
 from paimon_spark.scan.report import Reason
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
-from tests.harness.table_builder import File, TableBuilder
+from tests.harness.table_builder import File, TableBuilder, named
 
 ROW = RowType(False, (DataField(0, "id", INT), DataField(1, "dt", STRING)))
 
@@ -60,6 +60,14 @@ def test_a_partition_of_main_wins_even_where_its_rows_cannot_match() -> None:
     assert names(plan(main, "id = 105")) == {"b": ["o2"]}
     assert names(plan(main, "dt = 'x' AND id = 105")) == {}
     assert names(plan(main, "dt = 'y'")) == {"b": ["o2"]}
+
+
+def test_a_partition_of_main_wins_even_where_its_files_are_too_old() -> None:
+    main, other = two_branches()
+    main.commit(file("m1", "x"))
+    other.commit(named(file("o1", "x"), "o1", created_ms=99), named(file("o2", "y"), "o2", created_ms=99))
+    CACHE.clear()
+    assert names(plan_batch(main.open(), main.last, ScanQuery(created_since_ms=50))) == {"b": ["o2"]}
 
 
 def test_the_primary_branch_wins() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,3 +71,15 @@ def test_every_file_is_read_once(shapes: list[tuple[list[int], SplitMode]], core
     assert all(groups)
     found = sorted(f.file_name for g in groups for s in g for f in s.files)
     assert found == sorted(f.file_name for s in splits for f in s.files)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300)), max_size=30), st.integers(1, 8))
+def test_what_belongs_together_stays_in_order_in_one_task(files: list[tuple[int, int]], cores: int) -> None:
+    splits = [replace(split(bucket, [size * MIB, 1]), bucket_path=str(i)) for i, (bucket, size) in enumerate(files)]
+    groups = pack(splits, 128 * MIB, 4 * MIB, cores, together=lambda s: s.bucket)
+    for bucket in {b for b, _ in files}:
+        (group,) = [g for g in groups if any(s.bucket == bucket for s in g)]
+        assert [s.bucket_path for s in group if s.bucket == bucket] == [
+            str(i) for i, (b, _) in enumerate(files) if b == bucket
+        ]
+    assert sum(len(s.files) for g in groups for s in g) == 2 * len(files)

@@ -141,6 +141,19 @@ def test_tags_of_other_writers_survive_a_rewrite(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("created", "retained", "text"),
+    [
+        (datetime(2024, 1, 2, 3, 4), 86400.0, '[2024, 1, 2, 3, 4],\n  "tagTimeRetained": 86400.000000000\n}'),
+        (datetime(2024, 1, 2, 3, 4, 5), 1.5, '[2024, 1, 2, 3, 4, 5],\n  "tagTimeRetained": 1.500000000\n}'),
+        (datetime(2024, 1, 2, 3, 0, 0, 7), 60, '[2024, 1, 2, 3, 0, 0, 7000],\n  "tagTimeRetained": 60.000000000\n}'),
+    ],
+)
+def test_a_tags_life_time_is_written_as_java_writes_it(created: datetime, retained: float, text: str) -> None:
+    data = snapshot_file.encode_tag(Tag("t", a_snapshot(1), created, retained)).decode()
+    assert data.endswith(',\n  "tagCreateTime": ' + text)
+
+
+@pytest.mark.parametrize(
     ("parts", "expected"),
     [
         ([2024, 1, 2, 3, 4], datetime(2024, 1, 2, 3, 4)),

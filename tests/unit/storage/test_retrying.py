@@ -127,6 +127,8 @@ class AnsweredError(Exception):
         (lambda: HTTPClientError(), True),
         (lambda: AnsweredError(503), True),
         (lambda: AnsweredError(409), True),
+        (lambda: RuntimeError("dictionary changed size during iteration"), True),
+        (lambda: RuntimeError("odd"), False),
         (lambda: AnsweredError(403), False),
         (lambda: FileNotFoundError(), False),
         (lambda: PermissionError(errno.EACCES, "no"), False),

@@ -61,6 +61,18 @@ class TestLocal(StoreContract):
         (tmp_path / "link").symlink_to(tmp_path / "nowhere")
         assert LocalStore().list(str(tmp_path)) == []
 
+    def test_a_directory_that_is_removed_as_soon_as_it_is_made(self, tmp_path: Path, monkeypatch: Any) -> None:
+        make, times = os.makedirs, iter(range(3))
+
+        def made_and_removed(path: str, exist_ok: bool = False) -> None:
+            make(path, exist_ok=exist_ok)
+            if next(times, None) is not None:
+                os.rmdir(path)
+
+        monkeypatch.setattr(os, "makedirs", made_and_removed)
+        LocalStore().create_exclusive(f"{tmp_path}/d/a", b"1")
+        assert LocalStore().read(f"{tmp_path}/d/a") == b"1" and not LocalStore().remove_if_empty(f"{tmp_path}/d")
+
     def test_creates_exclusively_without_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "link", refuse)
         LocalStore().create_exclusive(f"{tmp_path}/a", b"1")

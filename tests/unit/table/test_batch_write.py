@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.compaction.task import BucketTask
 from paimon_spark.definition.from_arrow import row_type
 from paimon_spark.errors import (
     BranchNotFoundError,
@@ -24,10 +25,10 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.handoff.commit_message import Increment
 from paimon_spark.options.batch_write import WriteMode
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table import level0
+from paimon_spark.table import compact_written
 from paimon_spark.table.batch_write import WriteJob, WriteResult, plan_path_write
 from tests.harness.commits import a_file
 
@@ -237,19 +238,19 @@ def test_what_became_visible_before_a_commit_failed_stays(tmp_path: Path) -> Non
 def test_a_write_needs_no_compaction_of_its_own_when_others_compact(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, compact, others = tmp_path / "t", level0.compact_level0, iter(range(10, 18))
+    path, plan_tasks, others = tmp_path / "t", compact_written.plan_after_write, iter(range(10, 18))
 
-    def slowly(*arguments: Any) -> list[CommitMessage]:
-        messages = compact(*arguments)
+    def slowly(*arguments: Any) -> list[BucketTask]:
+        tasks = plan_tasks(*arguments)
         with monkeypatch.context() as undone:
-            undone.setattr(level0, "compact_level0", compact)
+            undone.setattr(compact_written, "plan_after_write", plan_tasks)
             n = next(others)
             save(path, rows_with(n))
             save(path, rows_with(n + 100), **{"write-only": "true"})
-        return messages
+        return tasks
 
     save(path, **KINDS[kind])
-    monkeypatch.setattr(level0, "compact_level0", slowly)
+    monkeypatch.setattr(compact_written, "plan_after_write", slowly)
     save(path, rows_with(9))
     monkeypatch.undo()
     save(path, rows_with(8))

@@ -16,7 +16,6 @@ from paimon_spark.errors import (
     InvalidOptionError,
     PaimonError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tests.harness.golden import golden_path
@@ -134,7 +133,6 @@ def test_pandas_comes_on_request(table: paimon_spark.Table) -> None:
     ("path", "options", "error", "words"),
     [
         ("/nowhere/t", {}, TableNotFoundError, "/nowhere/t"),
-        (f"{BRANCHES}$snapshots", {}, UnsupportedFeatureError, "$snapshots"),
         (f"{BRANCHES}$snapshotz", {}, InvalidOptionError, "'snapshots'"),
         (f"{BRANCHES}$branch_a", {"branch": "b"}, InvalidOptionError, "two branches"),
         (f"{BRANCHES}", {"branch": "form_tag"}, BranchNotFoundError, "'from_tag'"),
@@ -200,10 +198,24 @@ def test_reading_loads_neither_pandas_nor_pyspark() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert sorted(paimon_spark.__all__) == [
+        "Branch",
         "Catalog",
+        "CommitEvent",
+        "CommitListener",
+        "CompactResult",
+        "Diff",
+        "Finding",
+        "History",
+        "Lineage",
+        "MergeResult",
         "PaimonError",
+        "Picture",
+        "Removed",
+        "Savepoint",
         "Scan",
         "Table",
+        "TableStatus",
+        "TagInfo",
         "WriteResult",
         "__version__",
         "configure_session",

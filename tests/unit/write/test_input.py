@@ -130,6 +130,7 @@ FITS: list[tuple[Any, pa.Array, list[Any]]] = [
     ("DOUBLE", pa.array([1.5], pa.float32()), [1.5]),
     ("DOUBLE", pa.array([2**53], pa.int64()), [float(2**53)]),
     ("FLOAT", pa.array([1.5], pa.float16()), [1.5]),
+    ("DOUBLE", pa.array([Decimal("-1.10"), Decimal("9.99"), None], pa.decimal128(15, 2)), [-1.1, 9.99, None]),
     ("DECIMAL(5, 2)", pa.array([Decimal("1.50"), None], pa.decimal128(10, 3)), [Decimal("1.50"), None]),
     ("DECIMAL(38, 2)", pa.array([Decimal("1.5")], pa.decimal256(50, 2)), [Decimal("1.50")]),
     ("DECIMAL(5, 2)", pa.array([999], pa.int64()), [Decimal(999)]),
@@ -211,7 +212,8 @@ def test_what_would_lose_something_is_an_error_with_an_example(kind: Any, array:
 
 REFUSED: list[tuple[Any, pa.DataType]] = [
     ("FLOAT", pa.float64()), ("DECIMAL(5, 2)", pa.float64()), ("INT", pa.float32()), ("INT", pa.string()),
-    ("DOUBLE", pa.decimal128(5, 2)), ("DATE", pa.timestamp("us")), ("DATE", pa.string()), ("BOOLEAN", pa.int8()),
+    ("DOUBLE", pa.decimal128(16, 2)), ("FLOAT", pa.decimal128(7, 2)),
+    ("DATE", pa.timestamp("us")), ("DATE", pa.string()), ("BOOLEAN", pa.int8()),
     ("STRING", pa.timestamp("us")), ("STRING", pa.binary()), ("BYTES", pa.string()),
     ("TIMESTAMP_LTZ(6)", pa.timestamp("us")), ("TIMESTAMP_LTZ(6)", pa.date32()), ("TIMESTAMP(6)", pa.int64()),
     ("INT", pa.list_(pa.int32())), ({"type": "ARRAY", "element": "INT"}, pa.int32()),
@@ -378,3 +380,13 @@ def test_decimals_are_kept_exactly_or_refused(unscaled: int, data: st.DataObject
         return
     assert fits
     assert out == [0, value]
+
+
+@settings(max_examples=20)
+@given(
+    unscaled=st.lists(st.integers(-(10**15) + 1, 10**15 - 1), min_size=1, max_size=50),
+    scale=st.integers(0, 15),
+)
+def test_decimals_of_fifteen_digits_become_the_nearest_double(unscaled: list[int], scale: int) -> None:
+    values = [Decimal(number).scaleb(-scale, context=EXACT) for number in unscaled]
+    assert column("DOUBLE", pa.array(values, pa.decimal128(15, scale))) == [float(value) for value in values]

@@ -1,0 +1,111 @@
+"""Correct wrong data on a branch while production goes on, compare, and publish the branch as main.
+
+Everything happens in a temporary folder, or in the warehouse given:
+
+    python examples/correct_table.py /path/to/warehouse
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+
+SCHEMA = "id INT, dt STRING, amount DOUBLE"
+
+
+def main() -> None:
+    """A table `shop.orders` goes wrong and is put right."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("warehouse", nargs="?", help="folder for the table; default: a temporary one")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        spark = start_spark()
+        try:
+            correct(spark, args.warehouse or home)
+        finally:
+            spark.stop()
+
+
+def start_spark() -> SparkSession:
+    """An ordinary local session, with the settings under which writes are fastest."""
+    # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("correct a Paimon table")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    paimon_spark.configure_session(spark)
+    return spark
+
+
+def correct(spark: SparkSession, warehouse: str) -> None:
+    """The whole story: tag, fault, branch, replay, compare, publish, and what is kept."""
+    catalog = paimon_spark.load_catalog(warehouse)
+    produce(spark, warehouse, [(1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0)])
+    orders = catalog.table("shop.orders")
+    orders.create_tag("2024-01-01")
+
+    print("A fault: amounts of the second day are in cents")
+    produce(spark, warehouse, [(3, "2024-01-02", 3000.0), (4, "2024-01-02", 4000.0)])
+    show(spark, warehouse, "main")
+
+    print("A branch from the tag before the fault shares all its files; nothing is copied")
+    orders.create_branch("fix", tag="2024-01-01")
+    produce(spark, warehouse, [(3, "2024-01-02", 30.0), (4, "2024-01-02", 40.0)], branch="fix")
+
+    print("Production goes on meanwhile, and the branch takes over what it wrote")
+    produce(spark, warehouse, [(5, "2024-01-03", 50.0)])
+    new = read(spark, warehouse, "main").where("dt = '2024-01-03'")
+    orders.branch("fix").write(new)
+
+    print("What differs between the branch and main")
+    fixed, main_now = read(spark, warehouse, "fix"), read(spark, warehouse, "main")
+    fixed.exceptAll(main_now).orderBy("id").show()
+
+    print("Branches, and the tags that keep what they were made from")
+    table = f"{warehouse}/shop.db/orders"
+    spark.read.format("paimon").load(f"{table}$branches").select("name", "tag_name", "tagged_snapshot_id").show()
+    spark.read.format("paimon").load(f"{table}$tags").select("tag_name", "snapshot_id", "branches").show(truncate=False)
+
+    published = orders.merge_branch("fix")
+    print(f"Published. Snapshots {list(published.discarded_snapshots)} of main are kept in {published.backup_branch}")
+    show(spark, warehouse, "main")
+
+
+def produce(spark: SparkSession, warehouse: str, rows: list[tuple[int, str, float]], branch: str = "main") -> None:
+    """What the pipeline does all day."""
+    (
+        spark.createDataFrame(rows, SCHEMA)
+        .write.format("paimon")
+        .mode("append")
+        .option("warehouse", warehouse)
+        .option("branch", branch)
+        .option("primary-key", "id")  # the table is made when there is none
+        .option("bucket", "2")
+        .save("shop.orders")
+    )
+
+
+def read(spark: SparkSession, warehouse: str, branch: str) -> DataFrame:
+    """The head of a branch."""
+    return spark.read.format("paimon").option("warehouse", warehouse).option("branch", branch).load("shop.orders")
+
+
+def show(spark: SparkSession, warehouse: str, branch: str) -> None:
+    """Print the head of a branch."""
+    read(spark, warehouse, branch).orderBy("id").show()
+
+
+if __name__ == "__main__":
+    main()

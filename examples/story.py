@@ -1,0 +1,163 @@
+"""The whole story: a fault is found, lineage says what it touched, a branch is replayed, compared and published.
+
+`shop.clicks` is fed from outside. A streaming job makes `shop.sales` of it, and a SQL statement `shop.revenue` of them.
+Everything happens in a temporary folder, or in the folder given:
+
+    python examples/story.py /path/to/folder
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+import paimon_spark
+from paimon_spark import Catalog
+from paimon_spark.cli.main import main as paimon
+
+
+def main() -> None:
+    """Runs the story in one Spark session."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", help="where the tables and checkpoints go; default: a temporary folder")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        spark = start_spark()
+        try:
+            story(spark, args.folder or home)
+        finally:
+            spark.stop()
+
+
+def start_spark() -> SparkSession:
+    """An ordinary local session."""
+    # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("story")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    paimon_spark.configure_session(spark)
+    return spark
+
+
+def story(spark: SparkSession, folder: str) -> None:
+    """From the first wrong row to the last undone step."""
+    catalog = paimon_spark.load_catalog(f"{folder}/warehouse")
+    print("1. Production: a streaming job, and a batch job after it. Lineage is on")
+    catalog.create_database("shop")
+    catalog.sql("CREATE TABLE shop.clicks (id INT, day STRING, cents BIGINT)")
+    for table, columns in {"sales": "id INT, day STRING, euros DOUBLE", "revenue": "day STRING, euros DOUBLE"}.items():
+        key = columns.split()[0]
+        catalog.sql(f"CREATE TABLE shop.{table} ({columns}) TBLPROPERTIES ('primary-key' = '{key}', 'bucket' = '1')")
+    catalog.lineage.enable()
+    catalog.sql("INSERT INTO shop.clicks VALUES (1, 'mon', 1000), (2, 'mon', 2000)")
+    produce(spark, folder, to_euros)
+    for table in ("sales", "revenue"):
+        catalog.sql(f"ALTER TABLE shop.{table} CREATE TAG monday")
+
+    print("2. A new release forgets that amounts are in cents. Somebody looks at the revenue")
+    catalog.sql("INSERT INTO shop.clicks VALUES (3, 'tue', 3000)")
+    produce(spark, folder, forgets_cents)
+    show(catalog)
+
+    print("3. Which snapshot is wrong, who made it, and what holds rows of it")
+    catalog.sql("SELECT snapshot_id, commit_kind FROM shop.sales$snapshots").show()
+    for touched in catalog.lineage.impact("shop.sales", 2).tables:
+        since = f"since snapshot {touched.first}" if touched.first else "not yet"
+        print(f"   {touched.node.ref.name}: {since}, by {' → '.join(touched.path)}")
+
+    print("4. Branches from the tags before it. Nothing is copied, and production goes on")
+    for table in ("sales", "revenue"):
+        catalog.sql(f"CALL sys.create_branch(table => 'shop.{table}', branch => 'fix', tag => 'monday')").collect()
+    catalog.sql("INSERT INTO shop.clicks VALUES (4, 'wed', 4000)")
+    produce(spark, folder, forgets_cents)
+
+    print("5. The corrected jobs replay on the branches what came after the tag, and catch up")
+    produce(spark, folder, to_euros, branch="fix")
+
+    print("6. Compare: by metadata, and row by row")
+    command_line("diff", "shop.revenue", "main", "fix", "--warehouse", catalog.warehouse)
+    catalog.sql(
+        "SELECT day, m.euros AS main, f.euros AS fix FROM shop.revenue m "
+        "FULL JOIN shop.revenue VERSION AS OF 'fix' f USING (day) ORDER BY day"
+    ).show()
+
+    print("7. Publish the branches as main")
+    kept = {}
+    for table in ("sales", "revenue"):
+        published = catalog.table(f"shop.{table}").merge_branch("fix")
+        kept[table] = str(published.backup_branch)
+        print(f"   shop.{table}: main's snapshots {list(published.discarded_snapshots)} are kept in {kept[table]}")
+    show(catalog)
+
+    print("8. Undo, if need be: what was kept is published in turn; and the correction once more")
+    for table, backup in kept.items():
+        catalog.table(f"shop.{table}").merge_branch(backup)
+    show(catalog)
+    for table in kept:
+        catalog.table(f"shop.{table}").merge_branch("fix")
+    show(catalog)
+    command_line("log", "--graph", "shop.revenue", "--warehouse", catalog.warehouse)
+    print(f"   Wrong with the tables: {[f for t in kept for f in catalog.table(f'shop.{t}').doctor()] or 'nothing'}")
+
+
+def to_euros(clicks: DataFrame) -> DataFrame:
+    """What the first job should do."""
+    return clicks.select("id", "day", (col("cents") / 100).alias("euros"))
+
+
+def forgets_cents(clicks: DataFrame) -> DataFrame:
+    """What its bad release does."""
+    return clicks.select("id", "day", col("cents").cast("double").alias("euros"))
+
+
+def produce(spark: SparkSession, folder: str, release: Callable[[DataFrame], DataFrame], branch: str = "main") -> None:
+    """One run of both jobs: the clicks that are new since the last run, or since the tag; then the revenue anew."""
+    rows = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse")
+    if branch != "main":
+        rows = rows.option(
+            "scan.snapshot-id", 2
+        )  # the first click that the tag has not; counts at the first start only
+    query = (
+        release(rows.load("shop.clicks"))
+        .writeStream.format("paimon")
+        .queryName(f"sell on {branch}")
+        .option("checkpointLocation", f"{folder}/checkpoints/{branch}")
+        .option("warehouse", f"{folder}/warehouse")
+        .option("branch", branch)
+        .trigger(availableNow=True)
+        .start("shop.sales")
+    )
+    query.awaitTermination()
+    catalog = paimon_spark.load_catalog(f"{folder}/warehouse", **{"lineage.job": f"sum up {branch}"})
+    catalog.sql(
+        f"INSERT OVERWRITE shop.revenue$branch_{branch} "
+        f"SELECT day, sum(euros) FROM shop.sales$branch_{branch} GROUP BY day"
+    )
+
+
+def command_line(*words: str) -> None:
+    """What `paimon-spark` prints for these words."""
+    print("$ paimon-spark", *words)
+    paimon(words)
+
+
+def show(catalog: Catalog) -> None:
+    """The revenue that readers of main see."""
+    catalog.sql("SELECT * FROM shop.revenue ORDER BY day").show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""A streaming job wrote wrong rows: replay its source on a branch from before the fault, publish, and go on on main.
+
+Everything happens in a temporary folder, or in the folder given:
+
+    python examples/stream_correct.py /path/to/folder
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+import paimon_spark
+
+EVENTS = "id INT, day STRING, cents BIGINT"
+
+
+def main() -> None:
+    """`shop.amounts` is fed from `shop.events` by a stream, goes wrong, and is put right."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", help="where the tables and checkpoints go; default: a temporary folder")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        spark = start_spark()
+        try:
+            correct(spark, args.folder or home)
+        finally:
+            spark.stop()
+
+
+def start_spark() -> SparkSession:
+    """An ordinary local session."""
+    # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("correct a stream")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+
+
+def correct(spark: SparkSession, folder: str) -> None:
+    """The whole story: a stream, a fault, a branch, a replay that is restarted, publishing, and going on."""
+    warehouse = f"{folder}/warehouse"
+    catalog = paimon_spark.load_catalog(warehouse)
+    catalog.create_database("shop")
+    catalog.create_table("shop.events", EVENTS)
+    catalog.create_table("shop.amounts", "id INT, day STRING, euros DOUBLE", ["id"], options={"bucket": "2"})
+    events, amounts = catalog.table("shop.events"), catalog.table("shop.amounts")
+
+    feed(spark, folder, [(1, "mon", 1000), (2, "mon", 2000)])
+    run(spark, folder, "production", right)
+    amounts.create_tag("monday")
+    first_wrong = events.snapshots()[-1].id + 1  # what the stream has yet to read
+
+    print("A new release of the job forgets that the events are in cents")
+    feed(spark, folder, [(3, "tue", 3000)])
+    run(spark, folder, "production", wrong)
+    show(spark, folder)
+
+    print("A branch from before it; the corrected job reads the events again from there on")
+    amounts.create_branch("fix", tag="monday")
+    run(spark, folder, "correction", right, branch="fix", start=first_wrong)
+
+    print("Production goes on; the correction is started again, and catches up from its checkpoint")
+    feed(spark, folder, [(4, "wed", 4000)])
+    run(spark, folder, "production", wrong)
+    run(spark, folder, "correction", right, branch="fix", start=first_wrong)
+    fixed, now = read(spark, folder, "fix"), read(spark, folder, "main")
+    fixed.exceptAll(now).orderBy("id").show()
+
+    published = amounts.merge_branch("fix")
+    print(f"Published. What main had since is kept in {published.backup_branch}")
+
+    print("The correction goes on as production: same checkpoint, on main, where its batches are now")
+    feed(spark, folder, [(5, "thu", 5000)])
+    run(spark, folder, "correction", right, start=first_wrong)
+    show(spark, folder)
+
+
+def right(events: DataFrame) -> DataFrame:
+    """What the job should do."""
+    return events.select("id", "day", (col("cents") / 100).alias("euros"))
+
+
+def wrong(events: DataFrame) -> DataFrame:
+    """What its bad release does."""
+    return events.select("id", "day", col("cents").cast("double").alias("euros"))
+
+
+def run(
+    spark: SparkSession,
+    folder: str,
+    job: str,
+    work: Callable[[DataFrame], DataFrame],
+    branch: str = "main",
+    start: int | None = None,
+) -> None:
+    """One run of a job: everything that is new since its last run."""
+    source = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse")
+    if start is not None:
+        source = source.option("scan.snapshot-id", start)  # counts only as long as there is no checkpoint
+    query = (
+        work(source.load("shop.events"))
+        .writeStream.format("paimon")
+        .queryName(job)
+        .option("checkpointLocation", f"{folder}/checkpoints/{job}")
+        .option("warehouse", f"{folder}/warehouse")
+        .option("branch", branch)
+        .trigger(availableNow=True)
+        .start("shop.amounts")
+    )
+    query.awaitTermination()
+
+
+def feed(spark: SparkSession, folder: str, rows: list[tuple[int, str, int]]) -> None:
+    """New events."""
+    frame = spark.createDataFrame(rows, EVENTS)
+    frame.write.format("paimon").mode("append").option("warehouse", f"{folder}/warehouse").save("shop.events")
+
+
+def read(spark: SparkSession, folder: str, branch: str) -> DataFrame:
+    """The head of a branch of the amounts."""
+    reader = spark.read.format("paimon").option("warehouse", f"{folder}/warehouse").option("branch", branch)
+    return reader.load("shop.amounts")
+
+
+def show(spark: SparkSession, folder: str) -> None:
+    """Print main."""
+    read(spark, folder, "main").orderBy("id").show()
+
+
+if __name__ == "__main__":
+    main()

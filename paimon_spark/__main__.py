@@ -1,0 +1,10 @@
+"""`python -m paimon_spark`: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from paimon_spark.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

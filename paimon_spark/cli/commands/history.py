@@ -1,0 +1,264 @@
+"""How a table stands and how it came there: status, refs, log, diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.cli.answer import Answer, plain, rows
+from paimon_spark.cli.call import Call
+from paimon_spark.cli.command import Argument, Command, flag
+from paimon_spark.cli.failure import Exit, UsageError
+from paimon_spark.cli.text import counted, grid, moment, safe, shown, size
+from paimon_spark.options.secrets import shown_changes
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import Table
+    from paimon_spark.versioning.diff import Diff, Side
+    from paimon_spark.versioning.history import Commit, History, HistoryRef
+    from paimon_spark.versioning.status import BranchStatus, HeadStatus, TableStatus
+
+
+def _status(call: Call) -> Answer:
+    found = call.table().status(doctor=call["doctor"])
+    return Answer(plain(found.to_dict()), lambda room: _status_lines(found))
+
+
+def _status_lines(found: TableStatus) -> Iterator[str]:
+    yield f"{safe(found.table)} on branch {safe(found.branch)}"
+    yield safe(found.location)
+    keys = f", key {safe(', '.join(found.primary_keys))}" if found.primary_keys else ""
+    parts = f", partitioned by {safe(', '.join(found.partition_keys))}" if found.partition_keys else ""
+    engine = f", {found.merge_engine}" if found.merge_engine else ""
+    yield f"{found.kind} table{keys}{parts}, bucket {found.bucket}{engine}, schema {found.schema_id}"
+    if found.main_branch is not None:
+        yield f"main means branch {safe(found.main_branch)}"
+    yield f"head: {_head(found.head)}"
+    yield f"at the head: {counted(found.rows, 'row')}, {counted(found.files, 'file')}, {size(found.bytes)}"
+    yield (
+        f"{counted(found.snapshots, 'snapshot')}, {counted(found.tags, 'tag')}, "
+        f"{counted(found.savepoints, 'savepoint')}, {counted(len(found.branches), 'branch')}"
+    )
+    yield from (f"branch {_branch(b)}" for b in found.branches)
+    for consumer in found.consumers:
+        yield f"consumer {safe(consumer.name)}: needs snapshot {consumer.next_snapshot_id}, {consumer.behind:,} behind"
+    if found.operation is not None:
+        yield f"under way or unfinished: {safe(found.operation)}"
+    yield from (f"due: {safe(text)}" for text in found.due)
+    for finding in found.findings or ():
+        yield f"{finding.severity.value}: {safe(finding.message)}"
+
+
+def _head(head: HeadStatus | None) -> str:
+    if head is None:
+        return "no snapshot yet"
+    operation = f" ({safe(head.operation)})" if head.operation else ""
+    return f"snapshot {head.snapshot_id}, {head.kind}{operation}, {moment(head.time_ms)}, by {safe(head.user)}"
+
+
+def _branch(branch: BranchStatus) -> str:
+    head = "empty" if branch.head is None else f"snapshot {branch.head.snapshot_id}"
+    base = ""
+    if branch.base is not None:
+        place = f" at {branch.base_snapshot_id}" if branch.base_snapshot_id is not None else ""
+        tag = f" (tag {safe(branch.base_tag)})" if branch.base_tag else ""
+        base = f", from {safe(branch.base)}{place}{tag}"
+    apart = (
+        "" if branch.ahead is None or branch.behind is None else f", {branch.ahead:,} ahead, {branch.behind:,} behind"
+    )
+    return f"{safe(branch.name)}: {head}{base}{apart}{', main means it' if branch.is_main else ''}"
+
+
+def _refs(call: Call) -> Answer:
+    table = call.table()
+    found: list[tuple[str, str, str, int | None, str]] = []
+    branches = table.branches()
+    found += _refs_on(table.branch("main"), "main")
+    for branch in branches:
+        opened = table.branch(branch.name)
+        newest = opened.snapshots()[-1:]
+        head = newest[0].id if newest else None
+        found.append((branch.name, "branch", "main" if branch.is_main else "", head, _when(newest)))
+        found += _refs_on(opened, branch.name)
+    if not call["all"]:
+        found = [row for row in found if row[1] != "guard"]
+    columns = ("name", "kind", "branch", "snapshot", "committed")
+    return rows(columns, found, empty="no tags, branches, savepoints or consumers")
+
+
+def _when(newest: Sequence[Any]) -> str:
+    return moment(newest[0].time_ms) if newest else "-"
+
+
+def _refs_on(table: Table, branch: str) -> Iterator[tuple[str, str, str, int | None, str]]:
+    for tag in table.tags():
+        kind = "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
+        yield tag.name, kind, branch, tag.snapshot.id, moment(tag.snapshot.time_ms)
+    for consumer in table.consumers():
+        yield consumer.name, "consumer", branch, consumer.next_snapshot, "-"
+
+
+def _log(call: Call) -> Answer:
+    limit = call["limit"]
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: expected 1 or more")
+    table = call.table()
+    history = table.history(limit)
+    if call["graph"]:
+        return Answer(plain(history.to_dict()), lambda room: _graph(history))
+    commits = [c for c in history.commits if table.branch_name in c.branches or call["all"]]
+    return Answer(
+        plain(history.to_dict()["commits"] if call["all"] else [c.to_dict() for c in commits]),
+        lambda room: _listed(commits),
+    )
+
+
+def _listed(commits: Sequence[Commit]) -> Iterator[str]:
+    if not commits:
+        yield "no snapshots"
+    yield from (_line(c) for c in commits)
+
+
+def _graph(history: History) -> Iterator[str]:
+    from paimon_spark.cli.graph import Point, draw
+
+    if not history.commits:
+        yield "no snapshots"
+    yield from draw([Point(c.key, c.parent, c.is_after_gap, [_line(c)]) for c in history.commits])
+    if not history.is_whole:
+        yield "older commits are left out; -n says how many are shown"
+
+
+def _line(commit: Commit) -> str:
+    refs = [_ref(r) for r in commit.refs if r.kind != "guard"]
+    named = f"[{', '.join(refs)}]" if refs else ""
+    delta = (
+        "" if commit.row_delta is None else f"{commit.row_delta:+,} {'row' if abs(commit.row_delta) == 1 else 'rows'}"
+    )
+    job = f"job {safe(commit.job)}" if commit.job else ""
+    gone = "" if commit.is_alive else "(expired)"
+    parts = [str(commit.id), named, moment(commit.time_ms), commit.kind, delta, job, gone]
+    return "  ".join(p for p in parts if p)
+
+
+def _ref(ref: HistoryRef) -> str:
+    where = "" if ref.branch == "main" or ref.kind == "branch" else f"{safe(ref.branch)}."
+    return f"{where}{safe(ref.name)}" if ref.kind == "branch" else f"{ref.kind} {where}{safe(ref.name)}"
+
+
+def _diff(call: Call) -> Answer:
+    old, new = call["old"], call["new"]
+    if new is None and ".." in old:
+        old, _, new = old.partition("..")
+        if not old:
+            raise UsageError(f"{call['old']!r}: expected OLD..NEW")
+    found = call.table().diff(old, new or None)
+    code = Exit.DONE if found.is_same else Exit.FOUND
+    return Answer(plain(found.to_dict()), lambda room: _diff_lines(found, call, room), code)
+
+
+def _diff_lines(found: Diff, call: Call, room: int | None) -> Iterator[str]:
+    yield f"{safe(found.table)}: {_side(found.old)} -> {_side(found.new)}"
+    if found.ahead is not None and found.behind is not None:
+        yield f"{counted(found.ahead, 'commit')} ahead, {counted(found.behind, 'commit')} behind"
+    if found.is_same:
+        yield "the same"
+        return
+    yield f"+ {_amount(found.files_added, found.rows_added, found.bytes_added)}"
+    yield f"- {_amount(found.files_removed, found.rows_removed, found.bytes_removed)}"
+    if found.files_changed:
+        yield (
+            f"~ {counted(found.files_changed, 'file')}: {counted(found.rows_deleted, 'row')} deleted, "
+            f"{found.rows_restored:,} restored"
+        )
+    for column in found.columns:
+        yield f"column {safe(column.name)} {column.kind}: {shown(column.old)} -> {shown(column.new)}"
+    for key, (before, after) in sorted(shown_changes(found.options).items()):
+        yield f"option {safe(key)}: {shown(before)} -> {shown(after)}"
+    if call["stat"] or call["partitions"]:
+        yield from _by_partition(found, call["partitions"], room)
+
+
+def _by_partition(found: Diff, all_columns: bool, room: int | None) -> Iterator[str]:
+    yield ""
+    if all_columns:
+        heads = ("partition", "+files", "-files", "+rows", "-rows", "+size", "-size", "changed")
+        yield from grid(
+            heads,
+            [
+                (
+                    p.name or "(all)",
+                    p.files_added,
+                    p.files_removed,
+                    p.rows_added,
+                    p.rows_removed,
+                    size(p.bytes_added),
+                    size(p.bytes_removed),
+                    p.files_changed,
+                )
+                for p in found.partitions
+            ],
+            room,
+        )
+        return
+    most = max((p.rows_added + p.rows_removed for p in found.partitions), default=0)
+    table = [
+        (p.name or "(all)", p.rows_added + p.rows_removed, _bar(p.rows_added, p.rows_removed, most))
+        for p in found.partitions
+    ]
+    yield from list(grid(("", "", ""), table, room))[1:]
+
+
+_BAR = 40
+
+
+def _bar(added: int, removed: int, most: int) -> str:
+    """`+++--`, as `git diff --stat` draws it."""
+    scale = min(1.0, _BAR / most) if most else 1.0
+    drawn = [max(round(n * scale), 1) if n else 0 for n in (added, removed)]
+    return "+" * drawn[0] + "-" * drawn[1]
+
+
+def _side(side: Side) -> str:
+    snapshot = "no snapshot" if side.snapshot_id is None else f"snapshot {side.snapshot_id}"
+    return f"{safe(side.label)} ({snapshot})"
+
+
+def _amount(files: int, count: int, size_bytes: int) -> str:
+    return f"{counted(files, 'file')}, {counted(count, 'row')}, {size(size_bytes)}"
+
+
+COMMANDS = (
+    Command("status", None, "say how a branch stands", _status, (flag("doctor", "look for what is wrong, too"),)),
+    Command(
+        "log",
+        None,
+        "list the commits of a branch, newest first; with --graph those of all branches",
+        _log,
+        (
+            flag("graph", "draw how the branches of the table hang together", "-g"),
+            flag("all", "list the commits of all branches", "-a"),
+            Argument("limit", "at most so many commits", spellings=("-n",), parse=int),
+        ),
+    ),
+    Command(
+        "diff",
+        None,
+        "say what tells two versions apart, by their files; exit code 1 where something does",
+        _diff,
+        (
+            Argument("old", "a version, such as main, fix.v1 or 12; or OLD..NEW", positional=True, required=True),
+            Argument("new", "another; else the head of the branch", positional=True),
+            flag("stat", "show rows by partition"),
+            flag("partitions", "show files, rows and bytes by partition"),
+        ),
+        details="Files are compared, not the rows in them: what a compaction rewrote differs, too.",
+    ),
+    Command(
+        "refs",
+        None,
+        "list tags, branches, savepoints and consumers of all branches",
+        _refs,
+        (flag("all", "list the guards of branches, too", "-a"),),
+    ),
+)

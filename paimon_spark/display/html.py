@@ -1,0 +1,128 @@
+"""Pieces of HTML for notebooks. Texts are escaped; colours are the notebook's own; no script, no style sheet.
+
+What a value shows is made when it is asked for, and may read metadata of a table that is gone by then: `shown_or_said`
+says so in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from enum import Enum
+from html import escape
+from typing import Any, Final
+
+from paimon_spark.errors import PaimonError
+
+_FRAME: Final = "font-size:13px;max-width:100%;overflow:auto"
+_TITLE: Final = "font-weight:600;margin:2px 0"
+_FAINT: Final = "opacity:.7;font-weight:normal"
+_TABLE: Final = "border-collapse:collapse;margin:4px 0;text-align:left"
+_HEAD: Final = "text-align:left;padding:2px 10px 2px 0;border-bottom:1px solid currentColor;vertical-align:bottom"
+_CELL: Final = "text-align:left;padding:2px 10px 2px 0;vertical-align:top;white-space:pre-wrap"
+_STRIP: Final = "padding:0 10px 0 0;line-height:0"
+_NUMBER: Final = "text-align:right;padding:2px 10px 2px 0;vertical-align:top;font-variant-numeric:tabular-nums"
+MOST_ROWS: Final = 200
+"""Rows of a list that are shown; the rest is counted."""
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def section(title: str, note: str, *parts: str) -> str:
+    """A value with its title, a faint remark beside it, and pieces of HTML below."""
+    faint = f' <span style="{_FAINT}">{text(note)}</span>' if note else ""
+    return f'<div style="{_FRAME}"><div style="{_TITLE}">{text(title)}{faint}</div>{"".join(parts)}</div>'
+
+
+def facts(values: Mapping[str, Any]) -> str:
+    """Names and what they are, one below the other; those that are None are left out."""
+    rows = "".join(
+        f'<tr><th style="{_CELL};{_FAINT}">{text(name)}</th><td style="{_CELL}">{cell(value)}</td></tr>'
+        for name, value in values.items()
+        if value is not None
+    )
+    return f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>'
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> str:
+    """A table; rows beyond `most` are counted only."""
+    every = list(rows)
+    head = "".join(f'<th style="{_HEAD}">{text(name)}</th>' for name in columns)
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in every[:most])
+    more = "" if len(every) <= most else paragraph(f"… and {len(every) - most:,} more")
+    return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}'
+
+
+def paragraph(words: str) -> str:
+    """A line of text."""
+    return f'<div style="white-space:pre-wrap">{text(words)}</div>'
+
+
+def cell(value: Any) -> str:
+    """A value as it stands in a table, escaped."""
+    if isinstance(value, Markup):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, Enum):
+        return text(str(value.value))
+    return text(f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def shown_or_said(title: str, show: Callable[[], str]) -> str:
+    """What `show` makes; where it cannot read what it needs, the title and the reason."""
+    try:
+        return show()
+    except PaimonError as e:
+        return section(title, "", paragraph(f"cannot be shown: {e}"))
+    except OSError as e:
+        return section(title, "", paragraph(f"cannot be shown: {type(e).__name__}: {e}"))
+
+
+def amount(size_bytes: int) -> str:
+    """Bytes in words: `1.5 MiB`."""
+    size, unit = float(size_bytes), 0
+    while abs(size) >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size_bytes} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def moment(time_ms: int | None) -> str | None:
+    """Epoch milliseconds in UTC; as a number where no calendar has it."""
+    if time_ms is None:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(time_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+
+
+def text(words: str) -> str:
+    """Text of HTML: escaped, and without what would hide or turn around what follows it."""
+    return escape("".join("\N{REPLACEMENT CHARACTER}" if is_hidden(c) and c not in "\n\t" else c for c in words))
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a character is not shown, or changes how what follows it is."""
+    code = ord(char)
+    return (
+        code < 0x20
+        or 0x7F <= code < 0xA0
+        or 0xD800 <= code <= 0xDFFF
+        or 0x202A <= code <= 0x202E
+        or 0x2066 <= code <= 0x2069
+        or code in (0x2028, 0x2029, 0xFFFE, 0xFFFF)
+    )
+
+
+def _cell(value: Any) -> str:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    style = _NUMBER if is_number else _STRIP if isinstance(value, Markup) else _CELL
+    return f'<td style="{style}">{cell(value)}</td>'

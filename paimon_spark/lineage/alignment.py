@@ -1,0 +1,364 @@
+"""Alignment: the newest state of tables in which each is met at one snapshot only.
+
+The unknowns are the snapshot of each table and, for each job that writes it, the newest batch in it. Whatever ties two
+of them together is monotone: of two consistent states the later of each value is one too. So there is a newest one, and
+lowering whatever breaks a tie, until nothing does, ends at it: each step takes at least one row away for good.
+
+Source: own; NOTES.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, TypeAlias
+
+from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.model import Provenance
+from paimon_spark.lineage.series import FAR, Series, sink_series
+
+_NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
+"""What tells a query from earlier ones of its name (`jobs.py`)."""
+_TRIES: Final = 1000
+"""Snapshots looked into, at most, for one that says what it stems from."""
+_LOOKED_BACK: Final = 100
+"""Newest snapshots of a job looked into, at most, for one that it made for certain."""
+
+NewestBetween: TypeAlias = Callable[[Node, int, int | None], int | None]
+"""(table, first, last): its newest snapshot alive from `first` to `last`, both included; None for `last`: to the head.
+None as the answer: none of them is alive."""
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    """A table; `snapshot` is the newest that it may be at."""
+
+    node: Node
+    snapshot: int = FAR
+    writers: list[_Writer] = field(default_factory=list)
+    readers: list[_Writer] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Writer:
+    """A job that writes a table; `barrier` is the newest batch that the table may hold.
+
+    Attributes:
+        sinks: what it made of the table.
+        sources: the tables that it reads, but those in a ring with the table, and how far it had come in each.
+        finished: the newest batch of which all rows are there.
+        waits: whether it is to be looked at again.
+    """
+
+    job: str
+    state: _State
+    sinks: Series
+    finished: int
+    sources: list[tuple[_State, Series]] = field(default_factory=list)
+    barrier: int = FAR
+    waits: bool = True
+
+
+class Alignment:
+    """The search. `snapshot` and `barriers` are upper bounds, and the answer once `lower` has returned.
+
+    Attributes:
+        tables: the tables asked about and all above them, sorted.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        asked: Iterable[Node],
+        is_compaction: Callable[[Node, int], bool] | None,
+        provenance_of: Callable[[Node, int], Provenance | None] | None,
+        ignoring: Collection[str],
+        newest_between: NewestBetween | None = None,
+    ) -> None:
+        self._graph = graph
+        self._is_compaction = is_compaction and cache(is_compaction)
+        self._provenance_of = provenance_of and cache(provenance_of)
+        self._newest_between = newest_between
+        self._made: dict[Node, dict[str, Series]] = {}
+        self._lost: dict[tuple[Node, str], list[int]] = {}
+        jobs = self._closure(asked, ignoring)
+        ring = _rings(graph, jobs)
+        self._states = {node: _State(node) for node in jobs}
+        finished = {job: _finished(graph, job) for some in jobs.values() for job in some}
+        self._todo: deque[_Writer] = deque()
+        for node, state in self._states.items():
+            for job in jobs[node]:
+                writer = _Writer(job, state, self._made[node][job], finished[job])
+                for source in graph.reads.get(job, ()):
+                    if ring[source] != ring[node]:
+                        above = self._states[source]
+                        writer.sources.append((above, graph.sources(job, source)))
+                        above.readers.append(writer)
+                state.writers.append(writer)
+                self._todo.append(writer)
+
+    @property
+    def tables(self) -> tuple[Node, ...]:
+        return tuple(sorted(self._states))
+
+    @property
+    def barriers(self) -> dict[tuple[Node, str], int]:
+        """(table, job that writes it) → the newest batch; `FAR` where nothing bounds it."""
+        return {(n, w.job): w.barrier for n in self.tables for w in self._states[n].writers}
+
+    def snapshot(self, node: Node) -> int:
+        """The newest snapshot that a table may be at; `FAR` where nothing bounds it."""
+        return self._states[node].snapshot
+
+    def is_written(self, node: Node) -> bool:
+        return bool(self._states[node].writers)
+
+    def lower(self) -> None:
+        """Lower every bound until all ties hold."""
+        while self._todo:
+            while self._todo:
+                writer = self._todo.popleft()
+                writer.waits = False
+                self._settle(writer)
+            for state in self._states.values():
+                for writer in state.writers:
+                    self._end_between(writer)
+
+    def drop(self, node: Node, snapshot: int) -> None:
+        """A table is to be older than a snapshot."""
+        self._bound_snapshot(self._states[node], snapshot - 1)
+
+    def recorded(self, node: Node) -> int:
+        """The newest snapshot, not after the bound, that rows know; 0 when there is none."""
+        return self._graph.newest(node, self._states[node].snapshot, self._made[node])
+
+    def is_compaction(self, node: Node, snapshot: int) -> bool:
+        return self._is_compaction is not None and self._is_compaction(node, snapshot)
+
+    def by_hand(self, node: Node, snapshot: int) -> bool:
+        """Whether a snapshot says that no job made it; False when nobody can tell."""
+        return self._provenance_of is not None and self._provenance_of(node, snapshot) is None
+
+    def canonical(self, node: Node, snapshot: int) -> int:
+        """The snapshot whose rows it holds: that before a compaction."""
+        if self._is_compaction is not None:
+            while 0 < snapshot < FAR and self._is_compaction(node, snapshot):
+                snapshot -= 1
+        return snapshot
+
+    def _closure(self, asked: Iterable[Node], ignoring: Collection[str]) -> dict[Node, tuple[str, ...]]:
+        """Table → the jobs that count as its writers, of the tables asked about and all above them."""
+        found: dict[Node, tuple[str, ...]] = {}
+        todo = list(asked)
+        while todo:
+            if (node := todo.pop()) not in found:
+                jobs = [j for j in self._graph.written_by.get(node, ()) if j not in ignoring]
+                self._made[node] = self._sinks(node, jobs)
+                found[node] = _in_force(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
+                todo.extend(source for job in found[node] for source in self._graph.reads.get(job, ()))
+        return found
+
+    def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, Series]:
+        """What each job made of a table, without the rows that the snapshots of today deny."""
+        found = {job: self._graph.sinks(job, node) for job in jobs}
+        if self._provenance_of is None:
+            return found
+        twice = _in_two([series.snapshots for series in found.values()])[-_TRIES:] if len(jobs) > 1 else []
+        makers = {s: said.job for s in twice if (said := self._provenance_of(node, s)) is not None}
+        for job in jobs:
+            not_its = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
+            if not_its and (rows := self._graph.rows("sink", job, node)) is not None:
+                found[job] = sink_series(rows, not_its)
+                self._lost[node, job] = not_its
+        return found
+
+    def _replaced(self, node: Node, job: str, sinks: Series) -> list[int]:
+        """Of a job's newest snapshots those whose ids others have by now: a branch was merged, or rolled back.
+
+        One says of which batch it is. One that says nothing is not the job's if an older one says that it is.
+        """
+        assert self._provenance_of is not None
+        alive = self._newest_between
+        head = FAR if alive is None else alive(node, 1, None) or 0
+        others: list[int] = []
+        silent: list[int] = []
+        newest = sinks.row_of(head)
+        for row in range(newest, max(-1, newest - _LOOKED_BACK), -1):
+            snapshot = sinks.snapshots[row]
+            said = self._provenance_of(node, snapshot)
+            if said is not None and (said.job, said.barrier) == (job, sinks.barriers[row]):
+                return [*others, *silent]
+            if said is not None:
+                others.append(snapshot)
+            elif alive is None or alive(node, snapshot, snapshot) is None:
+                break  # expired
+            else:
+                silent.append(snapshot)
+        return others
+
+    # --- ties
+
+    def _settle(self, writer: _Writer) -> None:
+        """Make the ties of a table and a job that writes it hold, as far as one look goes."""
+        if self._bound_barrier(writer, self._in_a_life(writer)):
+            return
+        state, sinks = writer.state, writer.sinks
+        made, reached = sinks.row_of(state.snapshot), sinks.row(writer.barrier)
+        if reached > made:
+            self._bound_barrier(writer, sinks.end(made))
+            return
+        if made > reached:
+            self._bound_snapshot(state, sinks.snapshots[reached + 1] - 1)
+        for source, series in writer.sources:
+            if self._meet(writer, source, series):
+                return
+
+    def _in_a_life(self, writer: _Writer) -> int:
+        """The newest barrier not after the bound at which rows, or the snapshot made, tell what job and table were."""
+        barrier, finished, sinks = writer.barrier, writer.finished, writer.sinks
+        row = sinks.row(barrier)
+        if barrier > finished:
+            for older in range(row, max(-1, row - _TRIES), -1):
+                if sinks.barriers[older] <= finished:
+                    break
+                if self._said(writer, older) is not None:
+                    return sinks.barriers[older]
+            barrier = finished
+            row = sinks.row(barrier)
+        return min(barrier, sinks.end(row))
+
+    def _said(self, writer: _Writer, row: int) -> dict[Node, tuple[int, int | None]] | None:
+        """Source → (last read whole, read in part), as the snapshot of a sink row says; None: it does not."""
+        if self._provenance_of is None:
+            return None
+        said = self._provenance_of(writer.state.node, writer.sinks.snapshots[row])
+        if (
+            said is None
+            or not said.knows_sources
+            or (said.job, said.barrier) != (writer.job, writer.sinks.barriers[row])
+        ):
+            return None
+        home = writer.state.node.warehouse
+        return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in said.sources if s.ref is not None}
+
+    def _meet(self, writer: _Writer, source: _State, series: Series) -> bool:
+        """A batch has read a source exactly as far as all others have; whether the batch was lowered."""
+        barrier, bound = writer.barrier, source.snapshot
+        by_rows = barrier <= writer.finished
+        if by_rows:
+            row = series.row(barrier)
+            if self._bound_barrier(writer, series.end(row)):
+                return True
+            read = series.snapshot(row)
+        else:
+            read = (self._said(writer, writer.sinks.row(barrier)) or {}).get(source.node, (0, None))[0]
+        if read < bound:
+            while read < bound and self.is_compaction(source.node, read + 1):
+                read += 1
+            self._bound_snapshot(source, read)
+            return False
+        if read == bound:
+            return False
+        return self._bound_barrier(writer, series.end(series.row_of(bound)) if by_rows else barrier - 1)
+
+    def _end_between(self, writer: _Writer) -> None:
+        """The newest batch in a table did not end within a snapshot of a source."""
+        row = writer.sinks.row(writer.barrier)
+        if row < 0 or (said := self._said(writer, row)) is None:
+            return
+        for source, series in writer.sources:
+            last, within = said.get(source.node, (0, None))
+            if writer.barrier <= writer.finished:
+                last = max(last, series.snapshot(series.row(writer.barrier)))
+            if within is not None and last < within:
+                self._bound_barrier(writer, writer.sinks.barriers[row] - 1)
+
+    # --- bounds
+
+    def _bound_snapshot(self, state: _State, most: int) -> None:
+        if most < state.snapshot:
+            state.snapshot = most
+            for writer in (*state.writers, *state.readers):
+                self._again(writer)
+
+    def _bound_barrier(self, writer: _Writer, most: int) -> bool:
+        if most >= writer.barrier:
+            return False
+        writer.barrier = most
+        self._again(writer)
+        return True
+
+    def _again(self, writer: _Writer) -> None:
+        if not writer.waits:
+            writer.waits = True
+            self._todo.append(writer)
+
+
+def _in_force(made: Mapping[str, Series], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+    """Of the jobs that write a table those that no other query of their name took over from.
+
+    One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
+    or a roll-back does, and went on after it.
+    """
+    families: dict[str, dict[str, Series]] = {}
+    for job, sinks in made.items():
+        families.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
+    out: set[str] = set()
+    for family in families.values():
+        first = max((sinks.snapshots[0] for sinks in family.values() if len(sinks)), default=0)
+        for job, sinks in family.items():
+            last = sinks.snapshot(len(sinks) - 1)
+            later = [other for other, theirs in family.items() if theirs.snapshot(len(theirs) - 1) > last]
+            took = any(sinks.snapshot(sinks.row_of(s)) == s for other in later for s in lost[other])
+            if took or last < first:
+                out.add(job)
+    return tuple(job for job in made if job not in out)
+
+
+def _in_two(columns: Sequence[Sequence[int]]) -> list[int]:
+    """What is in more than one of some columns that each hold nothing twice, ascending."""
+    import numpy as np
+
+    values, counts = np.unique(np.concatenate([np.asarray(c, np.int64) for c in columns]), return_counts=True)
+    return [int(v) for v in values[counts > 1]]
+
+
+def _finished(graph: Graph, job: str) -> int:
+    """The newest batch of which every warehouse with sources of the job has rows, of it or of a later one."""
+    newest: dict[str, int] = {}
+    for node in graph.reads.get(job, ()):
+        newest[node.warehouse] = max(newest.get(node.warehouse, -1), graph.sources(job, node).newest)
+    return min(newest.values(), default=FAR)
+
+
+def _rings(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
+    """Table → a number that it shares with exactly the tables that it comes from and that come from it (Tarjan)."""
+    sources = {n: [s for job in jobs for s in graph.reads.get(job, ())] for n, jobs in writers.items()}
+    number: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    ring: dict[Node, int] = {}
+    stack: list[Node] = []
+    for start in writers:
+        work = [(start, iter(sources[start]))] if start not in number else []
+        while work:
+            node, rest = work[-1]
+            if node not in number:
+                number[node] = low[node] = len(number)
+                stack.append(node)
+            for source in rest:
+                if source not in number:
+                    work.append((source, iter(sources[source])))
+                    break
+                if source not in ring:
+                    low[node] = min(low[node], number[source])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == number[node]:
+                    while node not in ring:
+                        ring[stack.pop()] = number[node]
+    return ring

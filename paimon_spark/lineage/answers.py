@@ -1,0 +1,162 @@
+"""What lineage answers: frozen values, and what it asks of its caller.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from paimon_spark.lineage.graph import Node
+from paimon_spark.lineage.model import Provenance
+
+ProvenanceOf: TypeAlias = Callable[[Node, int], Provenance | None]
+"""What the snapshot of a table says of whence it came; None when it says nothing, or has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a job that read or made a snapshot.
+
+    Attributes:
+        snapshot: that it made of the sink; None when it made none, or one whose id another batch has by now, as a
+            branch was merged or rolled back.
+        certain: False when the rows leave open whether it read what was asked about.
+    """
+
+    job: str
+    barrier: int
+    snapshot: int | None = None
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Up to where a batch had read a source, and from where on that batch itself read it.
+
+    Attributes:
+        job, barrier: the batch that read.
+        sink: the table whose snapshot stems from it.
+        after: the last snapshot read whole before the batch; 0 when there was none.
+        last: the last snapshot read whole at its end; 0 when there was none.
+        within: the snapshot of which a part was read when it ended; None when none, or when only rows speak of it.
+    """
+
+    job: str
+    barrier: int
+    sink: Node
+    after: int
+    last: int
+    within: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedTable:
+    """A table upstream or downstream of what was asked about.
+
+    Attributes:
+        depth: jobs between it and what was asked about; 1 for the nearest.
+        path: a shortest way from what was asked about to it: jobs and tables by turns, names; both ends included.
+        met: for a question about a snapshot, upstream: where it was met, newest first. Two that differ in `last`
+            mean that the snapshot asked about holds it in two states.
+        snapshot: upstream of a snapshot: the newest it stems from (0: nothing was read of it); downstream of a
+            snapshot: the first that contains it, None when none does yet. None in questions about a table.
+    """
+
+    node: Node
+    depth: int
+    path: tuple[str, ...]
+    snapshot: int | None = None
+    met: tuple[Met, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedJob:
+    """A job upstream or downstream of what was asked about; depth and path as of a table."""
+
+    job: str
+    depth: int
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What is upstream or downstream of a table, a snapshot or a job, nearest first.
+
+    Attributes:
+        asked: the table, or the job.
+        snapshot: asked about; None when the whole table was.
+        made_by: the batches that made it, as rows or its properties tell; empty: no job recorded it.
+        note: a sentence for people where the answer needs one: a snapshot that no job recorded, a table of no job.
+    """
+
+    asked: Node | str
+    tables: tuple[ReachedTable, ...]
+    jobs: tuple[ReachedJob, ...]
+    snapshot: int | None = None
+    made_by: tuple[Batch, ...] = ()
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """What lives of a table, as the caller finds it.
+
+    Attributes:
+        alive: the earliest and the newest snapshot; None when there is none.
+        tags: name → snapshot, savepoints and guard tags among them.
+        branches: name → the snapshot it was made from.
+    """
+
+    alive: tuple[int, int] | None = None
+    tags: Mapping[str, int] | None = None
+    branches: Mapping[str, int] | None = None
+
+
+RefsOf: TypeAlias = Callable[[Node], Refs]
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """A table that holds what a snapshot brought.
+
+    Attributes:
+        depth, path: as in ReachedTable; depth 0 is the table asked about.
+        first: the first snapshot that contains it; all later ones do, until rows are overwritten or deleted. None
+            when a job reads the table above but has made no snapshot from it yet.
+        snapshots: recorded ones, ascending, made by the batches that read it.
+        batches: those batches, by job and barrier; also such as made no snapshot.
+        alive: those of `snapshots` that have not expired; None when the caller gave no `refs_of`.
+        tags: that hold `first` or a later snapshot, name → snapshot, sorted; they outlive expiry.
+        branches: made from `first` or a later snapshot, name → that snapshot, sorted.
+    """
+
+    node: Node
+    depth: int
+    path: tuple[str, ...]
+    first: int | None
+    snapshots: tuple[int, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    alive: tuple[int, ...] | None = None
+    tags: tuple[tuple[str, int], ...] = ()
+    branches: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Where a snapshot has gone.
+
+    Attributes:
+        origin: the table and snapshot asked about, with the tags and branches that hold it.
+        tables: everything downstream, nearest first.
+        jobs: that read it, or something that came from it.
+        made_by, note: as in Reach.
+    """
+
+    origin: Affected
+    tables: tuple[Affected, ...]
+    jobs: tuple[ReachedJob, ...]
+    made_by: tuple[Batch, ...] = ()
+    note: str | None = None

@@ -1,0 +1,312 @@
+"""Graph: the rows of the lineage tables of one or more warehouses, as jobs between tables.
+
+A job is one node, whatever warehouse its rows lie in: source rows are in the source's warehouse, sink rows in the
+sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `Series` looks into them.
+
+Source: PIP-5; NOTES.md for what rows mean that contradict one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import JobNotFoundError, LineageError
+from paimon_spark.lineage.model import TableRef
+from paimon_spark.lineage.series import EMPTY, FAR, RowsByPair, Series, sink_series, source_series
+from paimon_spark.lineage.sql import of_jobs
+from paimon_spark.lineage.tables import (
+    JOB_STARTUP,
+    SINK_JOB,
+    SINK_SNAPSHOT,
+    SOURCE_JOB,
+    SOURCE_SNAPSHOT,
+    Definition,
+    Index,
+)
+from paimon_spark.options.descriptor import did_you_mean
+
+K = TypeVar("K", str, "Node")
+V = TypeVar("V", str, "Node")
+
+
+class Node(NamedTuple):
+    """A branch of a table, across warehouses.
+
+    Attributes:
+        warehouse: URL of its warehouse; of a table outside any warehouse its own URL.
+        ref: of a table outside any warehouse `NOWHERE`.
+    """
+
+    warehouse: str
+    ref: TableRef
+
+    @property
+    def name(self) -> str:
+        """`db.t` or `db.t$branch_fix`; the URL of a table outside any warehouse."""
+        return self.ref.name if self.ref != NOWHERE else self.warehouse
+
+
+NOWHERE: Final = TableRef("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPart:
+    """Rows of one warehouse, as `Index.read` gives them.
+
+    Attributes:
+        warehouse: its URL.
+        source_jobs, sink_jobs: rows of `source_job_lineage`, `sink_job_lineage`.
+        source_snapshots, sink_snapshots: of `source_snapshot_lineage`, `sink_snapshot_lineage`; None: not read.
+        startup: of `job_startup`; None: not read.
+    """
+
+    warehouse: str
+    source_jobs: pa.Table
+    sink_jobs: pa.Table
+    source_snapshots: pa.Table | None = None
+    sink_snapshots: pa.Table | None = None
+    startup: pa.Table | None = None
+
+
+class Walk(Enum):
+    """Which jobs a question needs, seen from what is asked about."""
+
+    UP = "up"
+    DOWN = "down"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Jobs between tables, and the snapshots that their batches read and made.
+
+    Attributes:
+        reads: job → the tables it reads, sorted.
+        writes: job → the tables it writes, sorted.
+        read_by, written_by: table → the jobs that do, sorted.
+        parts: what it was made of.
+    """
+
+    reads: Mapping[str, tuple[Node, ...]]
+    writes: Mapping[str, tuple[Node, ...]]
+    read_by: Mapping[Node, tuple[str, ...]] = field(repr=False)
+    written_by: Mapping[Node, tuple[str, ...]] = field(repr=False)
+    parts: tuple[GraphPart, ...] = field(repr=False, compare=False)
+    _series: dict[tuple[str, str, Node], Series] = field(default_factory=dict, repr=False, compare=False)
+    _pairs: dict[tuple[str, str], RowsByPair] = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def of(parts: Sequence[GraphPart]) -> Graph:
+        """The graph of the rows of one or more warehouses."""
+        reads = _pairs((p.warehouse, p.source_jobs) for p in parts)
+        writes = _pairs((p.warehouse, p.sink_jobs) for p in parts)
+        return Graph(
+            _grouped(reads),
+            _grouped(writes),
+            _grouped((node, job) for job, node in reads),
+            _grouped((node, job) for job, node in writes),
+            tuple(parts),
+        )
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """Every job, sorted."""
+        return tuple(sorted({*self.reads, *self.writes}))
+
+    @property
+    def tables(self) -> tuple[Node, ...]:
+        """Every table that a job reads or writes, sorted."""
+        return tuple(sorted({*self.read_by, *self.written_by}))
+
+    def node(self, name: str, warehouse: str | None = None) -> Node:
+        """The table of a name.
+
+        Args:
+            name: `db.t` or `db.t$branch_fix`.
+            warehouse: URL of its warehouse; None: whichever has it.
+
+        Raises:
+            LineageError: no job reads or writes it (the nearest names are offered), or two warehouses have one.
+        """
+        ref = TableRef.parse(name)
+        found = [n for n in self.tables if n.ref == ref and warehouse in (None, n.warehouse)]
+        if len(found) > 1:
+            raise LineageError(
+                f"table {name!r} is in the lineage of {len(found)} warehouses; say which is meant: "
+                f"{', '.join(n.warehouse for n in found)}",
+                table=name,
+            )
+        if not found:
+            raise self._unknown(name, warehouse)
+        return found[0]
+
+    def check_table(self, node: Node) -> None:
+        """Raises LineageError: no job reads or writes it; the nearest names are offered."""
+        if node not in self.read_by and node not in self.written_by:
+            raise self._unknown(node.name, node.warehouse)
+
+    def check_job(self, job: str) -> None:
+        """Raises JobNotFoundError: no table is read or written by it; the nearest names are offered."""
+        if job not in self.reads and job not in self.writes:
+            raise JobNotFoundError(
+                f"no job {job!r} in the lineage of {_list(p.warehouse for p in self.parts)}"
+                f"{did_you_mean(job, self.jobs) or '; jobs: ' + _list(self.jobs)}",
+                job=job,
+            )
+
+    def sinks(self, job: str, node: Node) -> Series:
+        """The snapshots that a job made of a table."""
+        return self._series_of("sink", job, node)
+
+    def sources(self, job: str, node: Node) -> Series:
+        """How far a job had read a table."""
+        return self._series_of("source", job, node)
+
+    def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, Series] | None = None) -> int:
+        """The newest snapshot of a table, not after a bound, that a job made or read at; 0 when there is none.
+
+        Args:
+            node: the table.
+            bound: a snapshot.
+            made_by: job → what it made of the table, where that is known better than by its rows.
+        """
+        known = made_by or {}
+        made = (known[job] if job in known else self.sinks(job, node) for job in self.written_by.get(node, ()))
+        read = (self.sources(job, node) for job in self.read_by.get(node, ()))
+        return max((s.snapshot(s.row_of(bound)) for s in (*made, *read)), default=0)
+
+    def startup(self, job: str) -> dict[Node, int]:
+        """Rows of `job_startup`: the snapshots that a job was given to start from."""
+        found: dict[Node, int] = {}
+        for part in self.parts:
+            if part.startup is not None:
+                rows = part.startup.filter(pc.equal(part.startup["job"], job))
+                for row in rows.to_pylist():
+                    found[Node(part.warehouse, TableRef(row["database"], row["table"]))] = row["snapshot_id"]
+        return found
+
+    def _series_of(self, kind: str, job: str, node: Node) -> Series:
+        if (key := (kind, job, node)) not in self._series:
+            make = sink_series if kind == "sink" else source_series
+            self._series[key] = make(rows) if (rows := self.rows(kind, job, node)) is not None else EMPTY
+        return self._series[key]
+
+    def rows(self, kind: str, job: str, node: Node) -> pa.Table | None:
+        """Barriers and snapshots of a job and a table, as recorded; None: not read. `kind`: source or sink."""
+        for part in self.parts:
+            rows = part.sink_snapshots if kind == "sink" else part.source_snapshots
+            if part.warehouse == node.warehouse and rows is not None:
+                if (key := (kind, part.warehouse)) not in self._pairs:
+                    self._pairs[key] = RowsByPair.of(rows)
+                return self._pairs[key].of_pair(job, *node.ref)
+        return None
+
+    def _unknown(self, name: str, warehouse: str | None) -> LineageError:
+        near = did_you_mean(name, [n.name for n in self.tables])
+        return LineageError(
+            f"no job reads or writes table {name!r}, says the lineage of "
+            f"{warehouse or _list(p.warehouse for p in self.parts)}{near}",
+            table=name,
+        )
+
+
+def load(
+    indexes: Sequence[Index],
+    tables: Iterable[Node | str] = (),
+    jobs: Iterable[str] = (),
+    *,
+    walk: Walk = Walk.UP,
+    snapshots: bool = True,
+    startup: bool = False,
+) -> Graph:
+    """The graph that a question about some tables and jobs needs.
+
+    Job rows are read whole, there are few; rows of snapshots only of the jobs that `walk` reaches.
+
+    Args:
+        indexes: the lineage tables of each warehouse.
+        tables: asked about; a name stands for the tables of that name in every warehouse.
+        jobs: asked about. With neither tables nor jobs: all jobs.
+        walk: UP for `upstream`, `unified_version` and `start_snapshots`, DOWN for `downstream` and `impact`.
+        snapshots: whether rows of snapshots are wanted; False where only jobs and tables are.
+        startup: whether rows of `job_startup` are wanted.
+
+    Raises:
+        StorageError: a store failed.
+    """
+    small = [GraphPart(i.warehouse.url, i.read(SOURCE_JOB), i.read(SINK_JOB)) for i in indexes]
+    graph = Graph.of(small)
+    tables, jobs = tuple(tables), tuple(jobs)
+    concerned = _reached(graph, tables, jobs, walk) if tables or jobs else set(graph.jobs)
+    parts = []
+    for index, part in zip(indexes, small, strict=True):
+        sources = _rows_of(index, SOURCE_SNAPSHOT, part.source_jobs, concerned) if snapshots else None
+        sinks = _rows_of(index, SINK_SNAPSHOT, part.sink_jobs, concerned) if snapshots else None
+        start = index.read(JOB_STARTUP) if startup else None
+        parts.append(GraphPart(part.warehouse, part.source_jobs, part.sink_jobs, sources, sinks, start))
+    return Graph.of(parts)
+
+
+def _rows_of(index: Index, definition: Definition, jobs: pa.Table, concerned: set[str]) -> pa.Table | None:
+    every = set(jobs["job"].to_pylist())
+    wanted = every & concerned
+    return index.read(definition, None if wanted == every else of_jobs(wanted)) if wanted else None
+
+
+def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], walk: Walk) -> set[str]:
+    asked: set[Node] = set()
+    for table in tables:
+        ref = TableRef.parse(table) if isinstance(table, str) else None
+        asked |= {table} if isinstance(table, Node) else {n for n in graph.tables if n.ref == ref}
+    found = set(jobs)
+    if walk is not Walk.DOWN:
+        found |= _closure(asked, jobs, graph.reads, graph.written_by)
+    if walk is not Walk.UP:
+        found.update(job for node in asked for job in graph.written_by.get(node, ()))  # who made the snapshot
+        found |= _closure(asked, jobs, graph.writes, graph.read_by)
+    return found
+
+
+def _closure(
+    nodes: Iterable[Node],
+    jobs: Iterable[str],
+    tables: Mapping[str, Sequence[Node]],
+    nexts: Mapping[Node, Sequence[str]],
+) -> set[str]:
+    found, seen = set(jobs), set(nodes)
+    todo = [*seen, *(n for job in found for n in tables.get(job, ()))]
+    seen.update(todo)
+    while todo:
+        for job in nexts.get(todo.pop(), ()):
+            if job not in found:
+                found.add(job)
+                fresh = set(tables.get(job, ())) - seen
+                seen |= fresh
+                todo.extend(fresh)
+    return found
+
+
+def _pairs(rows: Iterable[tuple[str, pa.Table]]) -> list[tuple[str, Node]]:
+    found = []
+    for warehouse, table in rows:
+        columns = (table[name].to_pylist() for name in ("job", "database", "table"))
+        found += [(job, Node(warehouse, TableRef(db, name))) for job, db, name in zip(*columns, strict=True)]
+    return found
+
+
+def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
+    found: dict[K, set[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return {key: tuple(sorted(found[key])) for key in sorted(found)}
+
+
+def _list(names: Iterable[str]) -> str:
+    some = list(names)
+    return ", ".join(some[:10]) + (f" and {len(some) - 10} more" if len(some) > 10 else "") or "no warehouse"

@@ -1,0 +1,257 @@
+"""Lineage as OpenLineage events: one where something changed, not one a batch.
+
+What was sent of a job is remembered in `_lineage/open-lineage/<job>.json`, so the next call sends only what is another
+by then: a job, its sources or sinks, or their columns. The snapshots in an event are those of its moment.
+
+Source: OpenLineage 2-0-2; its naming rules for datasets in files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.lineage.drawing import newest_of
+from paimon_spark.lineage.file_names import quoted
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node
+from paimon_spark.lineage.jobs import files, owner_of
+from paimon_spark.lineage.place import Warehouse
+from paimon_spark.types import RowType
+
+if TYPE_CHECKING:
+    from openlineage.client.event_v2 import RunEvent
+
+_PRODUCER: Final = "https://pypi.org/project/paimon-spark"
+_VERSION: Final = 1
+_OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "oss", "cos", "obs")
+"""Schemes whose names have no slash in front: keys of objects."""
+_AS_S3: Final = ("s3a", "s3n")
+
+Columns = Callable[[Node], RowType | None]
+"""The columns of a table; None when it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was sent of a job.
+
+    Attributes:
+        digest: of its tables and their columns.
+        number: how many events were sent of it, this one included.
+        sent_ms: epoch milliseconds.
+    """
+
+    digest: str
+    number: int
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A job that is another than what was sent of it.
+
+    Attributes:
+        event: the OpenLineage RunEvent to send.
+        told: to be remembered once it was sent.
+    """
+
+    job: str
+    event: RunEvent
+    told: Told
+
+
+def changes(
+    graph: Graph,
+    warehouse: Warehouse,
+    columns: Columns,
+    namespace: str | None = None,
+    since_ms: int | None = None,
+    now_ms: int | None = None,
+) -> list[Change]:
+    """The jobs of a warehouse of which there is something new to send, by name. Writes nothing.
+
+    Args:
+        graph: loaded with its snapshots.
+        warehouse: the jobs that read or write tables of it are told.
+        columns: of each table.
+        namespace: of the jobs; None: the warehouse's URL.
+        since_ms: what was sent at or after this moment, in epoch milliseconds, is told again.
+        now_ms: epoch milliseconds of the events.
+
+    Raises:
+        InvalidInputError: OpenLineage is not installed.
+        StorageError: what was sent cannot be read.
+    """
+    check_installed()
+    newest, told = newest_of(graph), _told(warehouse)
+    known: dict[Node, RowType | None] = {}
+
+    def columns_once(node: Node) -> RowType | None:
+        if node not in known:
+            known[node] = None if node.ref == NOWHERE else columns(node)
+        return known[node]
+
+    moment = _now_ms() if now_ms is None else now_ms
+    found = []
+    for job in graph.jobs:
+        reads, writes = graph.reads.get(job, ()), graph.writes.get(job, ())
+        if warehouse.url not in {n.warehouse for n in (*reads, *writes)}:
+            continue
+        digest = _digest(reads, writes, columns_once)
+        before = told.get(_path(warehouse, job))
+        again = before is not None and since_ms is not None and before.sent_ms >= since_ms
+        if before is not None and before.digest == digest and not again:
+            continue
+        number = 1 if before is None else before.number + (before.digest != digest)
+        owner = owner_of(warehouse, job)
+        event = _event(
+            job,
+            namespace or warehouse.url,
+            number,
+            moment,
+            inputs=[(n, newest.read.get((job, n)), columns_once(n)) for n in reads],
+            outputs=[(n, newest.made.get((job, n)), columns_once(n)) for n in writes],
+            streams=owner is not None and owner.query_id is not None,
+        )
+        found.append(Change(job, event, Told(digest, number, moment)))
+    return found
+
+
+def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
+    """Give events to an OpenLineageClient; each is remembered when the client has taken it.
+
+    A process that dies between the two sends the event again, under the same run.
+
+    Raises:
+        StorageError: what was sent cannot be written down. Whatever the client raises.
+    """
+    for change in found:
+        client.emit(change.event)
+        raw = {"version": _VERSION, "job": change.job, "digest": change.told.digest, "number": change.told.number}
+        data = json.dumps({**raw, "sentMs": change.told.sent_ms}, ensure_ascii=True).encode()
+        warehouse.store.write(_path(warehouse, change.job), data)
+
+
+def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
+    """Jobs that are recorded no more are told anew when they come back. Raises StorageError."""
+    here = {_path(warehouse, job) for job in graph.jobs}
+    gone = [path for path, _ in files(warehouse, _folder(warehouse)) if path not in here]
+    if gone:
+        warehouse.store.delete_many(gone)
+
+
+def check_installed() -> None:
+    """Raises InvalidInputError when the OpenLineage client is not there."""
+    try:
+        import openlineage.client.event_v2  # noqa: F401
+    except ImportError as e:
+        raise InvalidInputError(
+            "open_lineage() needs the OpenLineage client: pip install 'paimon-spark[openlineage]'"
+        ) from e
+
+
+def dataset_name(url: str, path: str = "") -> tuple[str, str]:
+    """Namespace and name of what lies at a URL, as OpenLineage calls files.
+
+    Args:
+        url: of a directory.
+        path: below it, as in a file system.
+    """
+    parts = urlsplit(url)
+    if parts.scheme in ("", "file"):
+        return "file", unquote(parts.path) + path
+    scheme = "s3" if parts.scheme in _AS_S3 else "gs" if parts.scheme == "gcs" else parts.scheme
+    whole = parts.path + path
+    return f"{scheme}://{parts.netloc}", whole.lstrip("/") if parts.scheme in _OBJECT_STORES else whole
+
+
+def _event(
+    job: str,
+    namespace: str,
+    number: int,
+    moment_ms: int,
+    inputs: Iterable[tuple[Node, int | None, RowType | None]],
+    outputs: Iterable[tuple[Node, int | None, RowType | None]],
+    *,
+    streams: bool,
+) -> RunEvent:
+    from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+    from openlineage.client.facet_v2 import job_type_job
+
+    kind = job_type_job.JobTypeJobFacet(
+        processingType="STREAMING" if streams else "BATCH", integration="PAIMON", jobType="JOB", producer=_PRODUCER
+    )
+    run_id = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([namespace, job, number]))
+    return RunEvent(
+        eventTime=datetime.fromtimestamp(moment_ms / 1000, timezone.utc).isoformat(),
+        producer=_PRODUCER,
+        run=Run(str(run_id)),
+        job=Job(namespace, job, facets={"jobType": kind}),
+        # What streams has no end; a batch job is told when it is over.
+        eventType=RunState.RUNNING if streams else RunState.COMPLETE,
+        inputs=[_dataset(InputDataset, *source) for source in inputs],
+        outputs=[_dataset(OutputDataset, *sink) for sink in outputs],
+    )
+
+
+def _dataset(kind: Callable[..., Any], node: Node, snapshot_id: int | None, columns: RowType | None) -> Any:
+    from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset, symlinks_dataset
+
+    facets: dict[str, Any] = {}
+    if snapshot_id is not None:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(snapshot_id), producer=_PRODUCER)
+    if columns is not None:
+        fields = [schema_dataset.SchemaDatasetFacetFields(f.name, str(f.type), f.description) for f in columns.fields]
+        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields, producer=_PRODUCER)
+    if node.ref == NOWHERE:
+        namespace, name = dataset_name(node.warehouse)
+    else:
+        branch = f"/branch/branch-{node.ref.branch}" if node.ref.table != node.ref.bare else ""
+        namespace, name = dataset_name(node.warehouse, f"/{node.ref.database}.db/{node.ref.bare}{branch}")
+        link = symlinks_dataset.Identifier(node.warehouse, node.ref.name, "TABLE")
+        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([link], producer=_PRODUCER)
+    return kind(namespace, name, facets=facets)
+
+
+def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> str:
+    def described(node: Node) -> list[Any]:
+        found = columns(node)
+        fields = None if found is None else [(f.name, str(f.type), f.description) for f in found.fields]
+        return [node.warehouse, *node.ref, fields]
+
+    raw = [[described(n) for n in nodes] for nodes in (reads, writes)]
+    return hashlib.sha256(json.dumps(raw, ensure_ascii=True).encode()).hexdigest()
+
+
+def _told(warehouse: Warehouse) -> dict[str, Told]:
+    """What was sent, by its file."""
+    found = ((path, _decode(data)) for path, data in files(warehouse, _folder(warehouse)))
+    return {path: told for path, told in found if told is not None}
+
+
+def _decode(data: bytes) -> Told | None:
+    """What was sent; None where it cannot be understood: then it is sent once more."""
+    try:
+        raw: Mapping[str, Any] = json.loads(data)
+        return Told(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _folder(warehouse: Warehouse) -> str:
+    return f"{warehouse.own}/open-lineage"
+
+
+def _path(warehouse: Warehouse, job: str) -> str:
+    return f"{_folder(warehouse)}/{quoted(job)}.json"
+
+
+def _now_ms() -> int:
+    return int(datetime.now(timezone.utc).timestamp() * 1000)

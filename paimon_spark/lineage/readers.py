@@ -1,0 +1,316 @@
+"""Readers: the batches that read some snapshots of a table, the snapshots they made, the batches that read those.
+
+All snapshots of a table that are known to be reached are looked for at once, in columns, and each sink row is reached
+at most twice: first as one that may have read it, then as one that has. So an answer costs about what its rows do.
+
+Source: own; NOTES.md, "impact".
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from paimon_spark.lineage.answers import Batch, ProvenanceOf
+from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.model import Provenance, SourceRange
+from paimon_spark.lineage.series import FAR, Series
+from paimon_spark.lineage.told import range_of
+from paimon_spark.lineage.ways import in_order
+
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+_MAY: Final = 1
+_HAS: Final = 2
+_NONE: Final[Numbers] = np.empty(0, np.int64)
+
+
+class Readers:
+    """What a job made of a sink when it read the snapshots that are followed."""
+
+    def __init__(self, graph: Graph, provenance_of: ProvenanceOf | None) -> None:
+        self._graph = graph
+        self._provenance_of = provenance_of
+        self._is_stream: dict[str, bool] = {}
+        self._made: dict[Node, dict[str, _Made]] = {}
+
+    def follow(self, asked: Node, snapshot: int) -> None:
+        """Find all batches that a snapshot has gone into, through whatever tables."""
+        order = in_order(asked, self._graph.read_by, self._graph.writes)
+        nodes = list(order)
+        reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_HAS: [np.array([snapshot], np.int64)]}}
+        todo = [0]
+        while todo:
+            node = nodes[heapq.heappop(todo)]
+            for level, snapshots in reached.pop(node).items():
+                at = np.unique(np.concatenate(snapshots))
+                for job in self._graph.read_by.get(node, ()):
+                    for sink in self._graph.writes.get(job, ()):
+                        for raised_to, made in self._read(job, node, at, level, sink):
+                            if sink not in reached:
+                                heapq.heappush(todo, order[sink])
+                            reached.setdefault(sink, {}).setdefault(raised_to, []).append(made)
+
+    @property
+    def sinks(self) -> tuple[Node, ...]:
+        """The tables that jobs write that may have read them."""
+        return tuple(self._made)
+
+    def batches(self, sink: Node) -> tuple[Batch, ...]:
+        """The batches found, by job and barrier."""
+        made = self._made.get(sink, {})
+        return tuple(batch for job in sorted(made) for batch in made[job].batches(job))
+
+    def snapshots(self, sink: Node) -> Numbers:
+        """The snapshots that they made, ascending."""
+        made = [m.snapshots[(m.levels > 0) & ~m.replaced] for m in self._made.get(sink, {}).values()]
+        return np.unique(np.concatenate([_NONE, *made]))
+
+    def _read(self, job: str, node: Node, at: Numbers, level: int, sink: Node) -> list[tuple[int, Numbers]]:
+        """Mark the batches of a job that read some snapshots; what is new: level → snapshots that they made."""
+        made = self._made_of(job, sink)
+        spans = _Spans.of(self._graph.sources(job, node), at, made.barriers)
+        made.without[level].append(spans.without)
+        if self._provenance_of is not None and self._stream(job):
+            may, has = self._of_stream(job, node, spans, sink, made)
+        else:
+            may, has = self._of_any(job, node, spans, sink, made)
+        return [found for found in (made.raise_to(level, has), made.raise_to(_MAY, may)) if len(found[1])]
+
+    def _made_of(self, job: str, sink: Node) -> _Made:
+        by_job = self._made.setdefault(sink, {})
+        if job not in by_job:
+            by_job[job] = _Made.of(self._graph.sinks(job, sink))
+        return by_job[job]
+
+    def _of_any(self, job: str, node: Node, spans: _Spans, sink: Node, made: _Made) -> tuple[Numbers, Numbers]:
+        """Rows that may have read one of the snapshots, and rows that have, of a job that may read its source whole."""
+        first, done = int(spans.first[0]), spans.done
+        if self._provenance_of is None:
+            return made.silent(first), done
+        told = made.told.setdefault(node, _Told.of(len(made.barriers)))
+        for row in range(first, told.since):
+            if (said := self._said(job, sink, made, row)) is not None:
+                told.put(row, self._range(said, sink, node))
+        told.since = min(told.since, first)
+        silent, replaced = made.silent(first), made.replaced_later(int(spans.end[0]))
+        known = np.flatnonzero(told.known[first:]) + first
+        may = np.concatenate([silent[~told.known[silent]], replaced])
+        return may, np.concatenate([done[~told.known[done]], told.read(known, spans)])
+
+    def _of_stream(self, job: str, node: Node, spans: _Spans, sink: Node, made: _Made) -> tuple[Numbers, Numbers]:
+        """The same of a stream, which reads each snapshot once: nothing later, and few snapshots need be looked at."""
+        may: list[int] = []
+        has: list[int] = []
+        for snapshots, first, end, done in spans.grouped():
+            if done:
+                said = self._said(job, sink, made, end)
+                if said is None or _some(self._range(said, sink, node), snapshots):
+                    has.append(end)
+            left = snapshots
+            for row in range(end - 1, first - 1, -1):
+                said = self._said(job, sink, made, row)
+                if said is None:
+                    if not made.replaced[row]:  # else it may have read a part, and what it made is gone
+                        may.append(row)
+                    continue
+                left = _of_those(self._range(said, sink, node), left)
+                if not left:
+                    break  # who begins a snapshot goes on with it in the next batch: earlier ones had not begun
+                has.append(row)
+        return np.array(may, np.int64), np.array(has, np.int64)
+
+    def _range(self, said: Provenance, sink: Node, node: Node) -> SourceRange | None:
+        return range_of(said, sink, node, self._graph.sources(said.job, node))
+
+    def _said(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
+        """What the snapshot of a sink row says of its sources; None when it cannot."""
+        if self._provenance_of is None:
+            return None
+        if row not in made.said:
+            said = self._provenance_of(sink, int(made.snapshots[row]))
+            ours = said is not None and (said.job, said.barrier) == (job, made.barriers[row])
+            made.replaced[row] = said is not None and not ours
+            made.said[row] = said if said is not None and ours and said.knows_sources else None
+        return made.said[row]
+
+    def _stream(self, job: str) -> bool:
+        """Whether a job reads each snapshot once. One that cannot be looked at may read its sources whole each time."""
+        if job not in self._is_stream:
+            said = None
+            for sink in self._graph.writes.get(job, ()):
+                made = self._made_of(job, sink)
+                if len(made.barriers):
+                    said = said or self._said(job, sink, made, len(made.barriers) - 1)
+            self._is_stream[job] = said is not None and said.query_id is not None
+        return self._is_stream[job]
+
+
+@dataclass(slots=True)
+class _Made:
+    """What a job made of a sink, and which of it is reached.
+
+    Attributes:
+        barriers, snapshots: of its rows.
+        levels: of its rows: 0, `_MAY` or `_HAS`.
+        replaced: of its rows that were looked at: whether another batch's snapshot has the id by now, as a branch was
+            merged or rolled back. Who read it has it, even if it is gone since.
+        silent_from, replaced_from: rows from here on are reached, of those that tell nothing, and of those replaced.
+        without: level → batches that read it and made no snapshot.
+        said: what snapshots that were looked at say.
+        told: the same as columns, by source.
+    """
+
+    barriers: Numbers
+    snapshots: Numbers
+    levels: np.ndarray[Any, np.dtype[np.int8]]
+    replaced: Flags
+    silent_from: int
+    replaced_from: int
+    without: Mapping[int, list[Numbers]] = field(default_factory=lambda: {_MAY: [], _HAS: []})
+    said: dict[int, Provenance | None] = field(default_factory=dict)
+    told: dict[Node, _Told] = field(default_factory=dict)
+
+    @staticmethod
+    def of(sinks: Series) -> _Made:
+        count = len(sinks)
+        levels, replaced = np.zeros(count, np.int8), np.zeros(count, bool)
+        return _Made(_numbers(sinks.barriers), _numbers(sinks.snapshots), levels, replaced, count, count)
+
+    def silent(self, first: int) -> Numbers:
+        """Rows from one on that are not replaced, but for those given before."""
+        rows = np.arange(first, max(first, self.silent_from))
+        self.silent_from = min(self.silent_from, first)
+        return rows[~self.replaced[rows]]
+
+    def replaced_later(self, first: int) -> Numbers:
+        """Rows from one on that are replaced, but for those given before."""
+        rows = np.arange(first, max(first, self.replaced_from))
+        self.replaced_from = min(self.replaced_from, first)
+        return rows[self.replaced[rows]]
+
+    def raise_to(self, level: int, rows: Numbers) -> tuple[int, Numbers]:
+        """Mark rows; the level, and the snapshots of those that were below it."""
+        raised = rows[self.levels[rows] < level]
+        self.levels[raised] = level
+        return level, self.snapshots[raised]
+
+    def batches(self, job: str) -> list[Batch]:
+        """Those that are reached, by barrier."""
+        has, may = (np.unique(np.concatenate([_NONE, *self.without[level]])) for level in (_HAS, _MAY))
+        may = np.setdiff1d(may, has, assume_unique=True)
+        rows = np.flatnonzero(self.levels)
+        barriers = np.concatenate([self.barriers[rows], has, may])
+        made = np.where(self.replaced[rows], 0, self.snapshots[rows]).tolist()
+        snapshots = [*(snapshot or None for snapshot in made), *[None] * (len(has) + len(may))]
+        certain = np.concatenate([self.levels[rows] == _HAS, np.ones(len(has), bool), np.zeros(len(may), bool)])
+        order = np.argsort(barriers, kind="stable")
+        return [
+            Batch(job, barrier, snapshots[i], sure)
+            for i, barrier, sure in zip(order.tolist(), barriers[order].tolist(), certain[order].tolist(), strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Where a job read some snapshots of a source, among the rows of a sink.
+
+    Attributes:
+        snapshots: ascending.
+        source_rows: the first that has the snapshot whole; two snapshots of one have the same span.
+        first, end: rows of the sink from the batch that may have begun a snapshot to the one before that which had it
+            whole; ascending.
+        exact: whether the batch that had it whole has a sink row: row `end`.
+        without: batches that had one whole and have no sink row.
+    """
+
+    snapshots: Numbers
+    source_rows: Numbers
+    first: Numbers
+    end: Numbers
+    exact: Flags
+    without: Numbers
+
+    @staticmethod
+    def of(series: Series, at: Numbers, made: Numbers) -> _Spans:
+        barriers, snapshots = _numbers(series.barriers), _numbers(series.snapshots)
+        rows = np.searchsorted(snapshots, at)
+        # The first batch that may have read a part of what its row has whole, and the row before has not.
+        begun = np.full(len(at), -1, np.int64)
+        later = rows > 0
+        begun[later] = barriers[np.searchsorted(snapshots, snapshots[rows[later] - 1])]
+        whole = rows < len(barriers)
+        reached = np.full(len(at), FAR, np.int64)
+        reached[whole] = barriers[rows[whole]]
+        end = np.searchsorted(made, reached)
+        exact = whole & (end < len(made))
+        exact[exact] = made[end[exact]] == reached[exact]
+        return _Spans(at, rows, np.searchsorted(made, begun), end, exact, np.unique(reached[whole & ~exact]))
+
+    @property
+    def done(self) -> Numbers:
+        """Rows of batches that had one of the snapshots whole."""
+        return np.unique(self.end[self.exact])
+
+    def grouped(self) -> list[tuple[list[int], int, int, bool]]:
+        """Snapshots of one span, its first and end, and whether its end is the batch that had them whole."""
+        starts = np.flatnonzero(np.diff(self.source_rows, prepend=-1))
+        snapshots, bounds = self.snapshots.tolist(), [*starts.tolist(), len(self.snapshots)]
+        columns = (c[starts].tolist() for c in (self.first, self.end, self.exact))
+        parts = (snapshots[a:b] for a, b in pairwise(bounds))
+        return list(zip(parts, *columns, strict=True))
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the snapshots of sink rows say of one source: nothing unless `known`; looked at from row `since` on."""
+
+    since: int
+    known: Flags
+    after: Numbers
+    last: Numbers
+    within: Numbers
+
+    @staticmethod
+    def of(count: int) -> _Told:
+        return _Told(count, np.zeros(count, bool), *(np.zeros(count, np.int64) for _ in range(3)))
+
+    def put(self, row: int, read: SourceRange | None) -> None:
+        self.known[row] = True
+        if read is not None:
+            self.after[row], self.last[row], self.within[row] = read.after or 0, read.last or 0, read.within or 0
+
+    def read(self, rows: Numbers, spans: _Spans) -> Numbers:
+        """Those rows that read one of the snapshots, as far as these can be theirs."""
+        # Of several within a range the least has the first span: if that begins later, so do all.
+        above = np.searchsorted(spans.snapshots, self.after[rows], side="right")
+        inside = np.searchsorted(spans.snapshots, self.within[rows])
+        snapshots, first = np.append(spans.snapshots, FAR), np.append(spans.first, FAR)
+        whole = (snapshots[above] <= self.last[rows]) & (first[above] <= rows)
+        part = (snapshots[inside] == self.within[rows]) & (first[inside] <= rows)
+        found: Numbers = rows[whole | part]
+        return found
+
+
+def _numbers(column: Sequence[int]) -> Numbers:
+    return np.asarray(column, np.int64)
+
+
+def _of_those(read: SourceRange | None, snapshots: list[int]) -> list[int]:
+    if read is None:
+        return []
+    after, last = read.after or 0, read.last or 0
+    return [s for s in snapshots if s == read.within or after < s <= last]
+
+
+def _some(read: SourceRange | None, snapshots: list[int]) -> bool:
+    if read is None:
+        return False
+    after, last = read.after or 0, read.last or 0
+    return any(s == read.within or after < s <= last for s in snapshots)

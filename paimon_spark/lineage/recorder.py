@@ -1,0 +1,395 @@
+"""Recorder: rows of commits, written to the lineage tables of one warehouse together, a little later.
+
+The first rows of a process are written at once, those of a busy time once an interval, by a daemon thread. What is
+not written when the process dies is found again by catch-up: the row of a sink's snapshot is written last, so where it
+is, all that belongs to the batch is.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark.errors import PaimonError, StorageError
+from paimon_spark.lineage.model import TableRef
+from paimon_spark.lineage.place import is_of_lineage
+from paimon_spark.lineage.properties import decode
+from paimon_spark.lineage.recorder_state import Entry, Expected, State
+from paimon_spark.lineage.rows import joined, nothing, only_jobs, records_data, write
+from paimon_spark.lineage.tables import Rows, rows_of
+
+if TYPE_CHECKING:
+    from paimon_spark.commit.listeners import CommitEvent
+    from paimon_spark.lineage.catch_up import CaughtUp
+    from paimon_spark.lineage.place import Warehouse
+    from paimon_spark.lineage.tables import Index
+
+_LOG = logging.getLogger(__name__)
+DEFAULT_INTERVAL_MS: Final = 10_000
+_WARN_EVERY_S: Final = 600.0
+_LONGEST_SLEEP_S: Final = 60.0
+_MOST_RECORDERS: Final = 32
+_EXIT_S: Final = 5.0
+"""How long a process that ends waits for its last rows."""
+
+
+class Recorder:
+    """Writes rows of commits to the lineage tables of a warehouse. A CommitListener. Safe for threads and forks.
+
+    No store that fails makes anything here raise: it is a warning, and the rows wait.
+
+    Args:
+        index: the lineage tables.
+        interval_ms: least time between two commits to them.
+        clock: seconds, monotonic.
+        background: whether a daemon thread writes; without, whoever calls `tick` or `flush` does.
+        catch_up: finds rows that earlier processes did not write; None: `catch_up.catch_up`.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        interval_ms: int = DEFAULT_INTERVAL_MS,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        background: bool = True,
+        catch_up: Callable[[Index, Expected], CaughtUp] | None = None,
+    ) -> None:
+        self.index = index
+        self.interval_ms = interval_ms
+        self._clock = clock
+        self._background = background
+        self._catch_up = catch_up or _found
+        self._warned: dict[str, float] = {}
+        self._state = State()
+        _all.add(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Recorder belongs to its process; make one with recorder_for where it is needed")
+
+    def expect(self, job: str, sink: TableRef, *, query_id: str | None = None, checkpoint: str | None = None) -> None:
+        """A job is about to commit to a branch: rows of it that earlier processes did not write are looked for.
+
+        Called before each commit; all but the first call for a job and a branch are free. The search is part of the
+        next flush: no row is written before it was done.
+        """
+        state = self._state
+        with state.lock:
+            is_new = state.expect(Expected(job, sink, query_id, checkpoint), self._clock())
+            if is_new:
+                self._wake()
+        if is_new:
+            from paimon_spark.lineage.walked import note_sink
+
+            try:
+                note_sink(self.index, sink)
+            except PaimonError as e:
+                self._warn("sink", f"{sink.name} cannot be noted as a sink", e)
+
+    def on_commit(self, event: CommitEvent) -> None:
+        """Queue the rows of a commit, if its properties say whence it came."""
+        provenance = decode(event.properties)
+        ref = None if provenance is None else self._ref_of(event)
+        if provenance is not None and ref is not None:
+            self.add(rows_of(provenance, ref, event.snapshot_id))
+
+    def add(self, rows: Rows, written: Callable[[], None] = nothing) -> None:
+        """Queue rows.
+
+        Args:
+            rows: of the lineage tables.
+            written: called once they are there, by the thread that wrote them.
+        """
+        state = self._state
+        with state.lock:
+            self._told_of(state.add(Entry(rows, written)))
+            self._wake()
+
+    def due_in_s(self) -> float | None:
+        """Seconds until something should be written; None when nothing waits."""
+        state = self._state
+        with state.lock:
+            return state.due_in_s(self._clock(), self.interval_ms / 1000)
+
+    def tick(self) -> bool:
+        """Write what waits if it is due; whether anything was tried."""
+        due = self.due_in_s()
+        if due is None or due > 0:
+            return False
+        self._flush()
+        return True
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Write what waits now.
+
+        Args:
+            timeout_s: longest wait; the background thread does it then, and goes on with it afterwards. None: this
+                thread does it, for as long as it takes.
+
+        Returns:
+            Whether everything that waited when this was called is written.
+        """
+        if timeout_s is None:
+            return self._flush()
+        state = self._state
+        with state.lock:
+            if not state.queue and not state.flushing.locked():
+                return True
+            number = state.ask()
+            self._start()
+            return state.lock.wait_for(lambda: state.over >= number, timeout_s) and state.failures == 0
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that wait to be written."""
+        return self._state.queued
+
+    def forget(self, job: str) -> None:
+        """Drop the job's rows that wait, and write its rows anew when it commits again."""
+        state = self._state
+        with state.flushing, state.lock:
+            state.forget(job)
+
+    def _flush(self) -> bool:
+        state = self._state
+        with state.flushing:
+            with state.lock:
+                entries, expected = state.take()
+            done, written = False, list[Entry]()
+            try:
+                written = entries if self._write(entries, expected) else []
+                done = True
+            except (PaimonError, OSError) as e:
+                self._warn(type(e).__name__, "rows wait, as they cannot be written", e)
+            except Exception as e:  # noqa: BLE001 - no commit fails for what is recorded of it
+                self._warn(type(e).__name__, "rows cannot be written; each is tried alone", e)
+                done = all(self._write_alone(entry, written) for entry in entries)
+            finally:
+                with state.lock:
+                    if not done:
+                        self._told_of(state.put_back(entries))
+                    state.ended(self._clock(), done=done)
+        for entry in written if done else ():
+            self._tell(entry)
+        return done
+
+    def _write(self, entries: list[Entry], expected: list[Expected]) -> bool:
+        """Whether there are lineage tables."""
+        from paimon_spark.lineage.catch_up import settle
+
+        state = self._state
+        if not entries and not expected:
+            return True
+        if not self.index.exists():
+            with state.lock:
+                state.look_again()
+            return False
+        found = [self._find(e) for e in expected]
+        rows = joined([*(c.rows for c in found if c is not None), *(e.rows for e in entries)])
+        rows = rows if records_data(self.index) else only_jobs(rows)
+        with state.lock:
+            rows = state.without_known(rows, self._clock())
+        write(self.index, rows)
+        with state.lock:
+            state.know(rows, self._clock())
+            state.found(expected)
+        for caught in found:
+            if caught is not None:
+                settle(self.index, caught)
+        return True
+
+    def _write_alone(self, entry: Entry, written: list[Entry]) -> bool:
+        """Write rows that were added together, or give them up: they never will be. False when the store fails."""
+        try:
+            if self._write([entry], []):
+                written.append(entry)
+        except (PaimonError, OSError) as e:
+            self._warn(type(e).__name__, "rows wait, as they cannot be written", e)
+            return False
+        except Exception as e:  # noqa: BLE001 - it must not hold up the others
+            self._warn(f"lost {type(e).__name__}", f"rows are given up: {dict(entry.rows)!r:.500}", e)
+        return True
+
+    def _find(self, expected: Expected) -> CaughtUp | None:
+        try:
+            return self._catch_up(self.index, expected)
+        except (StorageError, OSError):
+            raise
+        except Exception as e:  # noqa: BLE001 - what cannot be read never will be: rows that come are not held up
+            what = f"rows of job {expected.job!r} that an earlier process did not write cannot be looked for"
+            self._warn(f"catch-up {type(e).__name__}", what, e)
+            return None
+
+    def _tell(self, entry: Entry) -> None:
+        try:
+            entry.written()
+        except Exception as e:  # noqa: BLE001 - the rows are there
+            self._warn("written", "what follows the writing of rows failed", e)
+
+    def _told_of(self, dropped: int) -> None:
+        if dropped:
+            self._warn(
+                "bound", f"too many rows wait, {dropped} are let go; they are found again in the snapshots", None
+            )
+
+    def _ref_of(self, event: CommitEvent) -> TableRef | None:
+        prefix = self.index.warehouse.url.rstrip("/") + "/"
+        folder, _, table = event.location.removeprefix(prefix).partition("/")
+        if not event.location.startswith(prefix) or not folder.endswith(".db") or not table or "/" in table:
+            return None
+        ref = TableRef.of(folder.removesuffix(".db"), table, event.branch)
+        return None if is_of_lineage(ref) else ref
+
+    def _warn(self, kind: str, what: str, error: Exception | None) -> None:
+        """Once for each kind, for a while."""
+        now = self._clock()
+        last = self._warned.get(kind)
+        if last is None or now - last >= max(_WARN_EVERY_S, self.interval_ms / 1000):
+            self._warned[kind] = now
+            tail = "" if error is None else f": {type(error).__name__}: {error}"
+            _LOG.warning("lineage of %s: %s%s", self.index.warehouse.url, what, tail)
+
+    def _wake(self) -> None:
+        """Lock held."""
+        if self._background:
+            self._start()
+
+    def _start(self) -> None:
+        """Lock held."""
+        state = self._state
+        if state.thread is not None and state.thread.is_alive():
+            return
+        thread = threading.Thread(target=_run, args=(weakref.ref(self), state), name="paimon-lineage", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as e:  # the interpreter ends, or there are too many threads
+            self._warn("thread", "no thread can be started that writes rows", e)
+        else:
+            state.thread = thread
+
+    def _after_fork(self) -> None:
+        """In the child: the parent writes its rows; its locks may be held by threads that are not here."""
+        self._state = State()
+
+
+def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:
+    """The recorder of a warehouse in this process.
+
+    Args:
+        index: the lineage tables; the first one given stays.
+        interval_ms: least time between two commits to them; of several users the shortest holds.
+            None: as the others say, else ten seconds.
+    """
+    key = index.warehouse.identity
+    with _registry.lock:
+        recorder = _registry.recorders.get(key)
+        if recorder is None:
+            _registry.make_room()
+            recorder = Recorder(index, DEFAULT_INTERVAL_MS if interval_ms is None else interval_ms)
+            _registry.recorders[key] = recorder
+            _registry.flush_at_exit()
+        elif interval_ms is not None:
+            recorder.interval_ms = min(recorder.interval_ms, interval_ms)
+        return recorder
+
+
+def flush_all(timeout_s: float | None = None) -> bool:
+    """Write what waits in this process, for every warehouse; whether all of it was written."""
+    with _registry.lock:
+        recorders = [r for r in _registry.recorders.values() if r.waiting_rows]
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    done = True
+    for recorder in recorders:
+        done &= recorder.flush(None if end is None else max(0.0, end - time.monotonic()))
+    return done
+
+
+def flush_of(warehouse: Warehouse) -> bool:
+    """Write what waits in this process for a warehouse; whether all of it was written."""
+    recorder = _registry.recorders.get(warehouse.identity)
+    return recorder is None or recorder.flush()
+
+
+def forget_queued(warehouse: Warehouse, job: str) -> None:
+    """Drop what waits in this process of a job."""
+    recorder = _registry.recorders.get(warehouse.identity)
+    if recorder is not None:
+        recorder.forget(job)
+
+
+def _found(index: Index, expected: Expected) -> CaughtUp:
+    from paimon_spark.lineage.catch_up import catch_up
+
+    return catch_up(index, expected.job, expected.sink, query_id=expected.query_id, checkpoint=expected.checkpoint)
+
+
+def _run(reference: weakref.ref[Recorder], state: State) -> None:
+    """What the background thread does, as long as there is a recorder, in the process that started it."""
+    while True:
+        recorder = reference()
+        if recorder is None or recorder._state is not state:  # noqa: SLF001 - of this module
+            return
+        if recorder.tick():
+            continue
+        del recorder
+        with state.lock:
+            again = reference()
+            due = None if again is None else again.due_in_s()
+            del again
+            if due is not None and due > 0:
+                state.lock.wait(min(due, _LONGEST_SLEEP_S))
+            elif due is None and not state.lock.wait(_LONGEST_SLEEP_S) and _is_idle(reference()):
+                state.thread = None  # who has something to write starts another
+                return
+
+
+def _is_idle(recorder: Recorder | None) -> bool:
+    return recorder is None or recorder.due_in_s() is None
+
+
+class _Registry:
+    """The recorders of this process, one for each warehouse."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.recorders: dict[tuple[str, str], Recorder] = {}
+        self._is_told = False
+
+    def make_room(self) -> None:
+        """Forget recorders with nothing to write: other credentials make another warehouse. Lock held."""
+        if len(self.recorders) >= _MOST_RECORDERS:
+            self.recorders = {key: r for key, r in self.recorders.items() if r.due_in_s() is not None}
+
+    def flush_at_exit(self) -> None:
+        """Write what waits when the process ends, while thread pools are still open: tables are written with them."""
+        if self._is_told:
+            return
+        import atexit
+        import concurrent.futures.thread  # noqa: F401 - it closes its pools before what is registered earlier
+
+        register = getattr(threading, "_register_atexit", atexit.register)
+        try:
+            register(flush_all, _EXIT_S)
+        except RuntimeError as e:  # the process is ending
+            _LOG.warning("rows of lineage that wait when this process ends are not written by it: %s", e)
+        self._is_told = True
+
+    def after_fork(self) -> None:
+        """In the child: nothing of the parent's is written here."""
+        self.lock = threading.Lock()
+        self.recorders = {}
+        for recorder in list(_all):
+            recorder._after_fork()  # noqa: SLF001 - of this module
+
+
+_all: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_registry = _Registry()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_registry.after_fork)

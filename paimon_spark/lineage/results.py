@@ -1,0 +1,330 @@
+"""What users get for an answer: values that become Arrow, pandas and Spark tables.
+
+Notebooks show them as tables; showing one reads nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.errors import InvalidInputError, JobNotFoundError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.lineage.answers import Affected, Batch, Impact, Reach, ReachedJob, ReachedTable
+
+_SHOWN_ROWS: Final = 200
+_SHOWN_VALUES: Final = 20
+"""Of a list in one cell."""
+_TEXT: Final = pa.string()
+_LONG: Final = pa.int64()
+_FLAG: Final = pa.bool_()
+_TEXTS: Final = pa.list_(_TEXT)
+_LONGS: Final = pa.list_(_LONG)
+
+
+class Result:
+    """What all of them can do."""
+
+    __slots__ = ()
+
+    def to_arrow(self) -> pa.Table:
+        """The answer as an Arrow table."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The answer as a pandas DataFrame.
+
+        Raises:
+            InvalidInputError: pandas is not installed.
+        """
+        try:
+            importlib.import_module("pandas")
+        except ImportError as e:
+            raise InvalidInputError(
+                "to_pandas() needs pandas: pip install 'paimon-spark[pandas]', or use to_arrow()"
+            ) from e
+        return self.to_arrow().to_pandas()
+
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """The answer as a Spark DataFrame, classic or Connect.
+
+        Args:
+            session: default is the active session, else one is made.
+        """
+        # pyspark belongs to paimon_spark.spark, above this package.
+        module = importlib.import_module("paimon_spark.spark.arrow_frame")
+        frame: DataFrame = module.arrow_frame(self.to_arrow(), session)
+        return frame
+
+    def _heading(self) -> str:
+        return ""
+
+    def __str__(self) -> str:
+        table = self.to_arrow()
+        rows = [
+            [" ".join(_text(n, v).split()) for n, v in row.items()] for row in table.slice(0, _SHOWN_ROWS).to_pylist()
+        ]
+        widths = [max(len(r[i]) for r in [table.column_names, *rows]) for i in range(table.num_columns)]
+        shown = ["  ".join(v.ljust(w) for v, w in zip(r, widths, strict=True)) for r in [table.column_names, *rows]]
+        left = table.num_rows - _SHOWN_ROWS
+        lines = [self._heading(), *shown, f"and {left} more" if left > 0 else ""]
+        return "\n".join(line.rstrip() for line in lines if line)
+
+    def _repr_html_(self) -> str:
+        rows = self.to_arrow()
+        heads = "".join(f"<th>{escape(name)}</th>" for name in rows.column_names)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{_cell(n, v)}</td>' for n, v in row.items()) + "</tr>"
+            for row in rows.slice(0, _SHOWN_ROWS).to_pylist()
+        )
+        left = rows.num_rows - _SHOWN_ROWS
+        rest = f"<p>and {left} more</p>" if left > 0 else ""
+        heading = f"<p>{escape(self._heading())}</p>" if self._heading() else ""
+        return f"<div>{heading}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{rest}</div>"
+
+
+@dataclass(frozen=True, slots=True)
+class LineageStatus(Result):
+    """Whether lineage is on in a warehouse.
+
+    Attributes:
+        warehouse: its URL.
+        table: whether it is recorded which jobs read and write which tables.
+        data: whether it is recorded which snapshots they read and make.
+        flush_interval_ms: least time between two commits of a process to the lineage tables; None: the default.
+        has_tables: whether there are lineage tables: lineage is on, or once was.
+        jobs: how many jobs are recorded.
+    """
+
+    warehouse: str
+    table: bool
+    data: bool
+    flush_interval_ms: int | None
+    has_tables: bool
+    jobs: int
+
+    def to_arrow(self) -> pa.Table:
+        """One row, a column for each attribute."""
+        types = {"warehouse": _TEXT, "table": _FLAG, "data": _FLAG, "flush_interval_ms": _LONG, "has_tables": _FLAG}
+        return _table({**types, "jobs": _LONG}, [tuple(getattr(self, name) for name in (*types, "jobs"))])
+
+
+@dataclass(frozen=True, slots=True)
+class Job(ShownAsFacts):
+    """A job that is recorded.
+
+    Attributes:
+        sources: the tables it reads: name → the newest snapshot read whole; None where none is recorded.
+        sinks: the tables it writes: name → the newest snapshot it made; None where none is recorded.
+        barrier: its newest batch; None when none is recorded.
+        query_id: of a streaming query; None for a batch job, and where it is not known.
+        start: what it was to start from, as `start_options` gave it: name → snapshot.
+    """
+
+    name: str
+    sources: Mapping[str, int | None]
+    sinks: Mapping[str, int | None]
+    barrier: int | None = None
+    query_id: str | None = None
+    start: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs(Result):
+    """The jobs that are recorded, by name."""
+
+    jobs: tuple[Job, ...]
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __contains__(self, name: object) -> bool:
+        return any(job.name == name for job in self.jobs)
+
+    def __getitem__(self, name: str) -> Job:
+        """The job of a name. Raises JobNotFoundError."""
+        for job in self.jobs:
+            if job.name == name:
+                return job
+        names = ", ".join(repr(j.name) for j in self.jobs[:20]) or "none"
+        raise JobNotFoundError(f"there is no job {name!r} in lineage; jobs are {names}", job=name)
+
+    def to_arrow(self) -> pa.Table:
+        """Columns job, kind (`source` or `sink`), table, snapshot, barrier, query_id; a row for each table of a job."""
+        rows = [
+            (job.name, kind, table, snapshot, job.barrier, job.query_id)
+            for job in self.jobs
+            for kind, tables in (("source", job.sources), ("sink", job.sinks))
+            for table, snapshot in tables.items()
+        ]
+        types = {"job": _TEXT, "kind": _TEXT, "table": _TEXT, "snapshot": _LONG, "barrier": _LONG, "query_id": _TEXT}
+        return _table(types, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Relations(Result):
+    """The tables and jobs that are upstream or downstream of a table, a snapshot or a job, nearest first.
+
+    Attributes:
+        reach: all that was found.
+    """
+
+    reach: Reach
+    direction: Literal["upstream", "downstream"]
+
+    @property
+    def asked(self) -> str:
+        """The table or job that was asked about."""
+        return self.reach.asked if isinstance(self.reach.asked, str) else self.reach.asked.name
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot that was asked about; None when the whole table was."""
+        return self.reach.snapshot
+
+    @property
+    def tables(self) -> tuple[ReachedTable, ...]:
+        """Tables, nearest first."""
+        return self.reach.tables
+
+    @property
+    def jobs(self) -> tuple[ReachedJob, ...]:
+        """Jobs, nearest first."""
+        return self.reach.jobs
+
+    @property
+    def made_by(self) -> tuple[Batch, ...]:
+        """The batches that made the snapshot asked about."""
+        return self.reach.made_by
+
+    @property
+    def note(self) -> str | None:
+        """A sentence where the answer needs one."""
+        return self.reach.note
+
+    @property
+    def snapshots(self) -> dict[str, int | None]:
+        """Name of each table → its snapshot; None in questions about a whole table.
+
+        Upstream it is the newest that the snapshot asked about stems from (0: none yet), downstream the first that
+        contains it.
+        """
+        return {t.node.name: t.snapshot for t in self.tables}
+
+    def to_arrow(self) -> pa.Table:
+        """Columns kind (`table` or `job`), name, warehouse, depth, snapshot, path."""
+        rows: list[tuple[Any, ...]] = [
+            ("table", t.node.name, t.node.warehouse, t.depth, t.snapshot, list(t.path)) for t in self.tables
+        ]
+        rows += [("job", j.job, None, j.depth, None, list(j.path)) for j in self.jobs]
+        types = {"kind": _TEXT, "name": _TEXT, "warehouse": _TEXT, "depth": _LONG, "snapshot": _LONG, "path": _TEXTS}
+        return _table(types, sorted(rows, key=lambda r: (r[3], r[0])))
+
+    def _heading(self) -> str:
+        return _sentence(f"{self.direction} of {_state(self.asked, self.snapshot)}", self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class ImpactOfSnapshot(Result):
+    """Where a snapshot has gone: every table that holds what it brought, and what keeps it there.
+
+    Attributes:
+        impact: all that was found.
+    """
+
+    impact: Impact
+
+    @property
+    def origin(self) -> Affected:
+        """The table and snapshot asked about."""
+        return self.impact.origin
+
+    @property
+    def tables(self) -> tuple[Affected, ...]:
+        """Tables downstream, nearest first."""
+        return self.impact.tables
+
+    @property
+    def jobs(self) -> tuple[ReachedJob, ...]:
+        """Jobs that read it, or something that came from it."""
+        return self.impact.jobs
+
+    @property
+    def made_by(self) -> tuple[Batch, ...]:
+        """The batches that made the snapshot asked about."""
+        return self.impact.made_by
+
+    @property
+    def note(self) -> str | None:
+        """A sentence where the answer needs one."""
+        return self.impact.note
+
+    def to_arrow(self) -> pa.Table:
+        """Columns name, warehouse, depth (0: what was asked about), first, snapshots, alive, tags, branches, path."""
+        rows = [
+            (
+                a.node.name,
+                a.node.warehouse,
+                a.depth,
+                a.first,
+                list(a.snapshots),
+                None if a.alive is None else list(a.alive),
+                [name for name, _ in a.tags],
+                [name for name, _ in a.branches],
+                list(a.path),
+            )
+            for a in (self.origin, *self.tables)
+        ]
+        types = {
+            "name": _TEXT,
+            "warehouse": _TEXT,
+            "depth": _LONG,
+            "first": _LONG,
+            "snapshots": _LONGS,
+            "alive": _LONGS,
+        }
+        return _table({**types, "tags": _TEXTS, "branches": _TEXTS, "path": _TEXTS}, rows)
+
+    def _heading(self) -> str:
+        return _sentence(f"impact of {_state(self.origin.node.name, self.origin.first)}", self.note)
+
+
+def _table(types: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types.values(), strict=True)]
+    return pa.table(arrays, schema=pa.schema(list(types.items())))
+
+
+def _state(name: str, snapshot: int | None) -> str:
+    return name if snapshot is None else f"{name}, snapshot {snapshot}"
+
+
+def _sentence(heading: str, note: str | None) -> str:
+    return f"{heading[0].upper()}{heading[1:]}" + (f". {note}" if note else "")
+
+
+def _cell(column: str, value: Any) -> str:
+    return escape(_text(column, value))
+
+
+def _text(column: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        left = len(value) - _SHOWN_VALUES
+        shown = (" → " if column == "path" else ", ").join(str(v) for v in value[:_SHOWN_VALUES])
+        return f"{shown} and {left} more" if left > 0 else shown
+    return str(value)

@@ -1,0 +1,220 @@
+"""Consumers of a branch: who reads it as a stream, and which snapshot comes next. Expiry keeps that and later ones.
+
+Source: Java `consumer/ConsumerManager`, `consumer/Consumer`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import is_ref_name
+from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.snapshots import alive_range, find_snapshot
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.storage.store import FileInfo
+
+CONSUMER_PREFIX: Final = "consumer-"
+_IN_STATE: Final = "inState"
+_HAS_READ: Final = "hasRead"
+_LAST: Final = "last"
+
+
+class Last(NamedTuple):
+    """The newest snapshot that a consumer has read of.
+
+    Attributes:
+        made: name of its delta manifest list, which no two commits share.
+        rows: its number of rows, which that of the next snapshot continues; None when unknown.
+    """
+
+    snapshot_id: int
+    made: str
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer(ShownAsFacts):
+    """Somebody who reads a branch as a stream.
+
+    Attributes:
+        next_snapshot: id of the oldest snapshot that it needs: the one it reads next, as a rule.
+        in_state: it has yet to read all rows of that snapshot, not only what it changed. Other engines write and see
+            the id alone.
+        has_read: it has read that snapshot, and needs it to tell what the next one changed.
+        last: tells whether the branch still has the history that was read; None where it is not known.
+    """
+
+    name: str
+    next_snapshot: int
+    in_state: bool = False
+    has_read: bool = False
+    last: Last | None = None
+
+    @property
+    def goes_on_with(self) -> int:
+        """Id of the snapshot it reads next."""
+        return self.next_snapshot + self.has_read
+
+
+def consumer_path(handle: TableHandle, name: str) -> str:
+    """The consumer's file. Raises InvalidInputError: no consumer can be called so."""
+    if not is_ref_name(name):
+        raise InvalidInputError(
+            f"{name!r} cannot be the name of a consumer of {handle.describe()}: a name is text, not blank, and holds "
+            "no slash",
+            name=name,
+        )
+    return f"{handle.layout.consumer_dir}/{CONSUMER_PREFIX}{name}"
+
+
+def consumer_names(handle: TableHandle) -> list[str]:
+    """Names of the branch's consumers, sorted."""
+    return [_name(info) for info in _files(handle)]
+
+
+def find_consumer(handle: TableHandle, name: str) -> Consumer | None:
+    """The consumer; None when there is none. Raises CorruptFileError."""
+    path = consumer_path(handle, name)
+    found = find_decoded(handle.store, path, _decode)
+    return None if found is None else Consumer(name, *found)
+
+
+def write_consumer(handle: TableHandle, consumer: Consumer) -> None:
+    """Make or replace a consumer. Raises InvalidInputError: no consumer can be called so."""
+    flags = {_IN_STATE: consumer.in_state, _HAS_READ: consumer.has_read}
+    raw: dict[str, Any] = {"nextSnapshot": consumer.next_snapshot, **{k: True for k, is_set in flags.items() if is_set}}
+    if consumer.last is not None:
+        last = consumer.last
+        raw[_LAST] = {"snapshot": last.snapshot_id, "made": last.made, "rows": last.rows}
+    handle.store.write(consumer_path(handle, consumer.name), json.dumps(raw, indent=2).encode())
+
+
+def list_consumers(handle: TableHandle) -> list[Consumer]:
+    """The branch's consumers, by name; one that goes meanwhile is left out. Raises CorruptFileError."""
+    found = (find_consumer(handle, name) for name in consumer_names(handle))
+    return [consumer for consumer in found if consumer is not None]
+
+
+def first_needed(handle: TableHandle) -> int | None:
+    """The oldest snapshot that a consumer of the branch has yet to read; None when there is no consumer.
+
+    Raises:
+        CorruptFileError: it cannot be told what a consumer needs; says what to do.
+    """
+    return min((c.next_snapshot for c in list_consumers(handle)), default=None)
+
+
+def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = None) -> Consumer | None:
+    """Let a consumer go on with `next_snapshot`, made when there was none; None removes it.
+
+    Raises:
+        InvalidInputError: the name cannot be one, or the branch has no such snapshot.
+        NotFoundError: there is none to remove.
+    Source: Java `ResetConsumerProcedure`.
+    """
+    path = consumer_path(handle, name)
+    if next_snapshot is None:
+        _check_there(handle, name)
+        handle.store.delete(path)
+        return None
+    if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int):
+        raise InvalidInputError(f"next_snapshot = {next_snapshot!r} of consumer {name!r} is no snapshot id", name=name)
+    if find_snapshot(handle, next_snapshot) is None:
+        raise InvalidInputError(
+            f"consumer {name!r} cannot go on with snapshot {next_snapshot} of {handle.describe()}, which is not "
+            f"alive: {alive_range(handle)}; give one of these",
+            name=name,
+            snapshot_id=next_snapshot,
+        )
+    consumer = Consumer(name, next_snapshot)
+    write_consumer(handle, consumer)
+    return consumer
+
+
+def clear_consumers(handle: TableHandle, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
+    """Remove the consumers whose whole name matches `including` and not `excluding`; their names.
+
+    Raises:
+        InvalidInputError: a text is no regular expression.
+    """
+    wanted, spared = _regex("including", including), None if excluding is None else _regex("excluding", excluding)
+    going = [
+        name
+        for name in consumer_names(handle)
+        if wanted.fullmatch(name) and (spared is None or not spared.fullmatch(name))
+    ]
+    return _delete(handle, going)
+
+
+def expire_consumers(handle: TableHandle, older_than_ms: int) -> tuple[str, ...]:
+    """Remove the consumers whose file was last written before a time, epoch milliseconds; their names.
+
+    A store that does not tell when files were written keeps all.
+    """
+    going = [_name(i) for i in _files(handle) if i.modified_ms is not None and i.modified_ms < older_than_ms]
+    return _delete(handle, going)
+
+
+def _check_there(handle: TableHandle, name: str) -> None:
+    names = consumer_names(handle)
+    if name not in names:
+        raise NotFoundError(
+            f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
+            f"its consumers are {', '.join(names) or 'none'}",
+            name=name,
+        )
+
+
+def _files(handle: TableHandle) -> list[FileInfo]:
+    infos = handle.store.list(handle.layout.consumer_dir)
+    return [i for i in infos if not i.is_directory and i.name.startswith(CONSUMER_PREFIX) and _name(i)]
+
+
+def _name(info: FileInfo) -> str:
+    return info.name.removeprefix(CONSUMER_PREFIX)
+
+
+def _delete(handle: TableHandle, names: list[str]) -> tuple[str, ...]:
+    handle.store.delete_many([consumer_path(handle, name) for name in names])
+    return tuple(names)
+
+
+def _regex(argument: str, text: str) -> re.Pattern[str]:
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{argument} = {text!r} is no regular expression: it is no text", argument=argument)
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise InvalidInputError(
+            f"{argument} = {text!r} is no regular expression: {e}; it is matched with whole names of consumers, as in "
+            "'etl-.*'",
+            argument=argument,
+        ) from e
+
+
+def _decode(data: bytes, path: str) -> tuple[int, bool, bool, Last | None]:
+    try:
+        raw: Any = json.loads(data)
+        value = raw["nextSnapshot"]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"nextSnapshot is {value!r}")
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
+        raise CorruptFileError(
+            f"{path} is no readable consumer ({type(e).__name__}: {e}), so it cannot be told which snapshots it has "
+            "yet to read; reset the consumer, or clear it",
+            path=path,
+        ) from e
+    return value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST))
+
+
+def _last(raw: Any) -> Last | None:
+    try:
+        return Last(int(raw["snapshot"]), str(raw["made"]), None if raw["rows"] is None else int(raw["rows"]))
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,88 @@
+"""Purge: a table without rows, history, tags and branches; its definition stays.
+
+Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphans stay: they may belong to writes that go on.
+"""
+
+from __future__ import annotations
+
+from paimon_spark.commit.committer import Committer, new_commit_user
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, Step, TableChange
+from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.removal import Removed, plan_removal
+from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX
+from paimon_spark.metadata.snapshots import latest_snapshot
+
+KIND = "purge"
+
+
+def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
+    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table.
+
+    Args:
+        handle: main of the table.
+        dry_run: only tell what would go.
+
+    Raises:
+        InvalidInputError: the handle is on a branch, or a branch to be deleted is the fallback of main.
+        UnsafeDeletionError, OperationInProgressError, StorageError: as `change_table`.
+        CommitError: the empty snapshot could not be made.
+    """
+    _check(handle)
+    if dry_run:
+        return plan_removal(handle, all_roots(handle), [])
+    if latest_snapshot(handle) is not None:
+        Committer(handle, new_commit_user(handle.options.raw)).truncate()
+    return change_table(handle, KIND, lambda: _plan(handle))
+
+
+def _check(handle: TableHandle) -> None:
+    if handle.branch != MAIN:
+        raise InvalidInputError(
+            f"{handle.describe()} was to be purged, which deletes all branches: ask for it on main, or delete "
+            "the branch",
+            table=handle.name,
+            branch=handle.branch,
+        )
+    fallback = handle.schema.options.get("scan.fallback-branch")
+    if fallback is not None:
+        raise InvalidInputError(
+            f"table {handle.name} was to be purged, but its option scan.fallback-branch names the branch {fallback!r}, "
+            "which would be deleted; unset the option first",
+            table=handle.name,
+            branch=fallback,
+        )
+
+
+def _plan(handle: TableHandle) -> TableChange:
+    roots = all_roots(handle)
+    main = handle.layout.directory_branch
+    head = latest_snapshot(handle)
+    stays = [r for r in roots if _is_snapshot_of(r, main) and head is not None and r.snapshot.id >= head.id]
+    released = [r for r in roots if r not in stays]
+    own = next(b for b in branch_directories(handle) if b.branch == main)
+    start = len(own.layout.root) + 1
+    steps: list[Step] = []
+    for branch in branch_directories(handle):
+        directory = branch.layout.branch_root[start:]
+        if branch.branch not in (MAIN, main):
+            # Without a schema it is no branch any more.
+            steps += [DeleteTree(f"{directory}/schema"), DeleteTree(directory)]
+    if main != MAIN:
+        steps += [DeleteTree(name) for name in ("snapshot", "tag", "changelog", "consumer")]
+    for directory in (own.layout.tag_dir, own.layout.consumer_dir, own.layout.changelog_dir):
+        steps.append(DeleteTree(directory[start:]))
+    gone = sorted((r for r in released if _is_snapshot_of(r, main)), key=lambda r: r.snapshot.id)
+    snapshots = own.layout.snapshot_dir[start:]
+    if gone and head is not None:
+        steps.append(DeleteFiles(tuple(f"{snapshots}/{SNAPSHOT_PREFIX}{r.name}" for r in gone)))
+        steps.append(Put(f"{snapshots}/{EARLIEST}", str(head.id)))
+    elif head is None:
+        steps += [Delete(f"{snapshots}/{LATEST}"), Delete(f"{snapshots}/{EARLIEST}")]
+    return TableChange(KIND, f"purge of table {handle.name}", tuple(steps), tuple(released))
+
+
+def _is_snapshot_of(root: Root, branch: str) -> bool:
+    return root.kind is RootKind.SNAPSHOT and root.branch_directory == branch

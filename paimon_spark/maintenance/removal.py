@@ -1,0 +1,386 @@
+"""Files that only released roots need: counted, then deleted. The one place that deletes shared files of a table.
+
+A file is needed by a root when it is alive in its state. Counts of ADD less DELETE, by file, differ between two roots
+only by the manifests that they do not share, so only those are read (`alive.py`), relative to a root that stays and
+is near those that go. A history that only appends reads no manifest.
+
+Changelog manifests are never merged into others: a list of them that no other root names is all that says who needs
+what they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark import progress
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.errors import FormatError
+from paimon_spark.maintenance.alive import Counts, walked
+from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths
+from paimon_spark.maintenance.lists import (
+    Ids,
+    RootLists,
+    State,
+    changelog_lists,
+    difference,
+    doubt,
+    state_lists,
+    union,
+    unsafe,
+)
+from paimon_spark.maintenance.roots import Root, RootKind, still_there
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.manifests import find_index_manifests
+from paimon_spark.options.descriptor import Option, boolean
+from paimon_spark.spec.arrow_numpy import Bool
+from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.index_manifest import IndexManifestEntry
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.storage.urls import external_path
+
+CLEAN_EMPTY_DIRECTORIES: Final = Option(
+    "snapshot.clean-empty-directories",
+    boolean,
+    False,
+    "Directories of partitions and buckets go when expiry empties them.",
+    ("snapshot.expire.clean-empty-directories",),
+)
+_TOGETHER: Final = 1000
+"""Files deleted with one call, and index manifests read with one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(ShownAsFacts):
+    """What was deleted, or with a dry run would be.
+
+    Attributes:
+        snapshots, tags, changelogs: ids and names of roots released, each as `branch.name` except on main.
+        data_files: data files with their extra files; changelog_files those of changelogs.
+        bytes: of all files, where the metadata says their size.
+        paths: absolute paths in the table's store, or full URLs in another store.
+        finished: label of an earlier operation that was finished on the way; None if none was.
+        left: why files that nothing may need were left to `remove_orphan_files`; None if none were.
+    """
+
+    snapshots: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    changelogs: tuple[str, ...] = ()
+    data_files: int = 0
+    changelog_files: int = 0
+    manifest_files: int = 0
+    index_files: int = 0
+    statistics_files: int = 0
+    bytes: int = 0
+    paths: tuple[str, ...] = ()
+    finished: str | None = None
+    left: str | None = None
+
+
+def _no_paths() -> pa.Array:
+    return array_of([], PATHS)
+
+
+@dataclass(slots=True)
+class Removal:
+    """Files to delete, as `file_paths.PATHS`, in the order of the fields: what is named goes before what names it.
+
+    Attributes:
+        released: the roots that they belonged to.
+    """
+
+    released: Sequence[Root] = ()
+    data: pa.Array = field(default_factory=_no_paths)
+    changelog: pa.Array = field(default_factory=_no_paths)
+    index: pa.Array = field(default_factory=_no_paths)
+    statistics: pa.Array = field(default_factory=_no_paths)
+    manifests: pa.Array = field(default_factory=_no_paths)
+    lists: pa.Array = field(default_factory=_no_paths)
+    bytes: int = 0
+
+    @property
+    def groups(self) -> tuple[pa.Array, ...]:
+        return self.data, self.changelog, self.index, self.statistics, self.manifests, self.lists
+
+    def removed(self) -> Removed:
+        """What the removal deletes, in words and figures."""
+        return Removed(
+            _names(self.released, RootKind.SNAPSHOT),
+            _names(self.released, RootKind.TAG),
+            _names(self.released, RootKind.CHANGELOG),
+            len(self.data),
+            len(self.changelog),
+            len(self.manifests) + len(self.lists),
+            len(self.index),
+            len(self.statistics),
+            self.bytes,
+            tuple(path for group in self.groups for path in group.to_pylist()),
+        )
+
+
+def plan_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[Root]) -> Removed:
+    """The files that `released` need and `kept` do not. Deletes nothing; a dry run shows this.
+
+    Raises:
+        UnsafeDeletionError: metadata that a kept root names is missing or unreadable; says which, of which root.
+        StorageError: a file cannot be read.
+    """
+    return find_removal(handle, released, kept).removed()
+
+
+def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[Root]) -> Removal:
+    """As `plan_removal`, to be given to `delete`."""
+    removal = Removal(released)
+    _find_statistics(handle, removal, kept)
+    _find_index_files(handle, removal, kept)
+    needed = {name for root in kept for name in (*state_lists(root), *changelog_lists(root))}
+    going = [r for r in released if not needed.issuperset((*state_lists(r), *changelog_lists(r)))]
+    if going:
+        _find_manifests(handle, removal, going, kept, needed)
+    return removal
+
+
+def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None]) -> None:
+    """Delete the files. Ones that are gone are fine. `before_each` is called before each of the store's calls.
+
+    Raises:
+        StorageError: a file cannot be deleted; those after it stay.
+    """
+    done, total = 0, sum(len(group) for group in removal.groups)
+    for group in removal.groups:
+        for start in range(0, len(group), _TOGETHER):
+            own: list[str] = []
+            for path in group.slice(start, _TOGETHER).to_pylist():
+                if "://" not in path:
+                    own.append(path)
+                    continue
+                store, inside = external_path(handle.store, path)
+                before_each()
+                store.delete(inside)
+            before_each()
+            handle.store.delete_many(own)
+            done += min(_TOGETHER, len(group) - start)
+            progress.report("delete", done, total)
+    if CLEAN_EMPTY_DIRECTORIES.get(handle.options.raw):
+        _remove_empty_directories(handle, (*removal.data.to_pylist(), *removal.changelog.to_pylist()))
+
+
+def _remove_empty_directories(handle: TableHandle, files: Sequence[str]) -> None:
+    """Remove buckets and partitions that were emptied, on stores that can do so beside writers; elsewhere they stay."""
+    remove = getattr(handle.store, "remove_if_empty", None)
+    if remove is None:
+        return
+    root = handle.layout.data_root
+    directories = {path.rpartition("/")[0] for path in files if path.startswith(f"{root}/")}
+    while directories:
+        removed = [d for d in directories if d != root and remove(d)]
+        directories = {d.rpartition("/")[0] for d in removed}
+
+
+def _names(roots: Sequence[Root], kind: RootKind) -> tuple[str, ...]:
+    return tuple(
+        root.name if root.branch_directory == MAIN else f"{root.branch_directory}.{root.name}"
+        for root in roots
+        if root.kind is kind
+    )
+
+
+def _find_statistics(handle: TableHandle, removal: Removal, kept: Sequence[Root]) -> None:
+    needed = {root.snapshot.statistics for root in kept if root.kind is not RootKind.CHANGELOG}
+    names = dict.fromkeys(
+        root.snapshot.statistics
+        for root in removal.released
+        if root.kind is not RootKind.CHANGELOG and root.snapshot.statistics not in needed
+    )
+    removal.statistics = array_of([handle.layout.statistics_path(n) for n in names if n is not None], PATHS)
+
+
+def _index_manifests(roots: Sequence[Root]) -> dict[str, Root]:
+    """Index manifests, each with the first root that names it."""
+    out: dict[str, Root] = {}
+    for root in roots:
+        if root.kind is not RootKind.CHANGELOG and root.snapshot.index_manifest is not None:
+            out.setdefault(root.snapshot.index_manifest, root)
+    return out
+
+
+def _find_index_files(handle: TableHandle, removal: Removal, kept: Sequence[Root]) -> None:
+    """Index files of released roots, and their index manifests among the manifests."""
+    staying = _index_manifests(kept)
+    going = [name for name in _index_manifests(removal.released) if name not in staying]
+    named: dict[str, IndexManifestEntry] = {}
+    there = []
+    for start in range(0, len(going), _TOGETHER):
+        for name, entries in find_index_manifests(handle, going[start : start + _TOGETHER]).items():
+            if entries is not None:
+                there.append(name)
+                named.update((e.file_name, e) for e in entries)
+    if named:
+        for name in _staying_index_files(handle, staying):
+            named.pop(name, None)
+    removal.index = index_paths(handle, list(named.values()))
+    removal.manifests = array_of([handle.layout.manifest_path(name) for name in there], PATHS)
+    removal.bytes += sum(e.file_size for e in named.values())
+
+
+def _staying_index_files(handle: TableHandle, staying: dict[str, Root]) -> Iterator[str]:
+    names = list(staying)
+    for start in range(0, len(names), _TOGETHER):
+        try:
+            found = find_index_manifests(handle, names[start : start + _TOGETHER])
+        except FormatError as e:
+            raise unsafe(handle, staying, e) from e
+        for name, entries in found.items():
+            if entries is not None:
+                yield from (e.file_name for e in entries)
+            elif still_there(handle, staying[name]):
+                raise _missing(handle, staying[name], name)
+
+
+def _missing(handle: TableHandle, root: Root, name: str) -> Exception:
+    path = handle.store.url(handle.layout.manifest_path(name))
+    return doubt(handle, f"{root.describe()} needs {path}, which is not there", path=path)
+
+
+def _find_manifests(
+    handle: TableHandle, removal: Removal, going: Sequence[Root], kept: Sequence[Root], needed: set[str]
+) -> None:
+    """Data files, changelog files, manifests and lists of roots that have a list for themselves."""
+    lists = RootLists(handle)
+    lists.read(going, changelogs=True, kept=False)
+    lists.read(kept, changelogs=False, kept=True)
+    kept = [root for root in kept if _is_whole(handle, lists, root)]
+    own = {name for root in going for name in changelog_lists(root) if name not in needed}
+    logs = union(lists.changelog(root) for root in going if own.issuperset(changelog_lists(root)))
+    states = [lists.state(root) for root in going if state_lists(root)]
+    staying = union(lists.state(root).manifests for root in kept)
+    manifests = difference(union([logs, *(s.manifests for s in states)]), staying)
+
+    changelog = Counts(handle, lists.metas)
+    changelog.load(logs.tolist())
+    removal.changelog = _paths(removal, changelog, np.ones(len(changelog.files), np.bool_))
+    counts = Counts(handle, lists.metas)
+    before = [lists.before(root) for root in going if root.kind is RootKind.CHANGELOG and _tells_deletes(root)]
+    removal.data = _paths(removal, counts, _released_files(handle, counts, lists, [*before, *states], kept))
+    missing = counts.missing | changelog.missing
+    metas = [lists.metas[m] for m in manifests.tolist() if m not in missing]
+    removal.bytes += sum(m.file_size for m in metas)
+    paths = array_of([handle.layout.manifest_path(m.file_name) for m in metas], PATHS)
+    removal.manifests = pa.concat_arrays([removal.manifests, paths])
+    names = dict.fromkeys(
+        name
+        for root in going
+        for name in (*state_lists(root), *changelog_lists(root))
+        if name not in needed and not lists.is_missing(name)
+    )
+    removal.lists = array_of([handle.layout.manifest_path(name) for name in names], PATHS)
+
+
+def _is_whole(handle: TableHandle, lists: RootLists, root: Root) -> bool:
+    """Whether a root's lists are there; False when it went away itself. Raises UnsafeDeletionError."""
+    missing = [name for name in state_lists(root) if lists.is_missing(name)]
+    # Lists of long-lived changelogs go with their snapshots where the table has a changelog producer.
+    if not missing or root.kind is RootKind.CHANGELOG:
+        return True
+    if still_there(handle, root):
+        raise _missing(handle, root, missing[0])
+    return False
+
+
+def _paths(removal: Removal, counts: Counts, chosen: Bool) -> pa.Array:
+    if not chosen.any():
+        return _no_paths()
+    files = counts.files.table(np.flatnonzero(chosen))
+    removal.bytes += int(np.sum(files.column("file_size").to_numpy()))
+    return entry_paths(counts.handle, files).unique()
+
+
+def _released_files(
+    handle: TableHandle, counts: Counts, lists: RootLists, states: Sequence[State], kept: Sequence[Root]
+) -> Bool:
+    """Which files, by number, are alive in some of `states` and in no kept root."""
+    staying = _distinct([lists.state(r).manifests for r in kept if r.kind is not RootKind.CHANGELOG])
+    going = _distinct([s.manifests for s in states if s.complete])
+    first = _nearest(going, staying)
+    going = [s for s in reversed(going) if _may_bring(lists, first, s)]
+    while True:
+        counts.load(walked(first, going).tolist())
+        # A state that is not whole any more cannot be counted; its data files went before its manifests.
+        broken = {m for m in counts.missing if m not in first}
+        whole = [s for s in going if broken.isdisjoint(s.tolist())]
+        if len(whole) == len(going):
+            break
+        going = whole
+    _check(handle, counts, lists, kept)
+    released = counts.alive(first, going)
+    if not released.any():
+        return released
+    others = [s for s in staying if s is not first and _may_bring(lists, first, s)]
+    last = going[-1]
+    # Who needs a file is most often near: when all have been found to be needed, the rest need not be read.
+    others.sort(key=lambda s: _distance(s, last))
+    for some in _doubling(others):
+        counts.load(walked(first, some).tolist(), only=released)
+        _check(handle, counts, lists, kept)
+        released &= ~counts.alive(first, some)
+        if not released.any():
+            return released
+    logs = [r for r in kept if r.kind is RootKind.CHANGELOG and r.snapshot.commit_kind is not CommitKind.COMPACT]
+    counts.load(union(lists.state(r).delta for r in logs).tolist(), only=released)
+    _check(handle, counts, lists, kept)
+    for root in logs:
+        for manifest in lists.state(root).delta.tolist():
+            released[counts.named(manifest) if _tells_deletes(root) else counts.added(manifest)] = False
+    return released
+
+
+def _tells_deletes(root: Root) -> bool:
+    """Whether readers of the changes also read the files that the root's delta deletes."""
+    return root.snapshot.commit_kind is CommitKind.OVERWRITE
+
+
+def _check(handle: TableHandle, counts: Counts, lists: RootLists, kept: Sequence[Root]) -> None:
+    """Check that no manifest that a kept root names was found missing. Raises UnsafeDeletionError."""
+    if not counts.missing:
+        return
+    for root in kept:
+        gone = [m for m in lists.state(root).manifests.tolist() if m in counts.missing]
+        if gone and root.kind is not RootKind.CHANGELOG and still_there(handle, root):
+            raise _missing(handle, root, lists.metas[gone[0]].file_name)
+
+
+def _distinct(states: Sequence[Ids]) -> list[Ids]:
+    return list({state.tobytes(): state for state in states}.values())
+
+
+def _nearest(going: Sequence[Ids], staying: Sequence[Ids]) -> Ids:
+    """The state that stays which shares most with the last one that goes; no manifests when none stays."""
+    if not going or not staying:
+        return np.empty(0, np.int64)
+    last = going[-1]
+    return min(staying, key=lambda s: _distance(s, last))
+
+
+def _distance(left: Ids, right: Ids) -> int:
+    """How many manifests two states do not share."""
+    return len(left) + len(right) - 2 * int(np.isin(left, right, assume_unique=True).sum())
+
+
+def _doubling(states: Sequence[Ids]) -> Iterator[Sequence[Ids]]:
+    """One, then two more, then four more, …: few reads one after the other, and no more than twice what is needed."""
+    start, count = 0, 1
+    while start < len(states):
+        yield states[start : start + count]
+        start, count = start + count, 2 * count
+
+
+def _may_bring(lists: RootLists, first: Ids, state: Ids) -> bool:
+    """Whether a file that is not alive in `first` may be alive in `state`."""
+    return any(lists.metas[m].num_added_files > 0 for m in difference(state, first).tolist()) or any(
+        lists.metas[m].num_deleted_files > 0 for m in difference(first, state).tolist()
+    )

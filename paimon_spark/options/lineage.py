@@ -1,0 +1,107 @@
+"""LineageOptions: under which job a read or a write is recorded. Of a job or a catalog, never stored in a table.
+
+A stored option would name code that every reader of the table runs, or put the work of others under one job's name:
+they are read from what was given for this use alone (`TableHandle.overrides`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.descriptor import Option, boolean, duration_ms, integer, names, string
+
+JOB: Option[str | None] = Option(
+    "lineage.job",
+    string,
+    None,
+    "Name of the job in the lineage tables; default is the streaming query's name, else its id.",
+)
+BARRIER: Option[int | None] = Option(
+    "lineage.barrier", integer, None, "Number of this run of a batch job; default is the next of the job's sequence."
+)
+FLUSH_INTERVAL = Option(
+    "lineage.flush-interval", duration_ms, 10_000, "Least time between two commits of a process to the lineage tables."
+)
+NO_SOURCES = Option(
+    "lineage.no-sources",
+    boolean,
+    False,
+    "Whether what a batch job writes comes from no Paimon table, so that no source of it is missing.",
+)
+LISTENERS: Option[tuple[str, ...]] = Option(
+    "commit.listeners", names, (), "Classes told of each completed commit, as module:Class, comma-separated."
+)
+_MOST_BARRIER: Final = 2**62
+OPTIONS: Final = (JOB, BARRIER, FLUSH_INTERVAL, NO_SOURCES, LISTENERS)
+OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
+"""Keys that are given for one use of a table, and never stored in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineageOptions:
+    """What one read or write says of its job.
+
+    Attributes:
+        job: None when it says nothing.
+        barrier: number of this run of a batch job; None: the next one.
+        flush_interval_ms: least time between two commits of a process to the lineage tables; None when not given.
+        no_sources: whether what is written comes from no Paimon table.
+    """
+
+    job: str | None = None
+    barrier: int | None = None
+    flush_interval_ms: int | None = None
+    no_sources: bool = False
+
+
+def check_job_options(overrides: Mapping[str, str]) -> None:
+    """Check the options of a job among those given for one use of a table. Raises InvalidOptionError."""
+    if not any(key in overrides for key in OF_ONE_USE):
+        return
+    parse_lineage_options(overrides)
+    parse_listeners(overrides)
+
+
+def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Module and class of each listener named in the options given for one use of a table.
+
+    Args:
+        overrides: `TableHandle.overrides`; never the options that a table stores.
+
+    Raises:
+        InvalidOptionError: a name is not of the form module:Class.
+    """
+    found = []
+    for name in LISTENERS.get(overrides):
+        module, colon, cls = (part.strip() for part in name.partition(":"))
+        if not (colon and cls.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+            raise InvalidOptionError(
+                f"option {LISTENERS.key} = {overrides[LISTENERS.key]!r}: expected module:Class, found {name!r}",
+                option=LISTENERS.key,
+            )
+        found.append((module, cls))
+    return tuple(found)
+
+
+def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
+    """What the options given for one use of a table say of its job.
+
+    Args:
+        overrides: `TableHandle.overrides`; never the options that a table stores.
+
+    Raises:
+        InvalidOptionError: a blank job, a negative number, no duration, or neither true nor false.
+    """
+    job, barrier = JOB.get(overrides), BARRIER.get(overrides)
+    if job is not None and not job.strip():
+        raise InvalidOptionError(f"option {JOB.key} is blank; name the job, or leave it out", option=JOB.key)
+    if barrier is not None and not 0 <= barrier < _MOST_BARRIER:
+        raise InvalidOptionError(
+            f"option {BARRIER.key} = {barrier}: expected 0 or more, and less than 2^62, as later runs count on from it",
+            option=BARRIER.key,
+        )
+    interval = FLUSH_INTERVAL.get(overrides) if FLUSH_INTERVAL.is_set(overrides) else None
+    return LineageOptions(job, barrier, interval, NO_SOURCES.get(overrides))

@@ -1,0 +1,362 @@
+"""StreamReadOptions: what one streaming read asks for, parsed once from option text.
+
+A table may store options of streams (`consumer-id`, `scan.mode`, `read.stream.*`); they count where the read gives
+nothing else. A start given with the read takes the place of a stored one as a whole; given limits take the place of
+stored alignment, and the reverse.
+
+Source: Java `CoreOptions.startupMode`, `SchemaValidation.validateStartupMode`, `PaimonMicroBatchStream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.options.descriptor import Option, did_you_mean, enum_of, integer
+from paimon_spark.options.in_force import InForce
+from paimon_spark.options.scan import BATCH_ROWS, INCREMENTAL_KEYS, ScanOptions, canonical, parse_scan_options
+from paimon_spark.options.stream_keys import (
+    ALIGNED,
+    ALIGNED_SNAPSHOTS,
+    ALIGNMENT,
+    BOUNDED_WATERMARK,
+    CONSUMER,
+    CONSUMER_MODE,
+    CREATION_TIME_KEY,
+    DELAY,
+    FILE_TIME_KEY,
+    ID_KEYS,
+    IGNORE_PROGRESS,
+    LIMITS,
+    MAX_DELAY,
+    MILLIS_KEYS,
+    MIN_ROWS,
+    MODE,
+    OLD_KEYS,
+    READ_APPEND_OVERWRITE,
+    READ_MODE,
+    READ_OVERWRITE,
+    SCAN_KIND,
+    SNAPSHOT_KEYS,
+    TIME_KEYS,
+    WATERMARK_KEY,
+)
+
+
+class StartMode(str, Enum):
+    """Where a new stream begins (`scan.mode`)."""
+
+    LATEST_FULL = "latest-full"
+    LATEST = "latest"
+    COMPACTED_FULL = "compacted-full"
+    FROM_TIMESTAMP = "from-timestamp"
+    FROM_SNAPSHOT = "from-snapshot"
+    FROM_SNAPSHOT_FULL = "from-snapshot-full"
+    FROM_FILE_CREATION_TIME = "from-file-creation-time"
+    FROM_CREATION_TIMESTAMP = "from-creation-timestamp"
+
+
+_MODES: Final = ", ".join(m.value for m in StartMode)
+_BATCH_MODES: Final = ("incremental", "latest-delta")
+_KEYS_OF: Final[Mapping[StartMode, tuple[str, ...]]] = {
+    StartMode.FROM_TIMESTAMP: TIME_KEYS,
+    StartMode.FROM_SNAPSHOT: SNAPSHOT_KEYS,
+    StartMode.FROM_SNAPSHOT_FULL: SNAPSHOT_KEYS,
+    StartMode.FROM_FILE_CREATION_TIME: (FILE_TIME_KEY,),
+    StartMode.FROM_CREATION_TIMESTAMP: (CREATION_TIME_KEY,),
+}
+"""The options of which a mode needs one; other modes take none."""
+_MODE_OF: Final[Mapping[str, StartMode]] = {
+    **dict.fromkeys(TIME_KEYS, StartMode.FROM_TIMESTAMP),
+    **dict.fromkeys(SNAPSHOT_KEYS, StartMode.FROM_SNAPSHOT),
+    FILE_TIME_KEY: StartMode.FROM_FILE_CREATION_TIME,
+    CREATION_TIME_KEY: StartMode.FROM_CREATION_TIMESTAMP,
+}
+"""What an option stands for where `scan.mode` is not given, or `default`."""
+_START_KEYS: Final = (*_MODE_OF, WATERMARK_KEY, *INCREMENTAL_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much one micro-batch reads; None is no limit.
+
+    Attributes:
+        min_rows: rows that it waits for, at most `max_delay_ms`.
+    """
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+    max_rows: int | None = None
+    min_rows: int | None = None
+    max_delay_ms: int | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        return self == _UNLIMITED
+
+
+_UNLIMITED: Final = ReadLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReadOptions:
+    """What one streaming read asks for.
+
+    Attributes:
+        branch, where, columns, time_zone, row_kind, batch_rows, table_options, storage_options: as in `ScanOptions`.
+        mode: where a new stream begins; never `default`, which the other options decide.
+        start: the option that `mode` needs, and its text; None for a mode that needs none.
+        consumer: under which name progress is kept in the branch; None for nowhere.
+        ignore_progress: a new stream begins by `mode` though its consumer has read before.
+        bounded_watermark: the stream ends before the first snapshot with a later watermark.
+        delay_ms: how old a snapshot has to be to be read.
+        read_overwrite: overwrites of a table with a primary key are read as changes.
+        read_append_overwrite: rows that overwrites of an append table write are read.
+        limits: how much a micro-batch reads.
+        aligned: how many snapshots that changed something a micro-batch is; None for any number.
+    """
+
+    branch: str | None = None
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+    time_zone: str | None = None
+    row_kind: bool = False
+    batch_rows: int = BATCH_ROWS.default
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mode: StartMode = StartMode.LATEST_FULL
+    start: tuple[str, str] | None = None
+    consumer: str | None = None
+    ignore_progress: bool = False
+    bounded_watermark: int | None = None
+    delay_ms: int | None = None
+    read_overwrite: bool = False
+    read_append_overwrite: bool = False
+    limits: ReadLimits = _UNLIMITED
+    aligned: int | None = None
+
+    @property
+    def created_since_ms(self) -> int | None:
+        """Files made before are left out of a state with which the stream begins; None for all files."""
+        if self.start is None or self.start[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
+            return None
+        return int(self.start[1])
+
+    def scan(self) -> ScanOptions:
+        """The read of the branch's head with the same columns, rows and options."""
+        return ScanOptions(
+            branch=self.branch,
+            where=self.where,
+            columns=self.columns,
+            time_zone=self.time_zone,
+            row_kind=self.row_kind,
+            batch_rows=self.batch_rows,
+            table_options=self.table_options,
+            storage_options=self.storage_options,
+        )
+
+
+def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
+    """Which rows of which table a stream is of: what can be said before the table is opened.
+
+    Raises:
+        InvalidOptionError: an unknown option (the nearest name is offered), or a value of the wrong type.
+        UnsupportedFeatureError: an option that this package does not have.
+    """
+    given = _renamed(canonical(options))
+    return parse_scan_options({k: v for k, v in given.items() if k not in (*_START_KEYS, MODE.key)})
+
+
+def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] | None = None) -> StreamReadOptions:
+    """The stream that `options` ask for; keys that say where the table lies are passed over.
+
+    Args:
+        options: what the read gives, keys in any case.
+        stored: the options of the table's schema (`handle.schema.options`), which count where the read gives nothing.
+
+    Raises:
+        InvalidOptionError: an unknown option (the nearest name is offered), a value of the wrong type, or options that
+            contradict each other.
+        UnsupportedFeatureError: a start or a kind of stream that this package does not have.
+    """
+    common = parse_rows_options(options)
+    given = _renamed(canonical(options))
+    asked = _in_force(given, _renamed(stored or {}))
+    _refuse_other_streams(asked, given)
+    mode, start = _start(asked)
+    asked.get(CONSUMER_MODE)  # a reader that Spark drives is exact whichever is asked
+    return StreamReadOptions(
+        branch=common.branch,
+        where=common.where,
+        columns=common.columns,
+        time_zone=common.time_zone,
+        row_kind=common.row_kind,
+        batch_rows=common.batch_rows,
+        table_options=common.table_options,
+        storage_options=common.storage_options,
+        mode=mode,
+        start=start,
+        consumer=_consumer(asked),
+        ignore_progress=asked.get(IGNORE_PROGRESS),
+        bounded_watermark=asked.get(BOUNDED_WATERMARK),
+        delay_ms=asked.get(DELAY),
+        read_overwrite=asked.get(READ_OVERWRITE),
+        read_append_overwrite=asked.get(READ_APPEND_OVERWRITE),
+        limits=_limits(asked),
+        aligned=_aligned(asked),
+    )
+
+
+def _renamed(options: Mapping[str, str]) -> dict[str, str]:
+    """Old keys by their later names; where both are there, the later one counts."""
+    old = {OLD_KEYS[k]: v for k, v in options.items() if k in OLD_KEYS}
+    return old | {k: v for k, v in options.items() if k not in OLD_KEYS}
+
+
+def _in_force(given: Mapping[str, str], stored: Mapping[str, str]) -> InForce:
+    """Given options over stored ones, without those stored ones whose place given ones take."""
+    dropped: set[str] = set()
+    if any(key in given for key in _START_KEYS):
+        dropped.update(_START_KEYS, (MODE.key,))
+    elif MODE.key in given:
+        mode = _mode_named(given[MODE.key])
+        dropped.update(() if mode is None else set(_START_KEYS) - set(_KEYS_OF.get(mode, ())))
+    if any(option.key in given for option in LIMITS):
+        dropped.update(option.key for option in ALIGNMENT)
+    if _wants_alignment(given):
+        dropped.update(option.key for option in LIMITS)
+    elif ALIGNED.key in given:
+        dropped.add(ALIGNED_SNAPSHOTS.key)
+    kept = {k: v for k, v in stored.items() if k not in given and k not in dropped}
+    return InForce({**kept, **given}, frozenset(kept))
+
+
+def _wants_alignment(options: Mapping[str, str]) -> bool:
+    """A number of snapshots asks for alignment too, unless that is said not to be wanted."""
+    return ALIGNED.get(options) or (ALIGNED.key not in options and ALIGNED_SNAPSHOTS.key in options)
+
+
+def _mode_named(text: str) -> StartMode | None:
+    """The mode of a text; None for `default`. Raises InvalidOptionError, UnsupportedFeatureError."""
+    name = text.strip().lower().replace("_", "-")
+    if name == "default":
+        return None
+    if name == "full":
+        return StartMode.LATEST_FULL
+    if name in _BATCH_MODES:
+        raise UnsupportedFeatureError(
+            f"scan.mode = {text!r} is not available in streams, which read changes as they come; give one of {_MODES}, "
+            "or read a batch",
+            feature=f"scan.mode = {name}",
+        )
+    try:
+        return enum_of(StartMode)(name)
+    except ValueError:
+        raise InvalidOptionError(
+            f"option scan.mode = {text!r}: expected one of default, {_MODES}"
+            f"{did_you_mean(name, (m.value for m in StartMode))}",
+            option=MODE.key,
+            value=text,
+        ) from None
+
+
+def _start(asked: InForce) -> tuple[StartMode, tuple[str, str] | None]:
+    keys = asked.found(_START_KEYS)
+    if len(keys) > 1:
+        raise InvalidOptionError(
+            "only one option may say where a stream begins; found are " + " and ".join(map(asked.show, keys)),
+            options=keys,
+        )
+    key = keys[0] if keys else None
+    _refuse_batch_start(asked, key)
+    named = _mode_named(asked.options[MODE.key]) if MODE.key in asked.options else None
+    mode = named or (StartMode.LATEST_FULL if key is None else _MODE_OF[key])
+    wanted = _KEYS_OF.get(mode, ())
+    if key is None and not wanted:
+        return mode, None
+    if key is None or key not in wanted:
+        needs = f"needs one of {', '.join(wanted)}" if wanted else "takes no other start"
+        found = "none" if key is None else f"{asked.show(key)}; leave one of them out"
+        raise InvalidOptionError(f"{asked.show(MODE.key)} {needs}; found {found}", option=key or MODE.key)
+    return mode, (key, _start_text(asked, key))
+
+
+def _refuse_batch_start(asked: InForce, key: str | None) -> None:
+    if key is not None and key not in _MODE_OF:
+        instead = "scan.timestamp-millis, scan.snapshot-id" if key == WATERMARK_KEY else f"scan.mode ({_MODES})"
+        raise UnsupportedFeatureError(
+            f"{asked.show(key)} says what a batch reads, not where a stream begins; give {instead} with the read, "
+            "or read a batch",
+            feature=key,
+        )
+
+
+def _start_text(asked: InForce, key: str) -> str:
+    text = asked.options[key].strip()
+    if not text:
+        raise InvalidOptionError(f"option {key} is blank", option=key, value=asked.options[key])
+    if key not in (*MILLIS_KEYS, *ID_KEYS):
+        return text
+    number = asked.get(Option(key, integer, 0, ""))
+    if key in ID_KEYS and number < 1:
+        raise InvalidOptionError(f"option {asked.show(key)}: ids begin with 1", option=key, value=text)
+    return str(number)
+
+
+def _refuse_other_streams(asked: InForce, given: Mapping[str, str]) -> None:
+    if asked.get(SCAN_KIND).strip().lower() not in ("none", ""):
+        raise UnsupportedFeatureError(
+            f"{asked.show(SCAN_KIND.key)} is of jobs that compact a table or watch its files, not of reads; "
+            f"leave it out, or give {SCAN_KIND.key} = none",
+            feature=SCAN_KIND.key,
+        )
+    if asked.get(READ_MODE).strip().lower() not in ("file", ""):
+        raise UnsupportedFeatureError(
+            f"{asked.show(READ_MODE.key)}: streams are read from the files of the table, not from a log system beside "
+            f"it; leave the option out, or give {READ_MODE.key} = file",
+            feature=READ_MODE.key,
+        )
+    ranges = [key for key in given if key.startswith("incremental-") and key not in _START_KEYS]
+    if ranges:
+        raise UnsupportedFeatureError(
+            f"{asked.show(ranges[0])} goes with a batch read between two versions, not with a stream; leave it out",
+            feature=ranges[0],
+        )
+
+
+def _consumer(asked: InForce) -> str | None:
+    name = asked.get(CONSUMER)
+    if name is not None and not name.strip():
+        raise InvalidOptionError(f"option {CONSUMER.key} is blank; leave it out for none", option=CONSUMER.key)
+    return name
+
+
+def _limits(asked: InForce) -> ReadLimits:
+    found = ReadLimits(*(asked.get(option) for option in LIMITS))
+    if (found.min_rows is None) != (found.max_delay_ms is None):
+        there, other = (MIN_ROWS, MAX_DELAY) if found.max_delay_ms is None else (MAX_DELAY, MIN_ROWS)
+        raise InvalidOptionError(f"{asked.show(there.key)} needs {other.key} too; give both, or none", option=there.key)
+    return found
+
+
+def _aligned(asked: InForce) -> int | None:
+    count = asked.get(ALIGNED_SNAPSHOTS)
+    if not asked.get(ALIGNED) and (ALIGNED.key in asked.options or count is None):
+        if count is not None:
+            raise InvalidOptionError(
+                f"{asked.show(ALIGNED_SNAPSHOTS.key)} contradicts {asked.show(ALIGNED.key)}; give one of them",
+                option=ALIGNED_SNAPSHOTS.key,
+            )
+        return None
+    limits = asked.found(option.key for option in LIMITS)
+    if limits:
+        aligned = ALIGNED.key if ALIGNED.key in asked.options else ALIGNED_SNAPSHOTS.key
+        raise InvalidOptionError(
+            f"{asked.show(aligned)} makes a micro-batch of whole snapshots, which {asked.show(limits[0])} cannot "
+            "limit; leave one of them out",
+            options=[aligned, *limits],
+        )
+    return 1 if count is None else count

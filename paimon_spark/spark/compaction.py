@@ -1,0 +1,90 @@
+"""Tasks of a compaction as a Spark job, in classic and in Connect sessions: a row each, a message each. User's process.
+
+The tasks alone travel; what they make comes back to be committed once, by who planned them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from paimon_spark.compaction.run import run_task
+from paimon_spark.compaction.task import BucketTask
+from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.spark.batch_write import sweep_until_quiet
+from paimon_spark.spark.dataframe_write import unwrapped
+from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.write.job_files import new_job, remove_job_files
+
+_ROUND: Final = 4096
+"""Most tasks in one Spark job: the driver's plan holds them all."""
+_RESULT: Final = pa.schema([("number", pa.int32()), ("message", pa.binary())])
+
+
+def active_session() -> SparkSession | None:
+    """The session of this process or thread; None when there is none."""
+    return SparkSession.getActiveSession()
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What all tasks share. Picklable."""
+
+    handle: TableHandle
+    snapshot: Snapshot
+    commit_user: str
+    job: str
+
+    def sweep(self) -> int:
+        """Remove the files of all tasks; how many there were."""
+        return remove_job_files(self.handle, self.job)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do the tasks of a partition. Executor; files of a task that fails are gone, the driver sweeps the others."""
+        for batch in batches:
+            numbers, tasks = (column.to_pylist() for column in batch.columns)
+            for number, pickled in zip(numbers, tasks, strict=True):
+                task: BucketTask = pickle.loads(pickled)  # noqa: S301 - bytes that Spark carried for us from the planning process
+                message = run_task(self.handle, self.snapshot, task, self.commit_user, self.job)
+                columns = [array_of([number], pa.int32()), array_of([pickle.dumps(message)], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
+
+
+def run_tasks(
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
+) -> list[CommitMessage | None]:
+    """What `run_task` says of each task, in order. After an error no file of them is left.
+
+    Raises as `run_task`, and PySparkException where Spark itself fails.
+    """
+    session = active_session()
+    assert session is not None
+    work = _Work(handle, snapshot, commit_user, new_job())
+    done: list[CommitMessage | None] = []
+    try:
+        for start in range(0, len(tasks), _ROUND):
+            done += _run(session, work, tasks[start : start + _ROUND])
+    except BaseException as e:
+        sweep_until_quiet(work)
+        ours = unwrapped(e) if isinstance(e, PySparkException) else None
+        if ours is None:
+            raise
+        raise ours from e
+    return done
+
+
+def _run(session: SparkSession, work: _Work, tasks: Sequence[BucketTask]) -> list[CommitMessage | None]:
+    rows = [(number, bytearray(pickle.dumps(task))) for number, task in enumerate(tasks)]
+    # Dealt out round from one partition, each task gets a partition of its own.
+    frame = session.createDataFrame(rows, "number INT, task BINARY").coalesce(1).repartition(len(tasks))
+    found = frame.mapInArrow(work, "number INT, message BINARY").collect()
+    by_number = {row.number: row.message for row in found}
+    return [pickle.loads(bytes(by_number[n])) for n in range(len(tasks))]  # noqa: S301 - made by our own tasks

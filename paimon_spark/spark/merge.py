@@ -1,0 +1,298 @@
+"""MERGE with any number of clauses, of which for each row the first counts that holds. User's process.
+
+The rows of table and source are joined once. What the clauses say is put in stage by stage, as the names in them mean
+other things: where rows match, columns of both; in clauses of the source's rows those of the source alone; in clauses
+of the table's rows those of the table alone. A stage renames the columns that its clauses must not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StringType
+
+from paimon_spark.options.location import quoted
+from paimon_spark.options.table import MergeEngine
+from paimon_spark.row_level.way import check_deletes, check_set
+from paimon_spark.spark.literals import typed
+from paimon_spark.spark.row_level_job import (
+    ACTION,
+    DELETE,
+    INSERT,
+    PLACES,
+    UPDATE,
+    Change,
+    check_assignments,
+    refuse_nulls,
+    refuse_twice,
+)
+from paimon_spark.spark.schema import arrow_schema
+from paimon_spark.table.batch_write import WriteResult
+from paimon_spark.write.nested import column_assignment
+
+_IN_TARGET: Final = "__paimon_in_target"
+_IN_SOURCE: Final = "__paimon_in_source"
+_CLAUSE: Final = "__paimon_clause"
+_COLUMN: Final = "__paimon_column_"
+_OLD: Final = "__paimon_old_"
+_MOVED: Final = "__paimon_moved"
+_NAME: Final = r"(?:`(?:[^`]|``)+`|\w+)"
+_DOTTED: Final = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+_EQUAL: Final = re.compile(rf"\(?\s*({_DOTTED.pattern})\s*={{1,2}}\s*({_DOTTED.pattern})\s*\)?", re.DOTALL)
+
+
+class When(Enum):
+    """Which rows a clause is about: pairs that match, rows of the source alone, rows of the table alone."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+class Verb(Enum):
+    """What a clause does."""
+
+    UPDATE = UPDATE
+    INSERT = INSERT
+    DELETE = DELETE
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """WHEN … THEN …. Expressions are Spark SQL.
+
+    Attributes:
+        condition: None for all rows of the kind.
+        values: expression by column of the table; a column that is left out keeps its value, or is null in a new row.
+        same: columns of the primary key that must already have the value given.
+    """
+
+    when: When
+    verb: Verb
+    condition: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    same: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One MERGE.
+
+    Attributes:
+        source: the rows that are brought in.
+        on: which rows match.
+        clauses: in order; one at least.
+        target_alias: what expressions call the table.
+        source_alias: what they call the source.
+        refuses_pairs: whether a row of the table that matches twice is refused whatever the clauses choose, as Spark
+            does; else only when the clauses change it twice.
+    """
+
+    change: Change
+    source: DataFrame
+    on: str
+    clauses: tuple[Clause, ...]
+    target_alias: str
+    source_alias: str
+    refuses_pairs: bool = False
+
+    def run(self) -> WriteResult:
+        """Carry it out, in one commit.
+
+        Raises:
+            DataError: a row would become several; nothing was changed.
+            Others as `Table.merge`.
+        """
+        change, handle = self.change, self.change.handle
+        if change.keyed and any(c.verb is Verb.DELETE for c in self.clauses):
+            check_deletes(handle)
+        for clause in self.clauses:
+            if clause.verb is not Verb.DELETE:
+                check_assignments(handle, clause.values if clause.verb is Verb.UPDATE else ())
+        target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
+        given = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
+        joined = target.join(given, F.expr(self.on), self._join)
+        if self._must_look_at_pairs:
+            pairs = joined if self._join == "inner" else target.join(given, F.expr(self.on), "inner")
+            refuse_twice(change, pairs.select(*(self._target(n).alias(n) for n in change.row_id)))
+        rows = self._staged(joined)
+        self._refuse_moves(rows)
+        if handle.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
+            changed = rows.where(F.col(ACTION) == UPDATE)
+            set_ = {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values}
+            olds = {n: (F.col(_name(_OLD, i)), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
+            refuse_nulls(handle, changed, olds)
+        rows = self._once(rows)
+        places = [] if change.keyed else list(PLACES)
+        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *places, ACTION)
+        if change.keyed:
+            refuse_twice(change, rows)
+        return change.run(rows, "MERGE")
+
+    def _of(self, when: When) -> list[tuple[int, Clause]]:
+        return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
+
+    def _target(self, name: str) -> Column:
+        return F.col(f"{quoted(self.target_alias)}.{quoted(name)}")
+
+    @property
+    def _join(self) -> str:
+        inserts, by_source = self._of(When.NOT_MATCHED), self._of(When.NOT_MATCHED_BY_SOURCE)
+        if inserts:
+            return "full" if by_source else "right"
+        return "left" if by_source else "inner"
+
+    @property
+    def _deletes_all_pairs(self) -> bool:
+        """Whether what matches is deleted and nothing else: then it may match twice."""
+        found = [c for _, c in self._of(When.MATCHED)]
+        return self.refuses_pairs and len(found) == 1 and found[0].verb is Verb.DELETE and found[0].condition is None
+
+    @property
+    def _must_look_at_pairs(self) -> bool:
+        """Whether pairs have to be counted before clauses choose: when one chooses every pair, that shows as well."""
+        found = [c for _, c in self._of(When.MATCHED)]
+        return self.refuses_pairs and bool(found) and all(c.condition is not None for c in found)
+
+    def _staged(self, joined: DataFrame) -> DataFrame:
+        """The rows that a clause chooses: the table's columns as they become, their places, ACTION, old values."""
+        change = self.change
+        in_target, in_source = self._target(_IN_TARGET), F.col(f"{quoted(self.source_alias)}.{_IN_SOURCE}")
+        kind = (
+            F.when(in_target.isNull(), When.NOT_MATCHED.value)
+            .when(in_source.isNull(), When.NOT_MATCHED_BY_SOURCE.value)
+            .otherwise(When.MATCHED.value)
+        )
+        rows = joined.withColumn(ACTION, kind)
+        olds = {n: self._target(n) for n in change.names}
+        kept = [self._target(n).alias(n) for n in (() if change.keyed else PLACES)]
+        before = [c.alias(_name(_OLD, i)) for i, c in enumerate(olds.values())]
+        # Where rows match, both sides are seen.
+        rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
+        columns = self._columns(rows, When.MATCHED, olds)
+        rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
+        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *(() if change.keyed else PLACES), ACTION, _MOVED]
+        done = {n: F.col(_name(_COLUMN, i)) for i, n in enumerate(change.names)}
+        if self._of(When.NOT_MATCHED):
+            rows = rows.alias(self.source_alias)
+            rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED)))
+            columns = self._columns(rows.alias(self.source_alias), When.NOT_MATCHED, done)
+            rows = rows.alias(self.source_alias).select(*columns, *carried, _CLAUSE)
+        if self._of(When.NOT_MATCHED_BY_SOURCE):
+            named = [c.alias(n) for n, c in done.items()]
+            # Not yet touched by any clause, these rows have their old values.
+            rows = rows.select(*named, *carried, _CLAUSE).alias(self.target_alias)
+            rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED_BY_SOURCE)))
+            rows = rows.alias(self.target_alias)
+            columns = self._columns(rows, When.NOT_MATCHED_BY_SOURCE, {n: self._target(n) for n in change.names})
+            rows = rows.select(*columns, *carried, _CLAUSE)
+        action = F.lit(None).cast("string")
+        for i, clause in enumerate(self.clauses):
+            action = F.when(F.col(_CLAUSE) == i, clause.verb.value).otherwise(action)
+        named = [c.alias(n) for n, c in done.items()]
+        others = [c for c in carried if c != ACTION]
+        return rows.where(F.col(_CLAUSE).isNotNull()).select(*named, *others, _CLAUSE, action.alias(ACTION))
+
+    def _chosen(self, when: When) -> Column:
+        """The number of the first clause of a kind that holds; null for none."""
+        out = F.lit(None).cast("int")
+        for i, clause in reversed(self._of(when)):
+            condition = F.col(ACTION) == when.value
+            if clause.condition is not None:
+                condition = condition & F.expr(clause.condition)
+            out = F.when(condition, i).otherwise(out)
+        return out
+
+    def _columns(self, rows: DataFrame, when: When, before: Mapping[str, Column]) -> list[Column]:
+        """The table's columns after the clauses of a kind, under the names of the next stage."""
+        out = []
+        for i, (name, old) in enumerate(before.items()):
+            kind = self._types[name]
+            value = old
+            for number, clause in reversed(self._of(when)):
+                if name in clause.values:
+                    made = self._fitting(rows, name, clause.values[name])
+                elif clause.verb is Verb.INSERT:
+                    made = F.lit(None).cast(kind)
+                else:
+                    continue
+                value = F.when(F.col(_CLAUSE) == number, made).otherwise(value)
+            out.append(value.alias(_name(_COLUMN, i)))
+        return out
+
+    @property
+    def _types(self) -> Mapping[str, str]:
+        from paimon_spark.spark.schema import spark_type
+
+        return {f.name: spark_type(f.type, f.name).simpleString() for f in self.change.handle.schema.fields}
+
+    def _fitting(self, rows: DataFrame, name: str, expression: str) -> Column:
+        """An expression as a value of a column, so that Spark unites it with others without a loss.
+
+        Raises:
+            SchemaMismatchError: it cannot become one, or only with a cast.
+        """
+        handle = self.change.handle
+        wanted = handle.schema.row_type.field(name).type
+        found = rows.select(F.expr(expression).alias(name)).schema.fields[0].dataType
+        made = typed(F.expr(expression), found, wanted, name)
+        schema = rows.select(made.alias(name)).schema
+        column_assignment(arrow_schema(schema).field(0).type, wanted, name, handle.describe())
+        if self._types[name] == StringType().simpleString():
+            return made.cast("string")
+        return made
+
+    def _moved(self) -> Column:
+        """The position of the column of the primary key that a clause would change in this row; null for none."""
+        out = F.lit(None).cast("int")
+        keys = list(self.change.handle.schema.primary_keys)
+        for i, clause in enumerate(self.clauses):
+            for name, expression in clause.same.items():
+                if not self._is_stated(name, expression):
+                    differs = ~self._target(name).eqNullSafe(F.expr(expression))
+                    out = F.when((F.col(_CLAUSE) == i) & differs, keys.index(name)).otherwise(out)
+        return out
+
+    def _is_stated(self, name: str, expression: str) -> bool:
+        """Whether the condition of the merge states that a column has the value, so that no row need be looked at."""
+        parts = re.split(r"\band\b", self.on, flags=re.IGNORECASE)
+        pairs = [m for p in parts if (m := _EQUAL.fullmatch(p.strip())) is not None]
+        if len(pairs) != len(parts):
+            return False
+        stated = [{_plain(m[1]), _plain(m[2])} for m in pairs]
+        return {_plain(f"{quoted(self.target_alias)}.{quoted(name)}"), _plain(expression)} in stated
+
+    def _refuse_moves(self, rows: DataFrame) -> None:
+        """Refuse clauses that change the primary key of a row. Raises InvalidInputError."""
+        handle = self.change.handle
+        if all(self._is_stated(n, e) for c in self.clauses for n, e in c.same.items()):
+            return
+        moved = rows.where(F.col(_MOVED).isNotNull()).select(_MOVED).limit(1).collect()
+        if moved:
+            check_set(handle, [handle.schema.primary_keys[moved[0][0]]])
+
+    def _once(self, rows: DataFrame) -> DataFrame:
+        """Each row that is deleted once, where it may match several rows of the source."""
+        if not self._deletes_all_pairs:
+            return rows
+        number = self._of(When.MATCHED)[0][0]
+        gone = rows.where(F.col(_CLAUSE) == number).dropDuplicates(self.change.row_id)
+        return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
+
+
+def _name(prefix: str, position: int) -> str:
+    return f"{prefix}{position}"
+
+
+def _plain(text: str) -> tuple[str, ...]:
+    """The parts of a name in lower case, without quotes; of what is no name, the text."""
+    if _DOTTED.fullmatch(text.strip()) is None:
+        return (text,)
+    parts = re.findall(_NAME, text)
+    return tuple((p[1:-1].replace("``", "`") if p.startswith("`") else p).lower() for p in parts)

@@ -1,0 +1,109 @@
+"""Reads that Spark's own Parquet reader can do: planned here, decoded in the JVM, without a Python worker.
+
+That is so for append tables on local disk whose files lie as they are read: Parquet, no deletion vectors, columns of
+plain types that no change of the schema has touched, none of them a partition column, whose values are not taken from
+files. Anything else is None, and goes the way of every read. The rows are the same; they come faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.handoff.read_request import BUCKET, ReadRequest
+from paimon_spark.handoff.split import DataSplit, SplitMode
+from paimon_spark.options.lineage import JOB
+from paimon_spark.options.table import read_defaults
+from paimon_spark.spark.schema import spark_schema
+from paimon_spark.table.scan import Scan
+from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, RowType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTING: Final = "spark.paimon-spark.native-parquet"
+"""Setting of a session; false lets every read go through Python."""
+_LOCAL: Final = "file://"
+_GLOB: Final = frozenset("*?[]{}\\")
+"""What Spark takes for patterns in paths."""
+_MOST_FILES: Final = 1000
+"""Files that Spark looks up one by one when the DataFrame is made."""
+_ATOMS: Final = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE"))
+_OPTIONS: Final = {
+    # A session may let Spark pass over files that are damaged or gone, or take dates for those of its old releases.
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "mergeSchema": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+
+def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:
+    """What `scan` reads, by Spark's Parquet reader; None when it cannot do it.
+
+    More rows than the scan's condition allows may come; the version is the one that is there now.
+
+    Raises as `Scan.plan`.
+    """
+    if scan.is_system or str(session.conf.get(SETTING, "true")).lower() == "false":
+        return None
+    columns = _columns(scan)
+    if columns is None:
+        return None
+    plan = scan.plan()
+    if not plan.splits or sum(len(s.files) for s in plan.splits) > _MOST_FILES:
+        return None
+    paths = [_paths(plan.requests[s.branch], s, columns) for s in plan.splits]
+    if any(p is None for p in paths):
+        return None
+    reader = session.read.schema(spark_schema(RowType(fields=tuple(columns)))).options(**_OPTIONS)
+    return reader.parquet(*sorted({path for found in paths for path in found or ()}))
+
+
+def _columns(scan: Scan) -> Sequence[DataField] | None:
+    """The columns to read; None where the table or one of them needs more than Spark's reader does."""
+    handle = scan.handle
+    if handle.schema.primary_keys or not handle.location.startswith(_LOCAL) or JOB.key in handle.overrides:
+        return None
+    if scan.options.row_kind or scan.filters or read_defaults(handle.options.raw):
+        return None
+    table = scan.schema
+    names = scan.options.columns or table.row_type.names
+    if names == (BUCKET,):  # only the number of rows counts: Spark reads no column for that
+        names = tuple(f.name for f in table.fields if _is_plain(f.type) and f.name not in table.partition_keys)[:1]
+    by_name = {f.name: f for f in table.fields}
+    lower = [n.lower() for n in by_name]
+    found = [by_name[n] for n in names if n in by_name and n not in table.partition_keys and _is_plain(by_name[n].type)]
+    is_whole = 0 < len(found) == len(names) and all(lower.count(f.name.lower()) == 1 for f in found)
+    return found if is_whole else None
+
+
+def _is_plain(t: DataType) -> bool:
+    """Whether Spark reads the type from Paimon's Parquet files as it is read here."""
+    match t:
+        case AtomicType():
+            return t.name in _ATOMS
+    return isinstance(t, CharType | BinaryType | DecimalType)
+
+
+def _paths(request: ReadRequest, split: DataSplit, columns: Sequence[DataField]) -> list[str] | None:
+    """The files of a split; None when one is not to be read as it lies."""
+    if split.mode is not SplitMode.RAW or any(split.deletions):
+        return None
+    out = []
+    for file in split.files:
+        path = request.store.url(f"{split.bucket_path}/{file.file_name}")
+        there = {f.id: f for f in request.file_schemas[file.schema_id].fields}
+        is_as_it_lies = (
+            file.external_path is None
+            and file.file_name.endswith(".parquet")
+            and file.file_name[0] not in "._"  # Spark passes over such names
+            and _GLOB.isdisjoint(path)
+            and all(f.id in there and (there[f.id].name, there[f.id].type) == (f.name, f.type) for f in columns)
+            and (file.write_cols is None or {f.name for f in columns} <= set(file.write_cols))
+        )
+        if not is_as_it_lies:
+            return None
+        out.append(path)
+    return out

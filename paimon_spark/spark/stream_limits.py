@@ -1,0 +1,81 @@
+"""Streaming reads in PySpark 4.2 and later: Spark says where a batch starts and how much it may read.
+
+Spark hands back what `getDefaultReadLimit` gave it, or asks for everything there is (`Trigger.Once`). Its limits are
+one figure each; options may hold several: then what it is given stands for all of them.
+
+Source: PySpark `sql/streaming/datasource.py`; `PaimonMicroBatchStream` for the options.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.spark.stream_read import PaimonStreamReader, reached
+from paimon_spark.streaming.offset import decode, encode
+
+
+class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
+    """A reader whose batches end where limits say."""
+
+    _ends_here = False
+    """Whether the query stops once there is nothing more."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What the options ask for. Driver."""
+        return default_limit(self.stream.options)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The end of the batch that begins at `start`; `start` itself when there is nothing to read yet. Driver."""
+        self._ended(start)
+        limits = None if limit == default_limit(self.stream.options) else _limits(limit)
+        end = reached(start, self.stream.source.next(decode(start), limits))
+        if self._ends_here and end == start and self._recording is not None:
+            self._recording.flush()
+        return end
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """The newest offset there is, for the progress of the query. Driver."""
+        newest = self.stream.source.newest()
+        return None if newest is None else encode(newest)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """End at what is there now. Driver."""
+        self._ends_here = True
+        self.stream.source.stop_at_newest()
+
+
+def default_limit(asked: StreamReadOptions) -> ReadLimit:
+    """A limit of Spark's that stands for those of the options."""
+    limits = asked.limits
+    if limits.max_rows is not None:
+        return ReadMaxRows(limits.max_rows)
+    if limits.max_files is not None:
+        return ReadMaxFiles(limits.max_files)
+    if limits.max_bytes is not None:
+        return ReadMaxBytes(limits.max_bytes)
+    if limits.min_rows is not None:
+        return ReadMinRows(limits.min_rows)
+    return ReadAllAvailable() if asked.aligned is None else ReadMinRows(1)
+
+
+def _limits(limit: ReadLimit) -> ReadLimits:
+    """Another limit than that of the options: today only `ReadAllAvailable`."""
+    match limit:
+        case ReadMaxRows():
+            return ReadLimits(max_rows=limit.max_rows)
+        case ReadMaxFiles():
+            return ReadLimits(max_files=limit.max_files)
+        case ReadMaxBytes():
+            return ReadLimits(max_bytes=limit.max_bytes)
+    return ReadLimits()

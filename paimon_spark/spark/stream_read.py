@@ -1,0 +1,273 @@
+"""Streaming reads: offsets and splits beside the driver, rows on executors from the splits alone.
+
+One process beside the driver holds the reader for the whole query. Another one makes it once more, only to pickle what
+executors run: so a reader opens its table, and imports what that needs, when it is first asked for something. That also
+leaves errors their words, as Spark's worker fails with one of its own when making the reader fails.
+
+Spark does not write down where a query began. When its first batch has to run again, in a query started anew, Spark
+asks for the beginning once more, which may be another by then. So the first end says from where it goes.
+
+Source: PySpark `sql/streaming/python_streaming_source_runner.py`, Spark `MicroBatchExecution`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from paimon_spark.errors import (
+    ColumnNotFoundError,
+    InvalidOptionError,
+    NotFoundError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.spark.schema import arrow_schema, check_readable_as
+from paimon_spark.spark.task_read import StreamPartition, StreamTaskReader
+from paimon_spark.streaming.offset import StreamOffset, decode, encode
+from paimon_spark.types import ROW_KIND_COLUMN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.handoff.read_request import ReadRequest
+    from paimon_spark.handoff.split import DataSplit
+    from paimon_spark.scan.plan import Plan
+    from paimon_spark.table.source_recording import SourceRecording
+    from paimon_spark.table.stream_read import OpenStream
+
+_DIGITS: Final = 6
+"""Fractional digits of the seconds of Spark's timestamps."""
+_FIRST: Final = "first"
+"""In the dictionary of an offset: whether a query begins there."""
+_START: Final = "start"
+"""In the dictionary of the end of a query's first batch: where the query began."""
+
+_MADE_BEFORE: Final = (
+    "If the table was altered after spark.readStream made the DataFrame, make it anew; the checkpoint stays good"
+)
+
+
+def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
+    """A reader of the columns of `declared`, with limits where PySpark knows of them. Opens nothing."""
+    try:
+        from paimon_spark.spark.stream_limits import LimitedStreamReader
+    except ImportError:  # before PySpark 4.2
+        return UnlimitedStreamReader(options, declared)
+    return LimitedStreamReader(options, declared)
+
+
+class PaimonStreamReader(DataSourceStreamReader):
+    """What Spark asks of a stream beside the driver, for every PySpark; what goes to executors is small."""
+
+    def __init__(self, options: Mapping[str, str], declared: StructType) -> None:
+        self._options = dict(options)
+        self._declared = declared
+        self._opened: OpenStream | None = None
+        self._names: tuple[str, ...] = ()
+        self._recording: SourceRecording | None = None
+
+    @property
+    def stream(self) -> OpenStream:
+        """The stream, opened when first asked for."""
+        if self._opened is None:
+            from paimon_spark.spark.options import stream_of
+
+            try:
+                opened = stream_of(self._options, self._declared.names)
+                self._names = _match(opened, self._declared)
+            except ColumnNotFoundError as e:
+                if e.context.get("column") not in self._declared.names:
+                    raise
+                raise _unknown_column(e) from e
+            self._check(opened)
+            from paimon_spark.table.source_recording import source_recording
+
+            self._opened, self._recording = opened, source_recording(opened.handle)
+        return self._opened
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins. Driver."""
+        return {**encode(self.stream.source.first()), _FIRST: True}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The rows between two offsets, for as many tasks as are worth it. Driver.
+
+        Spark also asks for nothing, from the newest offset of a checkpoint to itself, when a query starts again.
+        """
+        # A beginning may have been asked for anew; any other start is the end of the batch before.
+        first, last = decode(end.get(_START, start) if start.get(_FIRST) else start), decode(end)
+        if first == last:
+            return []
+        plans = self._plans(first, last)
+        shared = pickle.dumps((_requests(plans), self._names, self.stream.source.table_name))
+        note = self._note(first, last)
+        groups = self._packed([s for p in plans for s in p.splits])
+        if not groups:
+            return [] if note is None else [StreamPartition((), shared, note)]
+        return [StreamPartition(group, shared, None if n else note) for n, group in enumerate(groups)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything up to an offset was processed. Spark says so when it builds a later batch. Driver."""
+        self._ended(end)
+        self.stream.source.committed(decode(end))
+
+    def stop(self) -> None:
+        """The query stops. Driver."""
+        if self._recording is not None:
+            self._recording.stop()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition. Executors do without this class: see `__reduce__`."""
+        return StreamTaskReader(arrow_schema(self._declared)).read(partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Executors get what reading needs; the rest comes with each partition."""
+        return StreamTaskReader, (arrow_schema(self._declared),)
+
+    def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
+        """What lies between two offsets, in its order."""
+        return [self.stream.source.plan(start, end)]
+
+    def _note(self, start: StreamOffset, end: StreamOffset) -> bytes | None:
+        """What the first task of a batch notes of it."""
+        ticket = None if self._recording is None else self._recording.ticket(start, end)
+        if ticket is None:
+            return None
+        from paimon_spark.spark.noting import for_task
+
+        return for_task([ticket])
+
+    def _ended(self, offset: dict[str, Any]) -> None:
+        """Batches up to an offset are over."""
+        if self._recording is not None:
+            self._recording.ended(decode(offset))
+
+    def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
+        from paimon_spark.scan.stream_units import order_of
+        from paimon_spark.spark.packing import pack
+
+        options = self.stream.handle.options
+        # Of one key a later change must not be processed before an earlier one, nor beside it.
+        return pack(splits, options.split_target_bytes, options.split_open_cost_bytes, together=order_of(splits))
+
+    def _check(self, opened: OpenStream) -> None:
+        """Refuse what this PySpark cannot do."""
+
+
+class UnlimitedStreamReader(PaimonStreamReader):
+    """The reader for PySpark 4.1, which asks for the newest offset alone: no word of a start, nor of limits.
+
+    With `Trigger.AvailableNow` it runs one batch, or (`spark.sql.streaming.triggerAvailableNowWrapper.enabled`) asks
+    before it says where the checkpoint of the query stands, and does not ask again. So the first answer is the end of
+    everything there is, and one batch may be a state and the changes after it.
+    """
+
+    _began: dict[str, Any] | None = None
+    _reached: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins: asked for after the end of its first batch. Driver."""
+        if self._began is None:
+            self._began = super().initialOffset()
+        return self._began
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - Spark's name, before 4.2
+        """The end of the next batch. Driver."""
+        if self._reached is None:
+            self._reached = self._end_of_everything()
+        else:
+            self._reached = reached(self._reached, self.stream.source.next(decode(self._reached)))
+        return self._reached
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """As above; with a checkpoint this is also what tells where the query stands. Driver."""
+        self._reached = end
+        return super().partitions(start, end)
+
+    def _end_of_everything(self) -> dict[str, Any]:
+        source = self.stream.source
+        try:
+            start = self.initialOffset()
+        except NotFoundError:  # no matter to a query that began long ago; Spark asks a new one for its beginning
+            newest = source.newest()
+            if newest is None:
+                raise
+            return encode(newest)
+        after_state = source.next(decode(start))
+        return reached(start, source.next(after_state))
+
+    def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
+        from paimon_spark.streaming.reading import is_in_state
+
+        source = self.stream.source
+        if not is_in_state(start) or start.snapshot_id in (None, end.snapshot_id):
+            return [source.plan(start, end)]
+        after_state = source.next(start)
+        return [source.plan(start, after_state), source.plan(after_state, end)]
+
+    def _check(self, opened: OpenStream) -> None:
+        asked = opened.options
+        if asked.aligned is None and asked.limits.unlimited:
+            return
+        raise UnsupportedFeatureError(
+            f"{opened.handle.describe()}: options read.stream.* need PySpark 4.2 or later, as earlier ones let no "
+            "source limit its micro-batches; leave them out, or upgrade",
+            feature="read.stream",
+        )
+
+
+def reached(start: dict[str, Any], end: StreamOffset) -> dict[str, Any]:
+    """What Spark keeps as the end of a batch that begins at `start`: `start` itself when there is nothing new."""
+    if start.get(_FIRST):
+        return {**encode(end), _START: {k: v for k, v in start.items() if k != _FIRST}}
+    return start if end == decode(start) else encode(end)
+
+
+def _requests(plans: Sequence[Plan]) -> dict[str, ReadRequest]:
+    """What readers of all these plans need to know, by branch."""
+    found: dict[str, ReadRequest] = {}
+    for branch, request in (item for plan in plans for item in plan.requests.items()):
+        known = found.get(branch, request)
+        schemas = {**known.file_schemas, **request.file_schemas}
+        begins = known.as_inserts or request.as_inserts
+        found[branch] = replace(request, file_schemas=schemas, as_inserts=begins, timestamp_precision=_DIGITS)
+    return found
+
+
+def _match(opened: OpenStream, declared: StructType) -> tuple[str, ...]:
+    """For each declared column the stream's, by name.
+
+    Raises:
+        SchemaMismatchError: a column does not fit the declared one.
+        InvalidOptionError: rows are asked for with their kinds, which have no column.
+    """
+    given = {f.name: f for f in opened.source.row_type}
+    alike = {name.lower(): f for name, f in given.items()}
+    found = [given.get(d.name) or alike[d.name.lower()] for d in declared.fields]
+    try:
+        for d, f in zip(declared.fields, found, strict=True):
+            check_readable_as(f.name, f.type, f.type.nullable, d.dataType, d.nullable)
+    except SchemaMismatchError as e:
+        raise SchemaMismatchError(f"{opened.handle.describe()}: {e.message}. {_MADE_BEFORE}", **e.context) from None
+    if len(found) < len(given):
+        raise InvalidOptionError(
+            f"read.changelog = true gives a first column {ROW_KIND_COLUMN}, which .schema(...) does not name: without "
+            "it deleted rows would look like others; name it, or leave the option out",
+            option="read.changelog",
+        )
+    return tuple(f.name for f in found)
+
+
+def _unknown_column(error: ColumnNotFoundError) -> ColumnNotFoundError:
+    """The same error, with what to do when the declared columns are those of an older version."""
+    return ColumnNotFoundError(
+        f"{error.message}. A stream has the columns of the version that it starts from, or those that .schema(...) "
+        f"declares: name columns that there still are in option columns. {_MADE_BEFORE}",
+        **error.context,
+    )

@@ -1,0 +1,39 @@
+"""Statement → DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.sql.parse import families, parse
+from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.queries.statements import Query
+from paimon_spark.sql.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.table.catalog import Catalog
+
+
+def execute(
+    catalog: Catalog,
+    sql: str,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    session: SparkSession | None = None,
+) -> DataFrame:
+    """As `Catalog.sql`."""
+    return run(Session.of(catalog, session, args), sql)
+
+
+def run(session: Session, sql: str) -> DataFrame:
+    """Run a statement in a session that is there. Raises as `Catalog.sql`."""
+    statement = parse(sql)
+    if not isinstance(statement, Query):
+        for family in families():
+            runner = family.runners.get(type(statement))
+            if runner is not None:
+                result = runner(session, statement)
+                if result is not NotImplemented:
+                    return session.nothing() if result is None else result
+    return run_query(session, Query(sql))

@@ -1,0 +1,1 @@
+"""Table functions: paimon_incremental_query and its kin."""

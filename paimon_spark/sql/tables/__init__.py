@@ -1,0 +1,1 @@
+"""CREATE, REPLACE, ALTER, DROP of tables and databases."""

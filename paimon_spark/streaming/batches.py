@@ -1,0 +1,336 @@
+"""Whether a batch of a streaming query is in a branch already, and all before it are: what the history says.
+
+Spark commits the batches of a query in order, and asks for the last one again after a crash. In order of what is
+believed: the query's own snapshots, by commit user and identifier; that the branch's history still holds the head
+noted before the newest commit (`sink_log.py`), so that what follows it is all there is to look at; that what is
+missing of the history has expired.
+
+A branch whose history was changed (a roll-back, a merge, another main, a copy made earlier) lost the batches that it
+does not hold. One that is only asked for again is committed again; when earlier ones are gone, their rows are lost.
+
+Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapshot of a user alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
+from paimon_spark.refs.tags import list_tags
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.streaming.sink_log import Landed, Place, SinkLog, read_log
+
+_LOG = logging.getLogger(__name__)
+
+QUERY_PROPERTY: Final = "paimon-spark.query-id"
+"""Property of the snapshots of a query whose commit user was given: others may commit by the same name."""
+_TOGETHER: Final = 256
+"""Snapshots read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Whose batches are looked for.
+
+    Attributes:
+        commit_user: who commits them.
+        is_named: the user was given by name; otherwise it is made of the query's id.
+    """
+
+    query_id: str
+    commit_user: str
+    is_named: bool = False
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What its snapshots say besides."""
+        return {QUERY_PROPERTY: self.query_id} if self.is_named else {}
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """The batch is not in the branch, all that made a snapshot before it are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The batch is in the branch.
+
+    Attributes:
+        snapshot: of its rows, while it is there; None when only later ones of the query are.
+    """
+
+    snapshot: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Batches before it are not in the branch any more.
+
+    Attributes:
+        first: the first that may be missing; all from there up to the one asked for are, that had rows.
+        why: what was found.
+    """
+
+    first: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It cannot be told whether the batch, or those before it, are in the branch.
+
+    Attributes:
+        is_doubtful: whether it is the batch itself that may be there.
+        why: what was found.
+    """
+
+    is_doubtful: bool
+    why: str
+
+
+Fate: TypeAlias = New | Committed | Lost | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a batch.
+
+    Attributes:
+        head: of the branch, when it was looked at.
+        before: the newest batch before it that is known to have made a snapshot.
+    """
+
+    fate: Fate
+    head: Snapshot | None
+    before: Landed | None = None
+
+
+def fate_of(handle: TableHandle, sink: Sink, batch_id: int, *, complete: bool = False) -> Judged:
+    """What became of a batch on a branch. Six small reads where nothing unusual happened.
+
+    Args:
+        handle: the branch.
+        sink: the query.
+        batch_id: of the batch.
+        complete: each batch replaces all rows of the table, so that no earlier one can be lost.
+
+    Raises:
+        UnknownFormatVersionError: a later release noted what the query does.
+        StorageError: the store failed.
+    """
+    head = latest_snapshot(handle)
+    log = _log(handle, sink)
+    asked = _Asked(handle, sink, batch_id, head, log)
+    fate, before = asked.without_log() if log is None else asked.by_log(log)
+    if complete and not isinstance(fate, Committed):
+        fate = New()
+    return Judged(fate, head, before)
+
+
+def _log(handle: TableHandle, sink: Sink) -> SinkLog | None:
+    try:
+        return read_log(handle, sink.query_id)
+    except CorruptFileError as e:
+        _LOG.warning("what query %s noted on %s counts as missing: %s", sink.query_id, handle.describe(), e)
+        return None
+
+
+_Verdict: TypeAlias = tuple[Fate, Landed | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One question, and what was read for it first."""
+
+    handle: TableHandle
+    sink: Sink
+    batch_id: int
+    head: Snapshot | None
+    log: SinkLog | None
+
+    def by_log(self, log: SinkLog) -> _Verdict:
+        """The answer where the query noted a commit."""
+        later = _later(self.handle, log.head, self.head)
+        if not later.follows:
+            return self._in_another_history(log)
+        own = [s for s in later.snapshots if self._is_own(s)]
+        landed = self._landed(own)
+        if landed is not None:
+            return landed, None
+        if log.batch_id > self.batch_id:
+            return Committed(), None
+        before = self._before(own) or log.before
+        if log.batch_id < self.batch_id - 1:
+            return self._from_elsewhere(log, before, later.whole)
+        is_missing = log.makes_snapshot and (before is None or before.batch_id < log.batch_id)
+        if log.batch_id < self.batch_id and is_missing:
+            if later.whole:
+                return Lost(log.batch_id, f"no snapshot of batch {log.batch_id} follows {_shown(log.head)}"), None
+            return New(), Landed(log.batch_id, None)
+        if log.batch_id == self.batch_id and log.makes_snapshot and not later.whole:
+            tagged = self._landed(self._tagged())
+            if tagged is not None:
+                return tagged, None
+            return Unknown(True, f"snapshots after {_shown(log.head)} have expired, and its may be among them"), None
+        return New(), before
+
+    def _in_another_history(self, log: SinkLog) -> _Verdict:
+        """The answer where the branch does not hold the head noted."""
+        own = self._everywhere()
+        landed = self._landed(own)
+        if landed is not None:
+            return landed, None
+        newest = self._before(own)
+        if log.batch_id < self.batch_id - 1:
+            return self._from_elsewhere(log, newest, True)
+        needed, is_gone = log.before, False
+        if log.batch_id < self.batch_id and log.makes_snapshot:
+            needed, is_gone = Landed(log.batch_id, None), True  # it came after the head that is gone
+        elif log.batch_id > self.batch_id:
+            needed = Landed(self.batch_id - 1, None)
+        if needed is None or (newest is not None and newest.batch_id >= needed.batch_id):
+            return New(), newest
+        why = f"{_shown(log.head)}, which the query saw before batch {log.batch_id}, is not in its history"
+        if is_gone or (needed.place is not None and not self._may_have_expired(needed.place)):
+            return Lost(_after(newest), why), None
+        return Unknown(False, why), None
+
+    def _from_elsewhere(self, log: SinkLog, newest: Landed | None, whole: bool) -> _Verdict:
+        """The answer where the query noted no batch after an early one: it wrote to another branch meanwhile."""
+        if newest is not None and newest.batch_id == self.batch_id - 1:
+            return New(), newest
+        last = self.batch_id - 1
+        why = f"the query noted nothing there after batch {log.batch_id}, and no snapshot of batch {last} is found"
+        if whole:
+            return Lost(max(_after(newest), log.batch_id + 1), why), None
+        return Unknown(False, f"{why}; snapshots have expired"), None
+
+    def without_log(self) -> _Verdict:
+        """The answer where the query noted nothing: on a branch that is new to it, as a rule."""
+        own = self._everywhere()
+        landed = self._landed(own)
+        if landed is not None:
+            return landed, None
+        newest = self._before(own)
+        if self.batch_id == 0 or (newest is not None and newest.batch_id == self.batch_id - 1):
+            return New(), newest
+        why = f"the query has noted nothing there, and no snapshot of batch {self.batch_id - 1} is found"
+        ids = list_snapshot_ids(self.handle)
+        if not ids or ids[0] == 1:
+            return Lost(_after(newest), why), None
+        return Unknown(False, f"{why}; snapshots before {ids[0]} have expired"), None
+
+    def _is_own(self, snapshot: Snapshot) -> bool:
+        if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
+            return False
+        query_id = self.sink.query_id
+        is_user = snapshot.commit_user == query_id or snapshot.commit_user.endswith(f"_{query_id}")
+        return is_user or (snapshot.properties or {}).get(QUERY_PROPERTY) == query_id
+
+    def _landed(self, own: Sequence[Snapshot]) -> Committed | None:
+        """The batch among snapshots of the query, or later ones."""
+        found = [s for s in own if s.commit_identifier >= self.batch_id]
+        rows = (s for s in found if _is(s, self.batch_id) and s.commit_kind is not CommitKind.COMPACT)
+        return Committed(next(rows, None)) if found else None
+
+    def _before(self, own: Sequence[Snapshot]) -> Landed | None:
+        """The newest earlier batch among snapshots of the query."""
+        earlier = [s for s in own if s.commit_identifier < self.batch_id]
+        # A compaction of a batch follows on its rows, which may be all that a copy of the branch has of it.
+        newest = max(
+            earlier, key=lambda s: (s.commit_identifier, s.commit_kind is not CommitKind.COMPACT, s.id), default=None
+        )
+        return None if newest is None else Landed(newest.commit_identifier, Place.of(newest))
+
+    def _everywhere(self) -> list[Snapshot]:
+        """The query's snapshots that the branch holds, alive or in a tag."""
+        alive = _read(self.handle, list_snapshot_ids(self.handle))
+        return [*(s for s in alive if self._is_own(s)), *self._tagged()]
+
+    def _tagged(self) -> list[Snapshot]:
+        newest = 0 if self.head is None else self.head.id
+        tagged = (tag.snapshot for tag in list_tags(self.handle))
+        return [s for s in tagged if s.id <= newest and self._is_own(s) and not self._is_replaced(s)]
+
+    def _is_replaced(self, snapshot: Snapshot) -> bool:
+        """Whether the branch's history has another snapshot in its place."""
+        found = find_snapshot(self.handle, snapshot.id)
+        return found is not None and Place.of(found) != Place.of(snapshot)
+
+    def _may_have_expired(self, place: Place) -> bool:
+        """Whether nothing says that the snapshot is not in the history: it would have expired by now."""
+        ids = list_snapshot_ids(self.handle)
+        if ids and place.snapshot_id < ids[0]:
+            return True
+        found = find_snapshot(self.handle, place.snapshot_id)
+        return found is not None and Place.of(found) == place
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What follows a noted head.
+
+    Attributes:
+        follows: False when the branch does not hold that head, and it has not expired either.
+        whole: whether none of what follows has expired.
+        snapshots: after it, ascending.
+    """
+
+    follows: bool
+    whole: bool = False
+    snapshots: Sequence[Snapshot] = ()
+
+
+def _later(handle: TableHandle, noted: Place | None, head: Snapshot | None) -> _Later:
+    if head is None:
+        return _Later(noted is None, noted is None)
+    first = 1 if noted is None else noted.snapshot_id
+    if first > head.id:
+        return _Later(False)
+    try:
+        found = list(_together(handle, range(first, head.id)))
+        found.append(head)
+    except (FileMissingError, CorruptFileError):
+        alive = list_snapshot_ids(handle)
+        found = _read(handle, [i for i in alive if i >= first])
+        if alive and first < alive[0]:
+            return _Later(True, False, found)
+        if len(found) < head.id + 1 - first:
+            return _Later(False)  # a hole: other engines leave one when they roll back
+    if noted is not None and Place.of(found[0]) != noted:
+        return _Later(False)
+    return _Later(True, True, found if noted is None else found[1:])
+
+
+def _together(handle: TableHandle, ids: Sequence[int]) -> Iterator[Snapshot]:
+    """The snapshots, all of which are there. Raises FileMissingError: one is not."""
+    for start in range(0, len(ids), _TOGETHER):
+        yield from read_snapshots(handle, ids[start : start + _TOGETHER])
+
+
+def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """Those of the snapshots that are still there."""
+    try:
+        return list(_together(handle, ids))
+    except (FileMissingError, CorruptFileError):  # expiry goes on, or one is being written
+        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+
+
+def _is(snapshot: Snapshot, batch_id: int) -> bool:
+    return snapshot.commit_identifier == batch_id
+
+
+def _shown(place: Place | None) -> str:
+    return "the empty branch" if place is None else f"snapshot {place.snapshot_id}"
+
+
+def _after(newest: Landed | None) -> int:
+    """The first batch after the newest that is there."""
+    return 0 if newest is None else newest.batch_id + 1

@@ -1,0 +1,302 @@
+"""The snapshots that follow on an offset, and whether they still do.
+
+Branches are rolled back, merged, replaced, deleted and made anew, and snapshots expire, all while a stream reads. So
+before rows are taken, the offset's snapshot is looked at again: it has to be the very one that was read, told by the
+name of its delta manifest list, which no two commits share. When it has expired since, the next one has to be there,
+and to continue its number of rows.
+
+Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError
+from paimon_spark.metadata.changelogs import find_changelog
+from paimon_spark.metadata.handle import TableHandle, read_main_branch
+from paimon_spark.metadata.layout import LATEST, MAIN
+from paimon_spark.metadata.snapshots import (
+    alive_range,
+    find_snapshot,
+    latest_snapshot,
+    list_snapshot_ids,
+    read_hint,
+    read_snapshots,
+)
+from paimon_spark.refs.tags import list_tags
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.streaming.offset import Phase, StreamOffset
+from paimon_spark.streaming.parting import expired, history_changed
+
+_STEPS: Final = 4
+"""Snapshots that are looked for after a hint before the directory is listed."""
+_FIRST_CHUNK: Final = 2
+_LARGEST_CHUNK: Final = 64
+"""Snapshots read at once: few at first, as limits may want no more; each is about a kilobyte."""
+
+
+class UnsettledError(Exception):
+    """What was read does not fit together: an operation on the branch's history is on its way. Look again.
+
+    Attributes:
+        error: what to raise when it stays so.
+    """
+
+    def __init__(self, error: PaimonError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an offset stands in a branch.
+
+    Attributes:
+        snapshot: the offset's, alive or kept for what is read of it: by its changelog, or a tag. None when it has
+            expired since, and where the offset stands before the first one.
+        is_alive: whether it is alive.
+    """
+
+    snapshot: Snapshot | None = None
+    is_alive: bool = False
+
+
+def check(handle: TableHandle, offset: StreamOffset) -> Place:
+    """See that the branch goes on where the offset stands. One small read when its snapshot is there.
+
+    Raises:
+        HistoryChangedError: the branch has another history than the stream has read.
+        SnapshotExpiredError: what comes next has expired.
+        OffsetError: the offset is of another table or branch.
+    """
+    if not offset.snapshot_id:
+        _check_place(handle, offset)
+        if offset.snapshot_id is not None or offset.begins_with is Phase.CHANGES:
+            _check_first(handle)
+        return Place()
+    alive = find_snapshot(handle, offset.snapshot_id)
+    found = alive or _kept_or_gone(handle, offset)
+    if found is None:
+        return Place()
+    if offset.made is None:
+        _check_place(handle, offset)
+    elif found.delta_manifest_list != offset.made:
+        _check_place(handle, offset)
+        raise history_changed(handle, offset, f"its snapshot {found.id} is another one now")
+    return Place(found, is_alive=alive is not None)
+
+
+def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapshot:
+    """The snapshot up to which a batch reads changes, or whose state it reads. Raises as `check`."""
+    assert offset.snapshot_id
+    found = find_snapshot(handle, offset.snapshot_id) or _kept_for(handle, offset, phase)
+    if found is not None and found.delta_manifest_list == offset.made:
+        return found
+    _check_place(handle, offset)
+    if found is None and offset.snapshot_id < min(list_snapshot_ids(handle), default=0):
+        raise expired(handle, offset.snapshot_id, reading=True)
+    what = "is another one now" if found is not None else "is not there any more"
+    raise history_changed(handle, offset, f"its snapshot {offset.snapshot_id} {what}", planned=True)
+
+
+def newest(handle: TableHandle, known: Snapshot | None = None) -> Snapshot | None:
+    """The head of the branch; None when it has no snapshot. Two small reads when nothing is new and the hint is good.
+
+    Args:
+        handle: the branch.
+        known: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
+    """
+    hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}") or 0
+    at = known if known is not None and hint <= known.id else find_snapshot(handle, hint) if hint else None
+    for _ in range(_STEPS if at is not None else 0):
+        assert at is not None
+        after = find_snapshot(handle, at.id + 1)
+        if after is None:
+            return at
+        at = after
+    return latest_snapshot(handle)
+
+
+def find_kept(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
+    """The snapshot, alive or kept for its changelog."""
+    return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
+
+
+def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:
+    """See that the snapshot after an id is there, so that those up to the head are no rest of a history that goes.
+
+    Raises as `following`.
+    """
+    if after + 1 < head.id:
+        _get(handle, after + 1)
+
+
+def following(handle: TableHandle, after: int, end: Snapshot) -> Iterator[Snapshot]:
+    """Yield the snapshots after an id up to `end`, alive or kept for their changelog; some are read at a time.
+
+    Raises:
+        SnapshotExpiredError: one has expired.
+        UnsettledError: one is missing in the middle, or two do not follow on one another.
+    """
+    size, before = _FIRST_CHUNK, None
+    while after < end.id:
+        last = min(after + size, end.id)
+        for snapshot in _chunk(handle, after + 1, min(last, end.id - 1)):
+            _check_follows(handle, before, snapshot)
+            yield snapshot
+            before = snapshot
+        after, size = last, min(2 * size, _LARGEST_CHUNK)
+        if after == end.id:
+            _check_follows(handle, before, end)
+            yield end
+
+
+def is_as_before(handle: TableHandle, *snapshots: Snapshot | None) -> bool:
+    """Whether main still means the same directory, and the snapshots are there and the same. A small read each.
+
+    Asked after other snapshots were read: then all of them were of one history.
+    """
+    layout = handle.layout
+    if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
+        return False
+    for snapshot in snapshots:
+        now = None if snapshot is None else find_kept(handle, snapshot.id)
+        if snapshot is not None and (now is None or now.delta_manifest_list != snapshot.delta_manifest_list):
+            return False
+    return True
+
+
+def moving(handle: TableHandle) -> UnsettledError:
+    """The branch is changed while it is read."""
+    return UnsettledError(
+        HistoryChangedError(
+            f"{handle.describe()} is given other histories faster than a stream can look at it; start the query again "
+            "when that is over",
+            table=handle.name,
+            branch=handle.branch,
+        )
+    )
+
+
+def _kept_or_gone(handle: TableHandle, offset: StreamOffset) -> Snapshot | None:
+    """The offset's snapshot when it has expired, but is kept; None when it was read and the next one is there.
+
+    Raises as `check`.
+    """
+    read = offset.snapshot_id or 0
+    ids = list_snapshot_ids(handle)
+    if read in ids:  # made meanwhile
+        found = find_snapshot(handle, read)
+        if found is not None:
+            return found
+        ids = [i for i in ids if i > read]
+    if not ids or read > ids[-1]:
+        _check_place(handle, offset)
+        raise history_changed(handle, offset, f"its head is snapshot {ids[-1]}" if ids else "it has no snapshot")
+    if ids[0] < read:
+        _check_place(handle, offset)
+        raise history_changed(handle, offset, f"snapshot {read} is missing among those alive")
+    kept = _kept_for(handle, offset, Phase.CHANGES if offset.part is None else offset.part.phase)
+    if kept is None:
+        _check_place(handle, offset)
+        if offset.part is not None:
+            raise expired(handle, read, reading=True)
+    after = find_kept(handle, read + 1)
+    if after is None:
+        raise expired(handle, read + 1)
+    if not _continues(after, offset.rows):
+        raise history_changed(handle, offset, f"its snapshot {after.id} was not made on that one")
+    return kept
+
+
+def _kept_for(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapshot | None:
+    """An expired snapshot that a long-lived changelog keeps for its changes, or a tag for its state."""
+    assert offset.snapshot_id is not None
+    if phase is Phase.CHANGES:
+        return find_changelog(handle, offset.snapshot_id)
+    tagged = (tag.snapshot for tag in list_tags(handle) if tag.snapshot.id == offset.snapshot_id)
+    return next((s for s in tagged if s.delta_manifest_list == offset.made), None)
+
+
+def _continues(after: Snapshot, rows: int | None) -> bool:
+    """Whether a snapshot may have been made on one with so many rows; True when that cannot be told."""
+    total, delta = after.total_record_count, after.delta_record_count
+    return rows is None or total is None or delta is None or total - delta == rows
+
+
+def _check_first(handle: TableHandle) -> None:
+    """See that snapshot 1 has not expired. One small read when it is there."""
+    if find_kept(handle, 1) is None and (ids := list_snapshot_ids(handle)) and ids[0] > 1:
+        raise expired(handle, 1)
+
+
+def _check_place(handle: TableHandle, offset: StreamOffset) -> None:
+    """Check that an offset whose snapshot tells nothing is of this table and branch.
+
+    Tables may be renamed, and reached by another scheme: what counts is the snapshot, where there is one.
+    """
+    if _path(offset.table) == _path(handle.location) and offset.branch == handle.branch:
+        return
+    if offset.made is not None and _path(offset.table) == _path(handle.location):
+        asked = (
+            f"after snapshot {offset.snapshot_id} of branch {offset.branch!r}, and the query reads branch "
+            f"{handle.branch!r}, which does not have that snapshot, or not any more,"
+        )
+    else:
+        asked = f"of branch {offset.branch!r} of {offset.table}, and the query reads {handle.describe()}"
+    raise OffsetError(
+        f"the checkpoint holds an offset {asked} at {handle.location}; read what it is of, or give the query a "
+        "checkpointLocation of its own",
+        table=handle.name,
+        branch=handle.branch,
+        offset_table=offset.table,
+        offset_branch=offset.branch,
+    )
+
+
+def _path(url: str) -> str:
+    """What schemes such as s3 and s3a, and file with or without slashes, have in common."""
+    return url.partition("://")[2].strip("/") if "://" in url else url.partition(":")[2].strip("/") or url.strip("/")
+
+
+def _chunk(handle: TableHandle, first: int, last: int) -> list[Snapshot]:
+    if first > last:
+        return []
+    try:
+        return read_snapshots(handle, range(first, last + 1))
+    except FileMissingError:
+        return [_get(handle, i) for i in range(first, last + 1)]
+
+
+def _get(handle: TableHandle, snapshot_id: int) -> Snapshot:
+    found = find_kept(handle, snapshot_id)
+    if found is not None:
+        return found
+    ids = list_snapshot_ids(handle)
+    if not ids or ids[0] > snapshot_id:
+        raise expired(handle, snapshot_id)
+    raise UnsettledError(
+        HistoryChangedError(
+            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones are there "
+            f"({alive_range(handle)}): somebody took it away, so the rows after it do not follow on those before. "
+            "doctor() tells what is damaged; roll the branch back to before the hole, or begin with a new "
+            "checkpointLocation and scan.mode = latest-full",
+            table=handle.name,
+            branch=handle.branch,
+            snapshot_id=snapshot_id,
+        )
+    )
+
+
+def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot) -> None:
+    """See that two snapshots were read of one history, where their numbers of rows say otherwise.
+
+    Other engines may count as they like, so what stays as it was read is believed.
+    """
+    if before is None or _continues(after, before.total_record_count):
+        return
+    if not is_as_before(handle, before, after):
+        raise moving(handle)

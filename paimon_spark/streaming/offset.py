@@ -1,0 +1,151 @@
+"""StreamOffset: how far a stream has read a branch, as Spark keeps it in its checkpoint.
+
+The dictionary is part of what users own: every release reads what earlier ones wrote (`_VERSION`). A snapshot is named
+by its id and by its delta manifest list, whose name no two commits share, so that another history is noticed.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from paimon_spark.errors import OffsetError
+
+_VERSION: Final = 1
+_SHOWN: Final = 300
+"""Characters of a foreign offset that a message shows."""
+
+
+class Phase(str, Enum):
+    """What is read of a snapshot: all rows alive in it, or what it changed."""
+
+    STATE = "state"
+    CHANGES = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How much of one snapshot has been read.
+
+    Attributes:
+        phase: what of it is read.
+        units: how many of its units (`scan.stream_units`) have been read, in their order.
+        of: how many it has.
+        digest: of the units' order and files; another one means that the units cannot be counted off again.
+    """
+
+    phase: Phase
+    units: int
+    of: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """Everything up to a snapshot has been read, or a part of it.
+
+    Attributes:
+        table: URL of the table's directory.
+        branch: as the reader called it.
+        snapshot_id: None as long as the branch had no snapshot; 0 before the first.
+        made: name of its delta manifest list; None for 0 and None, and where a stream began after an expired snapshot.
+        rows: its `total_record_count`, which that of the next snapshot continues; None when unknown.
+        part: what of it was read; None for all of it. Everything before it was read, or is not of the stream.
+        begins_with: what is read of the first snapshot, where `snapshot_id` is None.
+    """
+
+    table: str
+    branch: str
+    snapshot_id: int | None
+    made: str | None = None
+    rows: int | None = None
+    part: Part | None = None
+    begins_with: Phase = Phase.CHANGES
+
+
+def encode(offset: StreamOffset) -> dict[str, Any]:
+    """What Spark keeps: small, JSON, with a version."""
+    out: dict[str, Any] = {
+        "version": _VERSION,
+        "table": offset.table,
+        "branch": offset.branch,
+        "snapshot": offset.snapshot_id,
+    }
+    if offset.made is not None:
+        out["made"] = offset.made
+    if offset.rows is not None:
+        out["rows"] = offset.rows
+    if offset.part is not None:
+        part = offset.part
+        out["part"] = {"phase": part.phase.value, "units": part.units, "of": part.of, "digest": part.digest}
+    if offset.snapshot_id is None:
+        out["beginsWith"] = offset.begins_with.value
+    return out
+
+
+def decode(raw: Mapping[str, Any]) -> StreamOffset:
+    """The offset of a checkpoint.
+
+    Raises:
+        OffsetError: it was not written by this package, or by a later release of it.
+    """
+    try:
+        version = _count(raw["version"])
+        if version > _VERSION:
+            raise OffsetError(
+                f"the checkpoint holds an offset of version {version}, known is {_VERSION}: it was written by a later "
+                "release of paimon-spark; use that one",
+                version=version,
+            )
+        return _of_version_1(raw)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        shown = repr(raw)
+        raise OffsetError(
+            f"the checkpoint holds {shown if len(shown) < _SHOWN else shown[:_SHOWN] + '…'}, which is no offset of a "
+            f"Paimon table ({type(e).__name__}: {e}); was it made by another source? Give the query a "
+            "checkpointLocation of its own"
+        ) from e
+
+
+def _of_version_1(raw: Mapping[str, Any]) -> StreamOffset:
+    snapshot_id, made, rows, part = raw["snapshot"], raw.get("made"), raw.get("rows"), raw.get("part")
+    if part is not None and not snapshot_id:
+        raise ValueError("a part of no snapshot")
+    return StreamOffset(
+        table=_text(raw["table"]),
+        branch=_text(raw["branch"]),
+        snapshot_id=None if snapshot_id is None else _count(snapshot_id),
+        made=None if made is None else _text(made),
+        rows=None if rows is None else _number(rows),
+        part=None if part is None else _part(part),
+        begins_with=Phase(raw.get("beginsWith", Phase.CHANGES.value)),
+    )
+
+
+def _part(raw: Mapping[str, Any]) -> Part:
+    part = Part(Phase(raw["phase"]), _count(raw["units"]), _count(raw["of"]), _text(raw["digest"], blank=True))
+    if part.units > part.of or (part.units and not part.digest):
+        raise ValueError(f"{part.units} units of {part.of}, digest {part.digest!r}")
+    return part
+
+
+def _text(value: Any, *, blank: bool = False) -> str:
+    if not isinstance(value, str) or not (value or blank):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{value!r} is no number")
+
+
+def _count(value: Any) -> int:
+    if _number(value) < 0:
+        raise ValueError(f"{value!r} is negative")
+    return int(value)

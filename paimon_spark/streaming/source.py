@@ -1,0 +1,380 @@
+"""StreamSource: a stream of a branch, from offsets to plans. Knows nothing of Spark.
+
+A batch reads either a state, or changes; what both are is told by `contents` and `scan.stream_units`. Offsets go on
+over snapshots that hold nothing to read, so that they do not stand where snapshots expire. Before every offset and
+every plan the branch is looked at anew (`history`).
+
+Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from paimon_spark.commit.retry import now_ms
+from paimon_spark.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    FileMissingError,
+    HistoryChangedError,
+    SchemaChangedError,
+    SnapshotExpiredError,
+)
+from paimon_spark.handoff.output import output_type
+from paimon_spark.metadata.handle import TableHandle, current
+from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.predicate.ast import Predicate, names_of
+from paimon_spark.scan.plan import Plan
+from paimon_spark.scan.query import ScanQuery
+from paimon_spark.scan.stream_units import Content
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.streaming import history
+from paimon_spark.streaming.columns import QueryColumns
+from paimon_spark.streaming.consumer import Progress
+from paimon_spark.streaming.history import Place, UnsettledError
+from paimon_spark.streaming.limits import Admission
+from paimon_spark.streaming.offset import Phase, StreamOffset
+from paimon_spark.streaming.parting import expired
+from paimon_spark.streaming.reading import Reading, is_in, is_in_state
+from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.streaming.start import first_offset
+from paimon_spark.types import RowType
+
+T = TypeVar("T")
+
+_WAITS_S: Final = (0.05, 0.2, 1.0, 3.0)
+"""Waits before a branch is looked at again that somebody is changing."""
+_NO_LIMITS: Final = ReadLimits()
+_TRIES: Final = 5
+"""Starts that may expire before their consumer is written."""
+
+
+class StreamSource:
+    """A stream of one branch, on the driver; one for each query. Not for several threads.
+
+    Attributes:
+        options: what was asked for.
+        table_name: how messages call the table.
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        options: StreamReadOptions,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """The stream that `options` ask for. Reads nothing.
+
+        Args:
+            handle: the branch, with the schema to read with.
+            options: what is asked.
+            clock_ms: epoch milliseconds.
+            sleep: waits for seconds.
+
+        Raises:
+            ColumnNotFoundError: a column of the query does not exist.
+            PredicateSyntaxError: `where` is no predicate.
+            InvalidInputError: the table cannot be read so (`refusals.check_stream`).
+        """
+        check_stream(handle, options)
+        self.options, self.table_name = options, handle.name
+        self._clock_ms, self._sleep = clock_ms, sleep
+        row_type = output_type(
+            handle.schema,
+            options.columns,
+            table=handle.describe(),
+            tracks_rows=handle.options.row_tracking,
+            row_kind=options.row_kind,
+        )
+        names = row_type.names[1:] if options.row_kind else row_type.names
+        predicate = _predicate(handle, options)
+        query = ScanQuery(names, predicate, options.row_kind, batch_rows=options.batch_rows)
+        columns = QueryColumns.of(handle.schema, {*names, *names_of(predicate)})
+        self._reading = Reading(handle, options, query, row_type, columns)
+        compares = options.read_overwrite or handle.options.data_evolution
+        self._progress = None if options.consumer is None else Progress(options.consumer, clock_ms, sleep, compares)
+        self._stop: int | None = None
+        self._seen: Snapshot | None = None
+        self._given_ms = 0
+        self._waiting: _Waiting | None = None
+
+    @property
+    def handle(self) -> TableHandle:
+        """The branch as it was found last, with the schema that the query reads with."""
+        return self._reading.handle
+
+    @property
+    def row_type(self) -> RowType:
+        """The columns that come out, as long as the query runs."""
+        return self._reading.row_type
+
+    def first(self) -> StreamOffset:
+        """Where a new query begins; a consumer holds on to it from then on.
+
+        Raises:
+            As `start.first_offset`, and SnapshotExpiredError: snapshots expire faster than a consumer is written.
+        """
+        return self._settled(self._first)
+
+    def next(self, start: StreamOffset, limits: ReadLimits | None = None) -> StreamOffset:
+        """How far the batch after `start` reads; `start` itself when there is nothing new, or it is waited for.
+
+        Args:
+            start: what the query has read.
+            limits: how much it may read; None for the limits of the options. Aligned streams have none.
+
+        Raises:
+            HistoryChangedError: the branch has another history than was read.
+            SnapshotExpiredError: what comes next has expired.
+            OffsetError: the offset is not of this table, or not of this query.
+            SchemaChangedError: a column of the query is not there any more, or has another type.
+        """
+        self._seen = None
+        allowed = self.options.limits if limits is None else limits
+        end = self._settled(lambda: self._next(start, allowed), start)
+        if end != start:
+            self._given_ms, self._waiting = self._clock_ms(), None
+        return end
+
+    def newest(self) -> StreamOffset | None:
+        """The offset after everything there is; None when the branch has no snapshot.
+
+        Right after `next` it is what that has seen, and nothing is read.
+        """
+        seen, self._seen = self._seen, None
+        return self._settled(self._newest) if seen is None else self._reading.after(seen)
+
+    def stop_at_newest(self) -> None:
+        """From now on, read nothing that is committed later, and wait for nothing."""
+        found = self._settled(self._newest)
+        self._stop = 0 if found is None else found.snapshot_id
+
+    def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
+        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked.
+
+        Raises:
+            As `next`.
+        """
+        return self._settled(lambda: self._reading.plan(start, end), start)
+
+    def committed(self, end: StreamOffset) -> None:
+        """Everything up to `end` has been read and kept by who reads: the consumer lets go of it."""
+        if self._progress is not None:
+            progress = self._progress
+            self._settled(lambda: progress.write(self.handle, end))
+
+    def _settled(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
+        """Do it on the branch as it is now; again where it is given another history meanwhile.
+
+        Args:
+            act: what to do.
+            start: what the query has read; that this is gone tells more than that columns are.
+        """
+        for wait_s in (*_WAITS_S, None):
+            try:
+                self._reopen(start)
+                return act()
+            except UnsettledError as e:  # noqa: PERF203 - a handful of times
+                if wait_s is None:
+                    raise e.error from e
+                self._sleep(wait_s)
+            except (HistoryChangedError, SnapshotExpiredError, FileMissingError, CorruptFileError):
+                if wait_s is None or current(self.handle) is self.handle:
+                    raise
+        raise AssertionError
+
+    def _reopen(self, start: StreamOffset | None) -> None:
+        """Follow main to another directory. The schema stays that of the query where the branch has it."""
+        handle = self.handle
+        found = current(handle)
+        if found is handle:
+            return
+        same = replace(handle, layout=found.layout)
+        if current(same) is same:
+            found = same
+        else:
+            try:
+                self._reading.columns.check_other(found)
+            except SchemaChangedError:
+                if start is not None:
+                    history.check(found, start)
+                raise
+        self._reading.move(found)
+
+    def _first(self) -> StreamOffset:
+        for tries_left in reversed(range(_TRIES)):
+            offset = first_offset(self.handle, self.options)
+            if self._progress is None:
+                return offset
+            self._progress.begin(self.handle, offset)
+            try:
+                history.check(self.handle, offset)
+            except SnapshotExpiredError:
+                if not tries_left:
+                    raise
+            else:
+                return offset
+        raise AssertionError
+
+    def _newest(self) -> StreamOffset | None:
+        head = history.newest(self.handle)
+        return None if head is None else self._reading.after(head)
+
+    def _next(self, start: StreamOffset, limits: ReadLimits) -> StreamOffset:
+        self._reading.keep_only(start)
+        place = history.check(self.handle, start)
+        if self._progress is not None:
+            self._progress.refresh(self.handle, start)
+        if is_in_state(start):
+            return self._next_of_state(start, place, limits)
+        head = history.newest(self.handle, place.snapshot if place.is_alive else None)
+        self._seen = head
+        if head is None:
+            return start
+        last, is_end = self._reachable(start, place, head)
+        if last is None or (last.id == (start.snapshot_id or 0) and start.part is None):
+            return start
+        if self.options.aligned is not None:
+            end = self._aligned(start, place, last, self.options.aligned, is_end)
+        elif limits.unlimited:
+            history.check_joined(self.handle, start.snapshot_id or 0, last)
+            self._reading.columns.check(self.handle, [last.schema_id])
+            end = self._reading.after(last)
+        else:
+            end = self._limited(start, place, last, limits, is_end)
+        if end != start and not history.is_as_before(self.handle, place.snapshot, last):
+            raise history.moving(self.handle)
+        return end
+
+    def _next_of_state(self, start: StreamOffset, place: Place, limits: ReadLimits) -> StreamOffset:
+        """How far a batch of a state goes: all of it, or what the limits allow. No rows are waited for."""
+        snapshot = place.snapshot
+        if start.snapshot_id is None:
+            snapshot = history.newest(self.handle)
+            if snapshot is None or (self._stop is not None and snapshot.id > self._stop):
+                return start
+        assert snapshot is not None
+        if limits.unlimited or self.options.aligned is not None:
+            return self._reading.after(snapshot)
+        units = self._reading.units(snapshot, Content.STATE)
+        taken = Admission(limits).take(units, self._reading.counted_off(start, units))
+        return self._reading.at(units, Phase.STATE, taken)
+
+    def _reachable(self, start: StreamOffset, place: Place, head: Snapshot) -> tuple[Snapshot | None, bool]:
+        """The last snapshot that may be read now, None for none; and whether nothing is to come after it."""
+        if place.snapshot is not None and self._is_beyond(place.snapshot):
+            return place.snapshot, True
+        is_end = self._stop is not None
+        if self._stop is not None and self._stop < head.id:
+            if self._stop <= (start.snapshot_id or 0):
+                return place.snapshot, True
+            stop = history.find_kept(self.handle, self._stop)
+            if stop is None:
+                raise expired(self.handle, self._stop)
+            head = stop
+        if not self._is_too_young(head) and not self._is_beyond(head):
+            return head, is_end
+        last = place.snapshot
+        for snapshot in history.following(self.handle, start.snapshot_id or 0, head):
+            if self._is_beyond(snapshot):
+                return last, True
+            if self._is_too_young(snapshot):
+                break
+            last = snapshot
+        return last, is_end
+
+    def _is_beyond(self, snapshot: Snapshot) -> bool:
+        bound = self.options.bounded_watermark
+        return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
+
+    def _is_too_young(self, snapshot: Snapshot) -> bool:
+        delay = self.options.delay_ms
+        return delay is not None and snapshot.time_ms > self._clock_ms() - delay
+
+    def _aligned(self, start: StreamOffset, place: Place, last: Snapshot, count: int, is_end: bool) -> StreamOffset:
+        """After the next `count` snapshots that hold something to read.
+
+        Where fewer are there they are waited for, unless nothing more is to come. Ones that hold nothing are passed
+        over.
+        """
+        so_far, place = self._counted(start, place, _NO_LIMITS)
+        found = so_far.snapshots
+        for units in self._reading.changes(so_far.counted, place, last):
+            found += bool(len(units))
+            if found == count:
+                return self._reading.after(units.snapshot)
+        end = self._reading.after(last)
+        if found > 0 and not is_end:
+            self._waiting = replace(so_far, counted=end, snapshots=found)
+            return start
+        return end
+
+    def _limited(
+        self, start: StreamOffset, place: Place, last: Snapshot, limits: ReadLimits, is_end: bool
+    ) -> StreamOffset:
+        """As far as the limits allow; `start` while there are too few rows yet."""
+        so_far, place = self._counted(start, place, limits)
+        admission, begin = so_far.admission, so_far.counted
+        end = begin
+        for units in self._reading.changes(begin, place, last):
+            first = self._reading.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
+            taken = admission.take(units, first)
+            if taken > first or not len(units):
+                end = self._reading.at(units, Phase.CHANGES, taken)
+            if admission.is_full:
+                break
+            if admission.has_enough and admission.takes_all:
+                end = self._reading.after(last)
+                break
+        else:
+            end = self._reading.after(last) if last.id > (begin.snapshot_id or 0) else end
+        late = limits.max_delay_ms is None or not 0 <= self._clock_ms() - self._given_ms <= limits.max_delay_ms
+        if admission.has_enough or late or is_end:
+            return end
+        self._waiting = _Waiting(start, end, admission)
+        return start
+
+    def _counted(self, start: StreamOffset, place: Place, limits: ReadLimits) -> tuple[_Waiting, Place]:
+        """What was counted at earlier triggers is not planned again, unless it went with the branch's history."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.start == start and waiting.admission.limits == limits:
+            with suppress(HistoryChangedError, SnapshotExpiredError):
+                place_of_counted = history.check(self.handle, waiting.counted)
+                return replace(waiting, admission=replace(waiting.admission)), place_of_counted
+        return _Waiting(start, start, Admission(limits)), place
+
+
+def _predicate(handle: TableHandle, options: StreamReadOptions) -> Predicate | None:
+    if options.where is None:
+        return None
+    from paimon_spark.predicate.parse import parse_predicate  # only streams with SQL text pay for the parser
+
+    try:
+        return parse_predicate(options.where, handle.schema.row_type, options.time_zone)
+    except ColumnNotFoundError as e:
+        raise ColumnNotFoundError(
+            f"option where = {options.where!r} of a stream of {handle.describe()}: {e.message}",
+            **{**e.context, "table": handle.name, "branch": handle.branch},
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Rows, or snapshots, that were counted while a batch waits for more.
+
+    Attributes:
+        start: where the batch begins.
+        counted: up to where they were counted.
+        snapshots: of an aligned stream, those that hold something to read.
+    """
+
+    start: StreamOffset
+    counted: StreamOffset
+    admission: Admission
+    snapshots: int = 0

@@ -1,0 +1,321 @@
+"""Where a stream without a checkpoint begins: scan modes and consumers.
+
+Unlike Java, which begins with the earliest snapshot there is when the one asked for has expired, a start that cannot be
+had is an error: rows would be missing and nobody told. A time is fine as long as it is known that no snapshot since has
+expired. A time later than all snapshots begins with the next one, as in Java.
+
+Source: Java `table/source/AbstractDataTableScan.createStartingScanner`, `table/source/snapshot/Continuous…Scanner`,
+`FullStartingScanner`, `CompactedStartingScanner`, `FullCompactedStartingScanner`, `FileCreationTimeStartingScanner`,
+`TimeTravelUtil.earlierThanTimeMills`. Tags and savepoints as starts are this package's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_spark.errors import (
+    CorruptFileError,
+    HistoryChangedError,
+    InvalidOptionError,
+    OffsetError,
+    SnapshotExpiredError,
+    SnapshotNotFoundError,
+)
+from paimon_spark.maintenance.consumers import Consumer, find_consumer
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import alive_range, find_snapshot, latest_snapshot
+from paimon_spark.options.stream_read import StartMode, StreamReadOptions
+from paimon_spark.refs.forks import fork_of, same_snapshot
+from paimon_spark.refs.resolve import resolve
+from paimon_spark.refs.tags import tag_of_snapshot
+from paimon_spark.refs.version import VersionKind, from_options
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.streaming.history import moving
+from paimon_spark.streaming.offset import Part, Phase, StreamOffset
+from paimon_spark.streaming.start_search import (
+    changes_since,
+    find_changes,
+    first_at_or_after,
+    newest_compacted,
+    rows_before,
+)
+
+UNPLANNED: Final = Part(Phase.STATE, 0, 0, "")
+"""Nothing of a state has been read, and how many units it has is not known yet."""
+_WITH_STATE: Final = (
+    StartMode.LATEST_FULL, StartMode.COMPACTED_FULL, StartMode.FROM_SNAPSHOT_FULL, StartMode.FROM_FILE_CREATION_TIME,
+    StartMode.FROM_CREATION_TIMESTAMP,
+)  # fmt: skip
+
+
+def first_offset(handle: TableHandle, options: StreamReadOptions) -> StreamOffset:
+    """The offset before everything that a new query reads.
+
+    A stream that begins with a state gets `UNPLANNED` as its part, as nothing is planned here. On a branch without a
+    snapshot the first one that comes decides.
+
+    Raises:
+        SnapshotExpiredError: what was to be read first has expired; says from where on changes can be read.
+        SnapshotNotFoundError: a snapshot that was never there, or is not there yet.
+        NotFoundError, VersionNotFoundError: a version that does not exist.
+        HistoryChangedError: a tag or a consumer is of another history than the branch has now.
+        InvalidOptionError: a version of another branch.
+        UnsettledError: main comes to mean another branch at this moment.
+    """
+    start = _Start(handle, options)
+    if options.consumer is not None and not options.ignore_progress:
+        consumer = find_consumer(handle, options.consumer)
+        # One that has yet to read a state died before its first batch was written down.
+        if consumer is not None and not consumer.in_state:
+            return start.of_consumer(consumer)
+    if options.mode in (StartMode.FROM_SNAPSHOT, StartMode.FROM_SNAPSHOT_FULL):
+        return start.of_version()
+    head = latest_snapshot(handle)
+    if head is None:
+        return start.at(None)
+    match options.mode:
+        case StartMode.LATEST:
+            return start.at(head)
+        case StartMode.COMPACTED_FULL:
+            return start.at(newest_compacted(handle, head), UNPLANNED)
+        case StartMode.FROM_TIMESTAMP:
+            return start.of_time(head)
+        case StartMode.FROM_CREATION_TIMESTAMP:
+            return start.of_creation_time(head)
+        case _:
+            return start.at(head, UNPLANNED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A start that is looked for."""
+
+    handle: TableHandle
+    options: StreamReadOptions
+
+    @property
+    def asked(self) -> str:
+        """What was asked, for messages."""
+        if self.options.start is None:
+            return f"scan.mode = {self.options.mode.value}"
+        key, text = self.options.start
+        return f"{key} = {text}"
+
+    def at(self, snapshot: Snapshot | None, part: Part | None = None, begins_with: Phase | None = None) -> StreamOffset:
+        """After a snapshot, or in it; None for a branch without one."""
+        if snapshot is None:
+            if begins_with is None:
+                begins_with = Phase.STATE if self.options.mode in _WITH_STATE else Phase.CHANGES
+            return StreamOffset(self.handle.location, self.handle.branch, None, begins_with=begins_with)
+        return StreamOffset(
+            self.handle.location,
+            self.handle.branch,
+            snapshot.id,
+            snapshot.delta_manifest_list,
+            snapshot.total_record_count,
+            part,
+        )
+
+    def before(self, snapshot: Snapshot) -> StreamOffset:
+        """Before the changes of a snapshot."""
+        if snapshot.id == 1:
+            return StreamOffset(self.handle.location, self.handle.branch, 0)
+        previous = find_changes(self.handle, snapshot.id - 1)
+        if previous is not None:
+            return self.at(previous)
+        return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=rows_before(snapshot))
+
+    def of_consumer(self, consumer: Consumer) -> StreamOffset:
+        name, next_snapshot = consumer.name, consumer.goes_on_with
+        who = f"consumer {name!r} of {self.handle.describe()}"
+        instead = "reset the consumer, or give consumer.ignore-progress = true and where to begin (scan.mode)"
+        head = latest_snapshot(self.handle)
+        newest = 0 if head is None else head.id
+        if next_snapshot < 1:
+            raise OffsetError(
+                f"{who} goes on with snapshot {next_snapshot}, but ids begin with 1; {instead}", consumer=name
+            )
+        found = alive_range(self.handle) if next_snapshot > newest + 1 else self._parted(consumer)
+        if found is not None:
+            raise HistoryChangedError(
+                f"{who} goes on with snapshot {next_snapshot}, but {found}: the branch was rolled back or given "
+                f"another history since the consumer read it; {instead}",
+                table=self.handle.name,
+                branch=self.handle.branch,
+                consumer=name,
+                snapshot_id=next_snapshot,
+            )
+        if next_snapshot == newest + 1:
+            return self.at(head, begins_with=Phase.CHANGES)
+        snapshot = find_changes(self.handle, next_snapshot)
+        if snapshot is None:
+            raise self._expired(f"{who} has yet to read snapshot {next_snapshot}, which", next_snapshot, instead)
+        return self.before(snapshot)
+
+    def _parted(self, consumer: Consumer) -> str | None:
+        """What tells that the branch has another history than the consumer has read; None when nothing does."""
+        last = consumer.last
+        if last is None:
+            return None
+        now = find_changes(self.handle, last.snapshot_id)
+        if now is not None:
+            return (
+                None if now.delta_manifest_list == last.made else f"snapshot {now.id} is not the one that it has read"
+            )
+        after = find_changes(self.handle, last.snapshot_id + 1)
+        before = None if after is None else rows_before(after)
+        if after is None or None in (before, last.rows) or before == last.rows:
+            return None
+        return f"snapshot {after.id} was not made on the one that it has read"
+
+    def of_version(self) -> StreamOffset:
+        full = self.options.mode is StartMode.FROM_SNAPSHOT_FULL
+        snapshot_id, named = self._find_version()
+        if snapshot_id is None:
+            return self.at(None)
+        head = latest_snapshot(self.handle)  # after the version was found, as it may be the newest
+        newest = 0 if head is None else head.id
+        if snapshot_id > newest:
+            if named is not None:
+                raise self._foreign(named, alive_range(self.handle))
+            if full or snapshot_id > newest + 1:
+                raise self._not_yet(snapshot_id, full)
+            return self.at(head)
+        alive = find_changes(self.handle, snapshot_id)
+        if named is not None and alive is not None and not same_snapshot(named, alive):
+            raise self._foreign(named, f"the branch has another snapshot {snapshot_id}")
+        if full:
+            return self._state_of(snapshot_id, named, is_newest=snapshot_id == newest, is_known=alive is not None)
+        if alive is None:
+            raise self._expired(self._what(snapshot_id), snapshot_id)
+        return self.before(alive)
+
+    def of_time(self, head: Snapshot) -> StreamOffset:
+        time_ms = self._time_ms()
+        first = first_at_or_after(self.handle, time_ms)
+        if first is None:
+            return self.at(head)
+        if first.id > 1 and find_changes(self.handle, first.id - 1) is None:
+            tag = tag_of_snapshot(self.handle, first.id - 1)
+            if tag is None or tag.snapshot.time_ms >= time_ms:
+                what = f"snapshot {first.id - 1} of {self.handle.describe()}, which may be later than {self.asked},"
+                raise self._expired(what, first.id - 1)
+        return self.before(first)
+
+    def of_creation_time(self, head: Snapshot) -> StreamOffset:
+        """The first snapshot since, as long as one before it tells so; else the files since then that are alive."""
+        first = first_at_or_after(self.handle, self._time_ms())
+        if first is not None and first.id > 1 and find_changes(self.handle, first.id - 1) is not None:
+            return self.before(first)
+        return self.at(head, UNPLANNED)
+
+    def _time_ms(self) -> int:
+        assert self.options.start is not None
+        since = self.options.created_since_ms
+        if since is not None:
+            return since
+        spec = from_options([self.options.start], self.options.time_zone)
+        assert spec is not None
+        return int(spec.value)
+
+    def _find_version(self) -> tuple[int | None, Snapshot | None]:
+        """Id of the snapshot asked for, and the snapshot where it is alive or in a tag; None, None for no snapshot."""
+        assert self.options.start is not None
+        spec = from_options([self.options.start], self.options.time_zone)
+        assert spec is not None
+        if spec.kind is VersionKind.SNAPSHOT:
+            return int(spec.value), find_snapshot(self.handle, int(spec.value))
+        try:
+            found = resolve(self.handle, spec)
+        except SnapshotNotFoundError as e:
+            snapshot_id = e.context.get("snapshot_id")
+            if snapshot_id is None or e.context.get("branch") != self.handle.branch:
+                raise
+            return int(snapshot_id), None
+        if found.handle.layout.directory_branch != self.handle.layout.directory_branch:
+            if found.handle.branch == self.handle.branch:
+                raise moving(self.handle)  # main came to mean another directory
+            raise InvalidOptionError(
+                f"{self.asked} is {found.label} of branch {found.handle.branch!r}, but the stream reads "
+                f"{self.handle.describe()}; give option branch = {found.handle.branch}",
+                option=self.options.start[0],
+                branch=found.handle.branch,
+            )
+        return (None, None) if found.snapshot is None else (found.snapshot.id, found.snapshot)
+
+    def _state_of(self, snapshot_id: int, named: Snapshot | None, *, is_newest: bool, is_known: bool) -> StreamOffset:
+        """The state of a snapshot that is alive or in a tag; what changes then must be there too.
+
+        Where only a tag is left, its number of rows tells whether the next snapshot was made on it: other engines may
+        leave tags of a history that the branch has no more.
+        """
+        if named is None:
+            raise self._expired(self._what(snapshot_id), snapshot_id)
+        if not is_newest:
+            following = find_changes(self.handle, snapshot_id + 1)
+            if following is None:
+                what = f"snapshot {snapshot_id + 1} of {self.handle.describe()}, which follows {self.asked},"
+                raise self._expired(what, snapshot_id + 1)
+            before = rows_before(following)
+            if not is_known and None not in (before, named.total_record_count) and before != named.total_record_count:
+                raise self._foreign(
+                    named,
+                    f"it has {named.total_record_count} rows, and the branch had {before} before snapshot "
+                    f"{following.id}",
+                )
+        return self.at(named, UNPLANNED)
+
+    def _what(self, snapshot_id: int) -> str:
+        return f"snapshot {snapshot_id} of {self.handle.describe()}, with which the stream was to begin ({self.asked}),"
+
+    def _expired(self, what: str, snapshot_id: int, instead: str | None = None) -> SnapshotExpiredError:
+        since = changes_since(self.handle)
+        begin = "" if since is None else f"there (scan.snapshot-id = {since}), or "
+        instead = instead or f"begin {begin}with all rows (scan.mode = latest-full)" + self._held(since)
+        can = "no snapshot is left" if since is None else f"changes can be read from snapshot {since} on"
+        return SnapshotExpiredError(
+            f"{what} {self._why_gone(snapshot_id)}: {can}; {instead}",
+            table=self.handle.name,
+            branch=self.handle.branch,
+            snapshot_id=snapshot_id,
+            earliest=since,
+        )
+
+    def _why_gone(self, snapshot_id: int) -> str:
+        try:
+            fork = fork_of(self.handle)
+        except CorruptFileError:
+            fork = None
+        if fork is None or fork.snapshot_id is None or snapshot_id >= fork.snapshot_id:
+            return "has expired"
+        return f"is not on this branch, which left {fork.parent!r} at snapshot {fork.snapshot_id}"
+
+    def _held(self, since: int | None) -> str:
+        """The tag from which on nothing is missing, though its snapshot is gone."""
+        tag = None if since is None else tag_of_snapshot(self.handle, since - 1)
+        if tag is None:
+            return ""
+        return (
+            f"; tag {tag.name!r} holds the state of snapshot {tag.snapshot.id}, with which scan.mode = "
+            f"from-snapshot-full and scan.tag-name = {tag.name} begin"
+        )
+
+    def _not_yet(self, snapshot_id: int, full: bool) -> SnapshotNotFoundError:
+        last = "the newest one" if full else "the one after the newest"
+        return SnapshotNotFoundError(
+            f"{self.handle.describe()} has no snapshot {snapshot_id} ({self.asked}): {alive_range(self.handle)}; a "
+            f"stream begins with {last} at the latest (scan.mode = latest: with whatever comes next)",
+            table=self.handle.name,
+            branch=self.handle.branch,
+            snapshot_id=snapshot_id,
+        )
+
+    def _foreign(self, named: Snapshot, why: str) -> HistoryChangedError:
+        return HistoryChangedError(
+            f"{self.asked} is snapshot {named.id} of another history than {self.handle.describe()} has now: {why}. The "
+            "branch was rolled back or given another history; begin with a snapshot that it has",
+            table=self.handle.name,
+            branch=self.handle.branch,
+            snapshot_id=named.id,
+        )

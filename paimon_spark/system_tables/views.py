@@ -1,0 +1,201 @@
+"""Other looks at a table's own rows: $audit_log, $binlog, $ro, $row_tracking.
+
+They are planned and read as every read of the table, in as many tasks; conditions on the table's columns skip files.
+
+Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.handoff.output import output_type
+from paimon_spark.handoff.read_request import ReadRequest
+from paimon_spark.handoff.split import DataSplit
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.scan import Incremental
+from paimon_spark.predicate.arrow import matches
+from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
+from paimon_spark.read.split_reader import read_split
+from paimon_spark.refs.ranges import ResolvedRange
+from paimon_spark.refs.resolve import Resolved
+from paimon_spark.scan.incremental import mode_of, plan_incremental
+from paimon_spark.scan.plan import Plan, plan_batch
+from paimon_spark.scan.query import ScanQuery
+from paimon_spark.spec.arrow import arrow_schema
+from paimon_spark.system_tables.packing import packed
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowType
+
+_SEQUENCE_OPTION: Final = "table-read.sequence-number.enabled"
+
+
+class View(str, Enum):
+    """A look at the rows of a table."""
+
+    AUDIT_LOG = "audit_log"
+    BINLOG = "binlog"
+    RO = "ro"
+    ROW_TRACKING = "row_tracking"
+
+    @property
+    def shows_kinds(self) -> bool:
+        """Whether rows come with their kind, and deleted ones come too."""
+        return self in (View.AUDIT_LOG, View.BINLOG)
+
+
+def view_type(view: View, handle: TableHandle) -> RowType:
+    """The columns of a view.
+
+    Raises:
+        InvalidInputError: the table has no such view.
+        UnsupportedFeatureError: it would need a column that cannot be read.
+    """
+    row_type = handle.schema.row_type
+    if view is View.RO:
+        return row_type
+    if view is View.ROW_TRACKING:
+        if not handle.options.row_tracking:
+            raise InvalidInputError(
+                f"{handle.describe()} has no ${view.value}: its rows have no ids; they have in tables made with "
+                "row-tracking.enabled = true",
+                table=handle.name,
+            )
+        names = (*row_type.names, ROW_ID, SEQUENCE_NUMBER)
+        found = output_type(handle.schema, names, table=handle.describe(), tracks_rows=True)
+        tracked = (replace(f, type=f.type.with_nullable(False)) for f in found.fields[-2:])
+        return RowType(False, (*row_type.fields, *tracked))
+    if handle.options.raw.get(_SEQUENCE_OPTION, "").strip().lower() == "true":
+        raise UnsupportedFeatureError(
+            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option {_SEQUENCE_OPTION}, "
+            f"which cannot be read; give {_SEQUENCE_OPTION} = false for this read",
+            feature=_SEQUENCE_OPTION,
+        )
+    with_kind = output_type(handle.schema, None, table=handle.describe(), row_kind=True)
+    if view is View.AUDIT_LOG:
+        return with_kind
+    arrays = (replace(f, type=ArrayType(element=f.type.with_nullable(True))) for f in with_kind.fields[1:])
+    return RowType(False, (with_kind.fields[0], *arrays))
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReading:
+    """What the tasks of a read of a view share. Picklable.
+
+    Attributes:
+        requests: by branch.
+        schema: of what comes out.
+        rest: what must be true of a row beside what the plan sees to.
+        pairs: whether a -U and its +U are packed into one row of $binlog.
+    """
+
+    view: View
+    requests: Mapping[str, ReadRequest]
+    schema: pa.Schema
+    rest: Predicate | None
+    full: pa.Schema
+    pairs: bool
+
+    def read(self, splits: Sequence[DataSplit], *, timestamp_precision: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of some splits.
+
+        Args:
+            splits: of the plan.
+            timestamp_precision: fractional digits of timestamps that come out; None means all they have.
+        """
+        requests = self.requests
+        if timestamp_precision is not None:
+            requests = {b: replace(r, timestamp_precision=timestamp_precision) for b, r in requests.items()}
+        for split in splits:
+            yield from self._finished(read_split(requests[split.branch], split))
+
+    def _finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.view is View.BINLOG:
+            batches = packed(batches, self.full, pairs=self.pairs)
+        for batch in batches:
+            kept = batch if self.rest is None else batch.filter(matches(self.rest, batch))
+            yield kept.select(self.schema.names) if kept.schema.names != self.schema.names else kept
+
+
+def plan_view(
+    view: View,
+    found: Resolved | ResolvedRange | None,
+    handle: TableHandle,
+    names: Sequence[str],
+    predicate: Predicate | None,
+    *,
+    incremental: Incremental | None = None,
+    batch_rows: int,
+) -> tuple[Plan, ViewReading]:
+    """The plan of a read of a view, and what its tasks share. Driver only; safe to retry.
+
+    Args:
+        view: which.
+        found: the version or range asked for; None for the head.
+        handle: the branch; of `found` when that is given.
+        names: columns that come out, in order.
+        predicate: what must be true of each row, over the view's columns.
+        incremental: how the range is read.
+        batch_rows: most rows of a batch.
+
+    Raises:
+        InvalidOptionError: the view has no changes between versions.
+        Others as `plan_batch` and `plan_incremental`.
+    """
+    table_columns = frozenset(handle.schema.row_type.names)
+    pushed, rest = _divided(view, predicate, table_columns)
+    needed = [f.name for f in view_type(view, handle) if f.name in {*names, *names_of(rest)}]
+    query = ScanQuery(
+        columns=tuple(n for n in needed if n != ROW_KIND_COLUMN or not view.shows_kinds),
+        predicate=pushed,
+        with_row_kind=view.shows_kinds,
+        batch_rows=batch_rows,
+        max_level_only=view is View.RO,
+    )
+    if isinstance(found, ResolvedRange):
+        assert incremental is not None
+        if view is View.RO:
+            raise InvalidOptionError(
+                f"${view.value} shows what is fully compacted, not what changed: leave out {incremental.key}, or read "
+                f"$audit_log of {handle.describe()}",
+                option=incremental.key,
+            )
+        plan = plan_incremental(found, query, incremental)
+    elif found is None:
+        plan = plan_batch(handle, latest_snapshot(handle), query)
+    else:
+        plan = plan_batch(handle, found.snapshot, query, travelled=found.travelled)
+    full = view_type(view, handle)
+    kinds = {ROW_KIND_COLUMN} if view.shows_kinds else set()
+    reading = ViewReading(
+        view,
+        plan.requests,
+        arrow_schema([full.field(n) for n in names]),
+        rest,
+        arrow_schema([f for f in full if f.name in {*needed, *kinds}]),
+        isinstance(found, ResolvedRange) and _are_changes(found, incremental),
+    )
+    return plan, reading
+
+
+def _are_changes(found: ResolvedRange, incremental: Incremental | None) -> bool:
+    """Whether rows come as they were written, not as the difference of two states."""
+    assert incremental is not None
+    return mode_of(found.handle, found, incremental).value != "diff"
+
+
+def _divided(
+    view: View, predicate: Predicate | None, table_columns: frozenset[str]
+) -> tuple[Predicate | None, Predicate | None]:
+    """What planning and reading can see to, and what only the finished rows show."""
+    parts = conjuncts(predicate)
+    if view is View.BINLOG:
+        return None, predicate  # its columns are arrays
+    pushed = [p for p in parts if names_of(p) and names_of(p) <= table_columns]
+    return conjunction(pushed), conjunction([p for p in parts if p not in pushed])

@@ -1,0 +1,221 @@
+"""append_branch: the files that one branch has and another lacks, added to that in one snapshot.
+
+What is added are files, so nothing may have been deleted, rewritten or compacted on either branch since they parted:
+a file that the target once dropped would come back, one that the source rewrote would bring its rows twice. Paimon asks
+for that from snapshot 1 on, as it cannot tell where branches parted; here it is asked from the newest shared snapshot.
+
+Source: Java `utils/FileSystemBranchManager.mergeBranch`, `utils/BranchMergeHandler`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.commit.attempts import Author, make_snapshot
+from paimon_spark.commit.changes import Changes
+from paimon_spark.commit.committer import new_commit_user
+from paimon_spark.commit.entries import I64, no_entries, numbers, together, where, with_numbers
+from paimon_spark.commit.publish import check_store
+from paimon_spark.commit.retry import Surroundings
+from paimon_spark.commit.wanted import Wanted
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
+from paimon_spark.maintenance.intents import change_table
+from paimon_spark.metadata.handle import TableHandle, open_branch
+from paimon_spark.metadata.live_files import file_ids, live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.schemas import list_schema_ids, read_schema
+from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
+from paimon_spark.options.commit import parse_commit_options
+from paimon_spark.refs.forks import newest_shared
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.versioning.branches import check_branch_exists
+from paimon_spark.versioning.reopening import reopened
+
+_HARMLESS: Final = (CommitKind.APPEND, CommitKind.ANALYZE)
+_IDENTIFIER: Final = 0
+"""Java's commit identifier for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended(ShownAsFacts):
+    """What `append_branch` added.
+
+    Attributes:
+        snapshot_id: the snapshot made on the target; None when the target had everything already.
+        data_files, record_count, bytes: of the files added; rows as they are stored.
+    """
+
+    source: str
+    target: str
+    snapshot_id: int | None
+    data_files: int = 0
+    record_count: int = 0
+    bytes: int = 0
+
+
+def append_branch(
+    handle: TableHandle,
+    source: str,
+    target: str = "main",
+    *,
+    around: Surroundings = Surroundings(),  # noqa: B008 - a frozen value
+) -> Appended:
+    """Add the source branch's new files to the target. Nothing is copied: both then share them.
+
+    Other processes that want to change refs of the table wait meanwhile, so what the source has is not deleted.
+
+    Raises:
+        BranchNotFoundError: there is no such branch.
+        InvalidInputError: the two are one branch or empty, their columns or schemas differ, or one of them had more
+            than appends since they parted.
+        SnapshotExpiredError: it cannot be told any more what happened since.
+        UnsupportedFeatureError: the table has primary keys or data evolution.
+        CommitError, StorageError: the snapshot was not made.
+    """
+    done: list[Appended] = []
+
+    def append() -> None:
+        done.append(_append(reopened(handle), source, target, around))
+
+    change_table(handle, "append-branch", append)
+    return done[0]
+
+
+def _append(handle: TableHandle, source: str, target: str, around: Surroundings) -> Appended:
+    for name in (source, target):
+        check_branch_exists(handle, name)
+    on_source, on_target = open_branch(handle, source), open_branch(handle, target)
+    if on_source.layout.directory_branch == on_target.layout.directory_branch:
+        raise InvalidInputError(
+            f"branch {source!r} of table {handle.name} cannot be appended to itself; name two branches",
+            table=handle.name,
+            branch=source,
+        )
+    heads = [_head(on_source, "there is nothing to append"), _head(on_target, "use fast_forward, or write to it first")]
+    _check_definitions(on_source, on_target)
+    _check_histories(on_source, on_target)
+    new = _missing(*(live_entries(h, data_manifests(h, s)) for h, s in zip((on_source, on_target), heads, strict=True)))
+    if len(new) == 0:
+        return Appended(source, target, None)
+    _check_schemas(on_source, on_target, new)
+    if on_target.options.row_tracking:
+        # Their ids are of the source's rows; the target's commit gives them its own.
+        new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
+    check_store(on_target)
+    made = make_snapshot(
+        on_target,
+        parse_commit_options(on_target.options.raw),
+        Wanted(CommitKind.APPEND, _IDENTIFIER, lambda _: Changes(new, no_entries()), check_conflicts=True),
+        Author(new_commit_user(on_target.options.raw)),
+        around,
+    )
+    return Appended(
+        source,
+        target,
+        made.snapshot.id,
+        len(new),
+        int(numbers(new, "row_count").sum()),
+        int(numbers(new, "file_size").sum()),
+    )
+
+
+def _head(handle: TableHandle, instead: str) -> Snapshot:
+    head = latest_snapshot(handle)
+    if head is None:
+        raise InvalidInputError(
+            f"append_branch needs two branches with rows, and {handle.describe()} has no snapshot; {instead}",
+            table=handle.name,
+            branch=handle.branch,
+        )
+    return head
+
+
+def _check_definitions(source: TableHandle, target: TableHandle) -> None:
+    for handle in (source, target):
+        if handle.schema.primary_keys:
+            raise UnsupportedFeatureError(
+                f"{handle.describe()} has primary keys: a branch of it is published with merge_branch, and its files "
+                "cannot be appended, as they may hold newer rows of keys that are there",
+                feature="append_branch of tables with primary keys",
+            )
+        if handle.options.data_evolution:
+            raise UnsupportedFeatureError(
+                f"{handle.describe()} has data-evolution.enabled, and files of such tables share row ids; "
+                "append_branch is not possible",
+                feature="append_branch of data-evolution tables",
+            )
+    if source.options.row_tracking != target.options.row_tracking:
+        raise _unlike(
+            source,
+            target,
+            f"row-tracking.enabled is {str(source.options.row_tracking).lower()} on the first and "
+            f"{str(target.options.row_tracking).lower()} on the second; it must be the same",
+        )
+    if tuple(source.schema.row_type) != tuple(target.schema.row_type):
+        raise _unlike(
+            source,
+            target,
+            f"the columns of the first are {source.schema.row_type}, those of the second {target.schema.row_type}; "
+            "alter them alike, in the same order",
+        )
+
+
+def _check_histories(source: TableHandle, target: TableHandle) -> None:
+    shared = newest_shared(source, target)
+    since = 0 if shared is None else shared.id
+    for handle in (source, target):
+        after = [s for s in list_snapshots(handle) if s.id > since]
+        expected = since + 1
+        for snapshot in after:
+            if snapshot.id != expected:
+                break
+            if snapshot.commit_kind not in _HARMLESS:
+                raise _unlike(
+                    source,
+                    target,
+                    f"snapshot {snapshot.id} of {handle.describe()} is of kind {snapshot.commit_kind.value}. Only "
+                    "appends may have happened since the branches parted, as files that were deleted or rewritten "
+                    "would come back, or come twice; insert the rows instead",
+                )
+            expected += 1
+        if after and expected <= after[-1].id:
+            raise SnapshotExpiredError(
+                f"{_asked(source, target)}: snapshot {expected} of {handle.describe()} has expired, so nobody can "
+                "tell whether only appends happened since the branches parted; insert the rows instead",
+                table=handle.name,
+                branch=handle.branch,
+                snapshot_id=expected,
+            )
+
+
+def _missing(source: pa.Table, target: pa.Table) -> pa.Table:
+    """Entries of the source whose files the target lacks."""
+    ids: I64 = file_ids(together(target, source))
+    return where(together(source), ~np.isin(ids[len(target) :], ids[: len(target)]))
+
+
+def _check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> None:
+    there = set(list_schema_ids(target.store, target.layout))
+    for schema_id in np.unique(numbers(new, "schema_id")).tolist():
+        if schema_id not in there:
+            raise _unlike(source, target, f"files of the first have schema {schema_id}, which the second lacks")
+        theirs, ours = (read_schema(h.store, h.layout, schema_id) for h in (source, target))
+        if theirs != ours:
+            raise _unlike(
+                source,
+                target,
+                f"schema {schema_id} is not the same on both, as they were altered apart; insert the rows instead",
+            )
+
+
+def _asked(source: TableHandle, target: TableHandle) -> str:
+    return f"branch {source.branch!r} of table {source.name} cannot be appended to {target.branch!r}"
+
+
+def _unlike(source: TableHandle, target: TableHandle, why: str) -> PaimonError:
+    return InvalidInputError(f"{_asked(source, target)}: {why}", table=source.name, branch=source.branch)

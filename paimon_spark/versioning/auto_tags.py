@@ -1,0 +1,280 @@
+"""Tags made by themselves: one for each period that the clock or the watermark has left behind, or one for each batch.
+
+Which snapshot is tagged, and with what name, is exactly what Paimon's own writers would do, so that it does not matter
+who wrote: the tag of a period is made by the first snapshot whose time reaches the end of the period, and the delay.
+
+Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Final, TypeAlias
+
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.maintenance.changes import Step, TableChange
+from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.layout import TAG_PREFIX
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
+from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
+from paimon_spark.refs.auto_tags import TagPeriods, tag_periods
+from paimon_spark.refs.guards import guarded_branch
+from paimon_spark.refs.savepoints import savepoint_id_of
+from paimon_spark.refs.tags import find_tag, get_tag, list_tags, tag_names
+from paimon_spark.refs.timestamp import zone_of
+from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.versioning.names import check_tag_name
+from paimon_spark.versioning.reopening import change_branch
+from paimon_spark.versioning.tag_source import check_still_there
+from paimon_spark.versioning.tag_steps import create_steps, delete_steps, new_tag, tag_root
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_BATCH_PREFIX: Final = "batch-write-"
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTags(ShownAsFacts):
+    """What automatic tagging did.
+
+    Attributes:
+        created: names of the tags that are there now and were not before, or moved.
+        deleted: names of the tags that went because of `tag.num-retained-max`.
+    """
+
+    created: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
+def create_automatic_tags(handle: TableHandle, *, wait_ms: int = 60_000) -> AutoTags:
+    """Make the tags that are due, as after a commit. Nothing without option `tag.automatic-creation`.
+
+    Raises: as `run_automatic_tags`.
+    """
+    head = latest_snapshot(handle)
+    return AutoTags() if head is None else run_automatic_tags(handle, head, wait_ms=wait_ms)
+
+
+def run_automatic_tags(
+    handle: TableHandle,
+    snapshot: Snapshot,
+    *,
+    batch: bool = True,
+    wait_ms: int = 60_000,
+    clock: Callable[[], datetime] = datetime.now,
+) -> AutoTags:
+    """Make the tags that are due once `snapshot` is the head, and delete those beyond `tag.num-retained-max`.
+
+    Costs nothing without option `tag.automatic-creation`; when no tag is due, a listing of the tags and one of them.
+
+    Args:
+        handle: the branch.
+        snapshot: its head.
+        batch: whether a batch ended with it, for tags of batches.
+        wait_ms: how long to wait for another process that changes the table's refs.
+        clock: the local wall clock.
+
+    Raises:
+        InvalidOptionError: an option of automatic tags has a bad value.
+        InvalidInputError: option `tag.batch.customized-name` is no name of a tag.
+        SnapshotExpiredError: another engine let a snapshot expire while it was tagged; the tag is gone again.
+        OperationInProgressError: another process changes the table's refs all the time.
+        UnsafeDeletionError: it cannot be told what else needs the files of a tag that goes; nothing was changed.
+    """
+    options = parse_tag_options(handle.options.raw)
+    if options.creation is TagCreation.NONE or (options.creation is TagCreation.BATCH and not batch):
+        return AutoTags()
+    if options.creation is not TagCreation.BATCH and not _may_be_due(handle, options, snapshot):
+        return AutoTags()
+    done = AutoTags()
+    made: list[Tag] = []
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        nonlocal done, made
+        find = _of_batch if options.creation is TagCreation.BATCH else _by_time
+        change, made, done = find(branch, options, clock())
+        return change
+
+    change_branch(handle, "automatic-tags", plan, wait_ms=wait_ms)
+    for tag in made:
+        check_still_there(handle, tag)
+    return done
+
+
+_Done: TypeAlias = tuple[TableChange | None, list[Tag], AutoTags]
+"""A change, the tags that it makes, and what it does in names."""
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Which tag is due next. Pure; goes on with each snapshot that it is shown.
+
+    Attributes:
+        extract: the local time that a snapshot stands for; None when it says none.
+        next_tag: the period whose tag is made next; None before the first tag.
+    """
+
+    periods: TagPeriods
+    delay: timedelta
+    completion: bool
+    extract: Callable[[Snapshot], datetime | None]
+    next_tag: datetime | None = None
+
+    def is_due(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot makes a tag."""
+        time = self.extract(snapshot)
+        return time is not None and self._reached(time)
+
+    def _reached(self, time: datetime) -> bool:
+        if self.next_tag is None:
+            return True
+        try:
+            return time - self.delay >= self.next_tag + self.periods.length
+        except OverflowError:  # at the ends of the calendar nothing follows
+            return False
+
+    def tag(self, snapshot: Snapshot) -> str | None:
+        """The name of the tag that the snapshot makes; None when it makes none."""
+        time = self.extract(snapshot)
+        if time is None or not self._reached(time):
+            return None
+        try:
+            begin = self.next_tag if self.completion and self.next_tag is not None else self.periods.last_whole(time)
+            self.next_tag = begin + self.periods.length
+        except OverflowError:
+            return None
+        return self.periods.name_of(begin)
+
+
+def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
+    """The schedule that a branch's options say, before its first tag.
+
+    Raises:
+        InvalidOptionError: no such time zone, or a delay that is as long as the period.
+    """
+    periods = tag_periods(handle.options.raw)
+    delay = timedelta(milliseconds=options.delay_ms)
+    if delay >= periods.length:
+        raise InvalidOptionError(
+            f"option tag.creation-delay of {handle.describe()} is {delay}, which is not shorter than the period of "
+            f"{periods.length}; no automatic tag is made until it is",
+            option="tag.creation-delay",
+            table=handle.name,
+        )
+    if options.creation is TagCreation.PROCESS_TIME:
+        zone = zone_of(options.process_zone)
+        return Schedule(periods, delay, options.completion, lambda s: _local(s.time_ms, zone))
+    zone = zone_of(options.watermark_zone)
+    return Schedule(
+        periods, delay, options.completion, lambda s: None if s.watermark is None else _local(s.watermark, zone)
+    )
+
+
+def _local(epoch_ms: int, zone: tzinfo | None) -> datetime | None:
+    """The wall clock of a zone, None meaning the machine's; None for moments that no calendar has."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=epoch_ms)).astimezone(zone).replace(tzinfo=None)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _may_be_due(handle: TableHandle, options: TagOptions, snapshot: Snapshot) -> bool:
+    """Whether to look closer. Times of snapshots go up, so when the head makes no tag none does."""
+    schedule = schedule_of(handle, options)
+    newest = _newest(schedule.periods, tag_names(handle))
+    if newest is not None:
+        schedule.next_tag = newest[0] + schedule.periods.length
+    return schedule.is_due(snapshot)
+
+
+def _newest(periods: TagPeriods, names: Iterable[str]) -> tuple[datetime, str] | None:
+    """The newest automatic tag by the time in its name."""
+    times = ((time, name) for name in names if (time := periods.time_of(name)) is not None)
+    return max(times, default=None)
+
+
+def _by_time(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
+    """Tags of the clock or the watermark: as if each snapshot since the newest tag were committed only now."""
+    schedule = schedule_of(handle, options)
+    names = tag_names(handle)
+    newest = _newest(schedule.periods, names)
+    first = 0
+    if newest is not None:
+        schedule.next_tag = newest[0] + schedule.periods.length
+        first = get_tag(handle, newest[1]).snapshot.id + 1
+    due = [(name, snapshot) for snapshot in _from(handle, first) if (name := schedule.tag(snapshot)) is not None]
+    if not due:
+        return None, [], AutoTags()
+    old = [t for t in list_tags(handle) if schedule.periods.time_of(t.name) is not None]
+    tagged = {t.snapshot.id for t in old}  # Paimon's own tagging stops at a snapshot with two tags made by time
+    made = [
+        new_tag(name, snapshot, options.default_time_retained_s, now)
+        for name, snapshot in due
+        if name not in names and snapshot.id not in tagged
+    ]
+    keep = options.num_retained_max
+    gone = set() if keep is None or not made else _oldest([*old, *made], keep)
+    return _change(handle, options, [t for t in made if t.name not in gone], [t for t in old if t.name in gone])
+
+
+def _from(handle: TableHandle, first_id: int) -> Iterator[Snapshot]:
+    """The snapshots alive from an id on, one after the other."""
+    for snapshot_id in list_snapshot_ids(handle):
+        snapshot = find_snapshot(handle, snapshot_id) if snapshot_id >= first_id else None
+        if snapshot is not None:
+            yield snapshot
+
+
+def _oldest(tags: list[Tag], keep: int) -> set[str]:
+    """Names of the tags that go so that only so many tagged snapshots stay; the newest ones do."""
+    ids = sorted({t.snapshot.id for t in tags})
+    last_gone = ids[len(ids) - keep - 1] if len(ids) > max(keep, 0) else -1
+    return {t.name for t in tags if t.snapshot.id <= last_gone}
+
+
+def _of_batch(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
+    """The tag that tells the last batch, or the last of a day. `tag.num-retained-max` counts others too, as in Java.
+
+    Savepoints and the guards of branches neither count nor go.
+    """
+    head = latest_snapshot(handle)
+    if head is None:
+        return None, [], AutoTags()
+    time = _local(head.time_ms, zone_of(options.process_zone))
+    name = options.batch_name or f"{_BATCH_PREFIX}{time:%Y-%m-%d}"
+    check_tag_name(name, table=handle.describe(), branch_names=branch_names(handle.store, handle.layout))
+    tag = new_tag(name, head, options.default_time_retained_s, now)
+    replaced = find_tag(handle, name)
+    gone = list[Tag]()
+    if options.num_retained_max is not None:
+        others = [t for t in list_tags(handle) if t.name != name and _counts(t)]
+        surplus = len(others) + 1 - max(options.num_retained_max, 1)
+        gone = _by_age(handle, others)[: max(surplus, 0)]
+    return _change(handle, options, [tag], gone, replaced)
+
+
+def _counts(tag: Tag) -> bool:
+    """Whether `tag.num-retained-max` of batches is about a tag."""
+    return savepoint_id_of(tag.name) is None and guarded_branch(tag.name) is None
+
+
+def _by_age(handle: TableHandle, tags: list[Tag]) -> list[Tag]:
+    """Tags by their snapshots, and those of one snapshot by when they were made."""
+    made_ms = {i.name.removeprefix(TAG_PREFIX): i.modified_ms or 0 for i in handle.store.list(handle.layout.tag_dir)}
+    return sorted(tags, key=lambda t: (t.snapshot.id, made_ms.get(t.name, 0), t.name))
+
+
+def _change(
+    handle: TableHandle, options: TagOptions, made: list[Tag], gone: list[Tag], replaced: Tag | None = None
+) -> _Done:
+    """The tags that come and go as one change."""
+    if not made and not gone:
+        return None, [], AutoTags()
+    steps: list[Step] = [step for tag in made for step in create_steps(handle, options, tag)]
+    steps += [step for tag in gone for step in delete_steps(handle, options, tag.name)]
+    released = [*gone, *([] if replaced is None else [replaced])]
+    label = f"automatic tagging of branch {handle.branch!r}"
+    change = TableChange("automatic-tags", label, tuple(steps), tuple(tag_root(handle, tag) for tag in released))
+    return change, made, AutoTags(tuple(t.name for t in made), tuple(t.name for t in gone))

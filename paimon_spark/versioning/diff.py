@@ -1,0 +1,208 @@
+"""Diff: what tells one version of a table from another, of any two branches. Values; `comparing.py` finds them.
+
+Told from metadata alone: files are compared, not the rows in them, so compaction shows as files that come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.display.html import amount, facts, grid, section
+from paimon_spark.options.secrets import shown_changes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two versions.
+
+    Attributes:
+        version: as it was asked for; the branch's name when nothing was.
+        label: the same in words, such as `tag 'v1'` or `head of main`.
+        branch: where it lies.
+        snapshot_id: None for a branch without snapshots.
+        time_ms: when that was committed, epoch milliseconds.
+        total_rows: physical rows alive, before merging; None where the snapshot does not say.
+    """
+
+    version: str
+    label: str
+    branch: str
+    snapshot_id: int | None
+    time_ms: int | None
+    schema_id: int
+    total_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDiff:
+    """What differs in one partition. `added` is only in the new version, `removed` only in the old.
+
+    Attributes:
+        partition: values as text by column, None for null; empty in a table without partitions.
+        files_changed: in both versions, with other deletion vectors.
+        rows_deleted, rows_restored: that these vectors delete more, and less.
+    """
+
+    partition: Mapping[str, str | None]
+    files_added: int = 0
+    files_removed: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    rows_added: int = 0
+    rows_removed: int = 0
+    files_changed: int = 0
+    rows_deleted: int = 0
+    rows_restored: int = 0
+
+    @property
+    def name(self) -> str:
+        """`dt=2024-01-01/region=eu`; empty in a table without partitions."""
+        return "/".join(f"{k}={'null' if v is None else v}" for k, v in self.partition.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """A column that differs, by its field id.
+
+    Attributes:
+        kind: `added`, `dropped`, `renamed`, `retyped`, `commented`, `defaulted` or `moved`.
+        name: in the new version; in the old for a column that was dropped. `a.b` inside a ROW.
+        old, new: name, type, comment, default or place, as the kind says; None where there is none.
+    """
+
+    kind: str
+    name: str
+    field_id: int
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What tells two versions of a table apart. `added` is only in the new one, `removed` only in the old.
+
+    Attributes:
+        rows_added, rows_removed: physical rows of those files, before merging.
+        files_changed, rows_deleted, rows_restored: as in `PartitionDiff`.
+        partitions: those that differ, sorted by name.
+        options: old and new text of the table options that differ, by key; None where one is not set.
+        common_snapshot_id: the newest snapshot that both histories share; None when they share none, or none known.
+        ahead: commits of the new version that the old lacks; None when it cannot be told.
+        behind: commits of the old version that the new lacks; None when it cannot be told.
+        files: one row for each file that differs: `change` (added, removed, changed), `partition`, `bucket`,
+            `file_name`, `level`, `row_count`, `file_size`, `deleted_rows` (more deleted by its vector).
+    """
+
+    table: str
+    old: Side
+    new: Side
+    files_added: int
+    files_removed: int
+    bytes_added: int
+    bytes_removed: int
+    rows_added: int
+    rows_removed: int
+    files_changed: int
+    rows_deleted: int
+    rows_restored: int
+    partitions: tuple[PartitionDiff, ...]
+    columns: tuple[ColumnChange, ...]
+    options: Mapping[str, tuple[str | None, str | None]]
+    common_snapshot_id: int | None
+    ahead: int | None
+    behind: int | None
+    files: pa.Table = field(repr=False, compare=False)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether files, deletion vectors, columns and options are the same."""
+        return not (self.files_added or self.files_removed or self.files_changed or self.columns or self.options)
+
+    def __str__(self) -> str:
+        """What differs, a line each, as text that may hold anything that names can hold."""
+        lines = [f"{self.table}: {self.old.label} -> {self.new.label}"]
+        if self.ahead is not None and self.behind is not None:
+            lines.append(f"  commits: {self.ahead} ahead, {self.behind} behind")
+        if self.is_same:
+            return "\n".join([*lines, "  the same"])
+        lines.append(f"  added: {self.files_added} files, {self.rows_added} rows, {self.bytes_added} bytes")
+        lines.append(f"  removed: {self.files_removed} files, {self.rows_removed} rows, {self.bytes_removed} bytes")
+        if self.files_changed:
+            deleted = f"{self.rows_deleted} rows deleted, {self.rows_restored} restored"
+            lines.append(f"  changed: {self.files_changed} files, {deleted}")
+        lines += [f"  column {c.name} {c.kind}: {c.old} -> {c.new}" for c in self.columns]
+        lines += [f"  option {k}: {old} -> {new}" for k, (old, new) in sorted(shown_changes(self.options).items())]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values that JSON can hold, without the list of files and without secrets."""
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
+        out["old"], out["new"] = _plain(self.old), _plain(self.new)
+        out["partitions"] = [{**_plain(p), "name": p.name} for p in self.partitions]
+        out["columns"] = [_plain(c) for c in self.columns]
+        out["options"] = {key: list(pair) for key, pair in shown_changes(self.options).items()}
+        return {**out, "is_same": self.is_same}
+
+    def _repr_html_(self) -> str:
+        ahead = (
+            "shares no snapshot with"
+            if self.common_snapshot_id is None
+            else (f"{self.ahead} ahead of and {self.behind} behind")
+        )
+        told = (
+            f"{self.new.label} is {ahead} {self.old.label}"
+            if self.common_snapshot_id is not None
+            else (f"{self.new.label} {ahead} {self.old.label}")
+        )
+        parts = [
+            facts(
+                {
+                    "old": _side(self.old),
+                    "new": _side(self.new),
+                    "related": told,
+                    "added": _sum(self.files_added, self.rows_added, self.bytes_added),
+                    "removed": _sum(self.files_removed, self.rows_removed, self.bytes_removed),
+                    "changed": f"{self.files_changed:,} files, {self.rows_deleted:,} rows deleted, "
+                    f"{self.rows_restored:,} restored",
+                }
+            )
+        ]
+        if self.partitions and self.partitions[0].partition:
+            rows = [
+                (
+                    p.name,
+                    _sum(p.files_added, p.rows_added, p.bytes_added),
+                    _sum(p.files_removed, p.rows_removed, p.bytes_removed),
+                    f"{p.files_changed:,}",
+                )
+                for p in self.partitions
+            ]
+            parts.append(grid(("partition", "added", "removed", "changed files"), rows))
+        if self.columns:
+            parts.append(
+                grid(("column", "change", "old", "new"), [(c.name, c.kind, c.old, c.new) for c in self.columns])
+            )
+        if self.options:
+            parts.append(
+                grid(("option", "old", "new"), [(k, *pair) for k, pair in sorted(shown_changes(self.options).items())])
+            )
+        title = f"{self.table}: {self.old.version} → {self.new.version}"
+        return section(title, "the same" if self.is_same else "", *parts)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+def _side(side: Side) -> str:
+    where = "no snapshot" if side.snapshot_id is None else f"snapshot {side.snapshot_id}"
+    return f"{side.label}: {where} on {side.branch}, schema {side.schema_id}"
+
+
+def _sum(files: int, rows: int, size: int) -> str:
+    return f"{files:,} files, {rows:,} rows, {amount(size)}"

@@ -1,0 +1,196 @@
+"""A branch becomes main's history: merge_branch and fast_forward. What main loses by it is kept as a branch.
+
+Readers see main as it was or as it will be, all of it at once: the new main is first laid down whole beside, in a
+directory below `branch/` whose name begins with `.merge-`; then MAIN-BRANCH names that directory, which every open of
+the table looks at; then main's own directory is written over, in an order that suits engines that do not know
+MAIN-BRANCH; then MAIN-BRANCH is as before and the directory beside goes. Commits on main meanwhile are turned away
+(`commit.still_there`).
+
+Source: PIP-14, Merge Branch To Main.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from paimon_spark.commit.retry import now_ms
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, Step, TableChange
+from paimon_spark.maintenance.expire_snapshots import dry
+from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.refs.forks import Fork
+from paimon_spark.refs.guards import guard_name
+from paimon_spark.versioning.late_commits import keep_late_commits
+from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
+from paimon_spark.versioning.publication import (
+    Publication,
+    backup_steps,
+    fork_put,
+    fork_steps,
+    guard_put,
+    read_publication,
+    released,
+    with_guard_of_backup,
+)
+from paimon_spark.versioning.published import without_life_time
+from paimon_spark.versioning.staging import (
+    STAGING_PREFIX,
+    directory_path,
+    laid_down,
+    main_branch_path,
+    written_over,
+)
+
+_LOG = logging.getLogger(__name__)
+
+KIND = "merge-branch"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult(ShownAsFacts):
+    """What publishing a branch did, or with a dry run would.
+
+    Attributes:
+        branch: that was published; it lives on.
+        fork_snapshot_id: the newest snapshot that main and the branch shared; None when they shared none.
+        published_snapshot_id: main's head now.
+        moved_snapshots, moved_tags: that main has got; empty when it had all of the branch already.
+        discarded_snapshots, discarded_tags: that main had and has no more, or of the same name but not the same.
+        discarded_schemas: ids of schemas that main had and has no more, or not the same.
+        backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
+        removed: files that nothing needs any more and that were deleted.
+    """
+
+    branch: str
+    fork_snapshot_id: int | None
+    published_snapshot_id: int
+    moved_snapshots: tuple[int, ...] = ()
+    moved_tags: tuple[str, ...] = ()
+    discarded_snapshots: tuple[int, ...] = ()
+    discarded_tags: tuple[str, ...] = ()
+    discarded_schemas: tuple[int, ...] = ()
+    backup_branch: str | None = None
+    removed: Removed = field(default_factory=Removed)
+
+
+def merge_branch(
+    handle: TableHandle,
+    name: str,
+    *,
+    snapshot: int | str | None = None,
+    backup: bool = True,
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+    wait_ms: int = 60_000,
+) -> MergeResult:
+    """Make a branch's history main's: its snapshots, tags and schemas after the point where it left main.
+
+    Main's own after that point go; they are kept as a branch `main-backup-<time>`, unless `backup` is False. The
+    branch lives on and is from then on one that left main at its published snapshot.
+
+    Args:
+        handle: main of the table.
+        name: the branch.
+        snapshot: a snapshot id, tag or version of the branch: that becomes main's head, and nothing after it.
+        backup: keep what main loses as a branch.
+        dry_run: only tell what would happen; the backup is named after the time of the call.
+        clock_ms: epoch milliseconds.
+        wait_ms: how long to wait for another operation on the table's refs.
+
+    Raises:
+        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or is main; the snapshot is none
+            of the branch, or none after the point where it left main.
+        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
+    """
+    plans: list[Publication] = []
+
+    def plan() -> TableChange | None:
+        publication = read_publication(handle, name, "the merge", snapshot=snapshot, backup=backup, now_ms=clock_ms())
+        plans.append(publication)
+        if publication.is_nothing:
+            return None
+        notes, of_branch = (read_notes(handle, line.directory) for line in (publication.main, publication.source.line))
+        return merge_change(publication, uuid.uuid4().hex[:12], notes, of_branch)
+
+    removed = dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
+    publication = plans[-1]
+    if publication.is_nothing:
+        return MergeResult(name, publication.done.fork_id, publication.main.head, removed=removed)
+    if dry_run:
+        return _result(publication, removed, ())
+    result = _result(publication, removed, keep_late_commits(publication, wait_ms=wait_ms))
+    _LOG.info("main of table %s has the history of branch %r: %s", handle.name, name, result)
+    return result
+
+
+def merge_change(
+    plan: Publication, staging_id: str, notes: Mapping[str, str] = _NONE, of_branch: Mapping[str, str] = _NONE
+) -> TableChange:
+    """The whole merge as steps; pure.
+
+    Args:
+        plan: what was read.
+        staging_id: part of the name of the directory beside.
+        notes: what streaming queries noted on main, by name of the file.
+        of_branch: what they noted on the branch.
+    """
+    new = with_guard_of_backup(plan.done.line, plan)
+    staging = STAGING_PREFIX + staging_id
+    before = plan.handle.layout.main_branch
+    head = without_life_time(plan.head)
+    branch = plan.source.name
+    guard = guard_name(branch)
+    old, later = plan.fork, later_notes(notes, of_branch)
+    record = Fork(
+        MAIN,
+        plan.source.head,
+        None,
+        head.snapshot.time_ms,
+        None if old is None else old.created_ms,
+        {**({} if old is None else old.guards), MAIN: guard},
+    )
+    steps: tuple[Step, ...] = (
+        *(() if plan.backup is None else put_notes(plan.backup.directory, notes)),
+        *backup_steps(plan),
+        *put_notes(staging, {**notes, **later}),
+        *laid_down(replace(new, directory=staging)),
+        Put(main_branch_path(), staging),
+        *put_notes(plan.main.directory, later),
+        *written_over(plan.main, new, plan.late),
+        guard_put(plan.source.line.directory, branch, head),
+        fork_put(plan.source.line.directory, record),
+        *fork_steps(plan),
+        Delete(main_branch_path()) if before is None else Put(main_branch_path(), before),
+        DeleteTree(directory_path(staging)),
+    )
+    source = plan.source.line
+    now = replace(source, tags={**source.tags, guard: head})
+    kept = [now, *([] if plan.backup is None else [plan.backup])]
+    gone = (*released(plan.main, new, kept), *released(source, now, [new, *kept]))
+    return TableChange(KIND, f"merge of branch {branch!r} into main", steps, gone)
+
+
+def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> MergeResult:
+    done = plan.done
+    is_kept = plan.backup is not None or late
+    return MergeResult(
+        plan.source.name,
+        done.fork_id or None,
+        plan.source.head,
+        done.moved_snapshots,
+        done.moved_tags,
+        (*done.discarded_snapshots, *late),
+        done.discarded_tags,
+        done.discarded_schemas,
+        plan.late if is_kept else None,
+        removed,
+    )

@@ -1,0 +1,215 @@
+"""`main` comes to mean a branch: MAIN-BRANCH is pointed at it, and the former main goes.
+
+What the branch needs of the former main is copied to it first: snapshots and tags from before it left main, schemas,
+consumers, what streaming queries noted of the batches that they committed. Whoever opens main then finds the branch;
+who had opened it before finds its files until they are gone, and then that there is no schema, and opens it anew.
+
+Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from paimon_spark.commit.retry import now_ms
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, SetAside, Step, TableChange
+from paimon_spark.maintenance.expire_snapshots import dry
+from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.maintenance.roots import Root, RootKind
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.refs.guards import guard_name, guarded_branch
+from paimon_spark.versioning.line import Line
+from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
+from paimon_spark.versioning.publication import (
+    Publication,
+    backup_steps,
+    fork_steps,
+    read_publication,
+    released,
+    with_guard_of_backup,
+)
+from paimon_spark.versioning.staging import (
+    directory_path,
+    layout_of,
+    main_branch_path,
+    relative,
+    snapshot_gone,
+    tag_path,
+    written_over,
+)
+
+_LOG = logging.getLogger(__name__)
+
+KIND = "replace-main"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+WARNING: Final = (
+    "Java Paimon 0.9 and newer, and pypaimon, do not read the file MAIN-BRANCH: they find no main in this table any "
+    "more, and read it as a branch by its own name"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceResult(ShownAsFacts):
+    """What replacing main did, or with a dry run would.
+
+    Attributes:
+        branch: that main means now.
+        former_main: the branch that main meant before; `main` for the table's own directory.
+        fork_snapshot_id: the newest snapshot that both shared; None when they shared none.
+        copied_snapshots, copied_tags: that the branch got of the former main.
+        discarded_snapshots, discarded_tags, discarded_schemas: of the former main, that the branch does not have.
+        backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
+        removed: files that nothing needs any more and that were deleted.
+        warning: what other engines make of such a table.
+    """
+
+    branch: str
+    former_main: str
+    fork_snapshot_id: int | None
+    copied_snapshots: tuple[int, ...] = ()
+    copied_tags: tuple[str, ...] = ()
+    discarded_snapshots: tuple[int, ...] = ()
+    discarded_tags: tuple[str, ...] = ()
+    discarded_schemas: tuple[int, ...] = ()
+    backup_branch: str | None = None
+    removed: Removed = field(default_factory=Removed)
+    warning: str = WARNING
+
+
+def replace_main(
+    handle: TableHandle,
+    name: str,
+    *,
+    backup: bool = True,
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+    wait_ms: int = 60_000,
+) -> ReplaceResult:
+    """Make `main` mean a branch, and drop the former main.
+
+    Args:
+        handle: main of the table.
+        name: the branch.
+        backup: keep what the former main had after the branch left it, as a branch `main-backup-<time>`.
+        dry_run: only tell what would happen; the backup is named after the time of the call.
+        clock_ms: epoch milliseconds.
+        wait_ms: how long to wait for another operation on the table's refs.
+
+    Raises:
+        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or main already.
+        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
+    """
+    plans: list[tuple[Publication, Line, Mapping[str, str], Mapping[str, str]]] = []
+
+    def plan() -> TableChange:
+        publication = read_publication(handle, name, "replacing main", snapshot=None, backup=backup, now_ms=clock_ms())
+        own, former = (read_notes(handle, line.directory) for line in (publication.source.line, publication.main))
+        plans.append((publication, promoted(publication), former, own))
+        return replace_change(*plans[-1])
+
+    removed = dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
+    publication, new = plans[-1][:2]
+    if not dry_run:
+        _LOG.warning("branch %r is main of table %s now: %s", name, handle.name, WARNING)
+    before, done = publication.source.line, publication.done
+    return ReplaceResult(
+        name,
+        publication.main.directory,
+        done.fork_id or None,
+        tuple(sorted(new.snapshots.keys() - before.snapshots.keys())),
+        tuple(sorted(n for n in new.tags.keys() - before.tags.keys() if guarded_branch(n) is None)),
+        done.discarded_snapshots,
+        done.discarded_tags,
+        done.discarded_schemas,
+        None if publication.backup is None else publication.backup.directory,
+        removed,
+    )
+
+
+def promoted(plan: Publication) -> Line:
+    """The branch's line when it is main: all it has, and what it lacks of main's new line."""
+    line, main = plan.source.line, with_guard_of_backup(plan.done.line, plan)
+    own = guard_name(plan.source.name)
+    guards = {n: ref for n, ref in main.tags.items() if guarded_branch(n) is not None}
+    tags = {**main.tags, **line.tags, **guards}
+    return replace(
+        line,
+        snapshots={**main.snapshots, **line.snapshots},
+        tags={n: ref for n, ref in tags.items() if n != own},
+        changelogs={**main.changelogs, **line.changelogs},
+        schemas={**main.schemas, **line.schemas},
+        consumers={**plan.main.consumers, **line.consumers},
+    )
+
+
+def replace_change(
+    plan: Publication, new: Line, former: Mapping[str, str] = _NONE, own: Mapping[str, str] = _NONE
+) -> TableChange:
+    """The whole operation as steps; pure.
+
+    Args:
+        plan: what was read.
+        new: `promoted(plan)`.
+        former: what streaming queries noted on the former main, by name of the file.
+        own: what they noted on the branch.
+    """
+    name, old = plan.source.name, plan.source.line
+    consumers = relative(layout_of(old.directory).consumer_dir)
+    parents = {p: line for p, line in plan.source.between.items() if guard_name(name) in line.tags}
+    steps: tuple[Step, ...] = (
+        *backup_steps(plan),
+        *written_over(old, new),
+        *(
+            Put(f"{consumers}/consumer-{consumer}", text)
+            for consumer, text in sorted(new.consumers.items())
+            if consumer not in old.consumers
+        ),
+        *put_notes(old.directory, later_notes(own, former)),
+        Put(main_branch_path(), name),
+        Delete(f"{directory_path(old.directory)}/FORK"),
+        *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
+        *fork_steps(plan, former_goes=True),
+        *_dropped(plan.main, plan.late),
+        *(Delete(f"{relative(layout_of(plan.main.directory).sink_dir)}/{n}") for n in _kept_apart(plan.main, former)),
+    )
+    kept = [new, *([] if plan.backup is None else [plan.backup])]
+    gone = (
+        *released(plan.main, None, kept),
+        *released(old, new, kept),
+        *(
+            Root(RootKind.TAG, parent, guard_name(name), line.tags[guard_name(name)].snapshot)
+            for parent, line in sorted(parents.items())
+        ),
+    )
+    return TableChange(KIND, f"replacing main by branch {name!r}", steps, gone)
+
+
+def _kept_apart(main: Line, notes: Mapping[str, str]) -> list[str]:
+    """The notes that do not go with the former main's directory: only a branch has one to itself."""
+    return sorted(notes) if main.directory == MAIN else []
+
+
+def _dropped(main: Line, late: str | None) -> tuple[Step, ...]:
+    """Take a former main away: its schemas first, which say that it is there; the head last of the snapshots.
+
+    What other engines committed to it meanwhile goes to the directory of the branch `late`.
+    """
+    layout = layout_of(main.directory)
+    rest = (
+        [layout.snapshot_dir, layout.tag_dir, layout.changelog_dir, layout.consumer_dir]
+        if main.directory == MAIN
+        else [layout.branch_root]
+    )
+    return (
+        DeleteTree(relative(layout.schema_dir)),
+        *(snapshot_gone(main, i) for i in sorted(main.snapshots)),
+        *(() if late is None else [SetAside(relative(layout.snapshot_dir), relative(layout_of(late).snapshot_dir))]),
+        *(DeleteTree(relative(path)) for path in rest),
+    )

@@ -1,0 +1,219 @@
+"""The commits of all branches, read and put together: a table in, a `History` out.
+
+Every branch has snapshots and tags in a directory of its own. What lies in two is one commit when its manifest lists
+have one name. A branch's history before it parted is that of the branch it left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_spark.errors import FileMissingError, InvalidInputError
+from paimon_spark.maintenance.consumers import Consumer, list_consumers
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_snapshots
+from paimon_spark.refs.branches import list_branch_names
+from paimon_spark.refs.forks import identity, logical_name, read_fork
+from paimon_spark.refs.guards import guarded_branch
+from paimon_spark.refs.savepoints import savepoint_id_of
+from paimon_spark.refs.tags import list_tags
+from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.versioning.history import Commit, History, HistoryRef
+
+_Identity = tuple[int, str, str]
+
+
+@dataclass(slots=True)
+class _Line:
+    """What a branch's own directory holds.
+
+    Attributes:
+        fork: the branch that it left and the newest id shared with it, where that is written down.
+        commits: its history, by id; filled from its own files first, then from what it left.
+    """
+
+    name: str
+    ids: Sequence[int]
+    alive: Mapping[int, Snapshot]
+    tags: Sequence[Tag]
+    consumers: Sequence[Consumer]
+    fork: tuple[str, int | None] | None
+    commits: dict[int, Snapshot] = field(default_factory=dict)
+
+    @property
+    def head(self) -> int:
+        return max(self.ids, default=0)
+
+
+def history_of(handle: TableHandle, limit: int | None = None, *, job_property: str = "") -> History:
+    """The history of the table that the handle is on.
+
+    Args:
+        handle: any branch.
+        limit: at most so many commits; None is all that are known.
+        job_property: the snapshot property that names the lineage job.
+
+    Raises:
+        InvalidInputError: the limit is not positive.
+        CorruptFileError: a snapshot or tag cannot be decoded.
+    """
+    if limit is not None and not (type(limit) is int and limit > 0):
+        raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
+    lines = {line.name: line for line in _lines(handle, limit)}
+    _inherit(lines)
+    commits = _commits(lines, job_property)
+    shown = commits if limit is None else commits[:limit]
+    is_whole = len(shown) == len(commits) and all(len(line.alive) == len(line.ids) for line in lines.values())
+    return History(handle.name, tuple(lines), tuple(shown), is_whole)
+
+
+def _lines(handle: TableHandle, limit: int | None) -> Iterable[_Line]:
+    """Main, and then the branches by name; a branch that main means stands for itself under main."""
+    meant = handle.layout.main_branch
+    for name in (MAIN, *(n for n in list_branch_names(handle) if n != meant)):
+        on_branch = handle.on_branch_directory(name)
+        ids = list_snapshot_ids(on_branch)
+        fork = None if name == MAIN else read_fork(on_branch)
+        yield _Line(
+            logical_name(on_branch),
+            ids,
+            {s.id: s for s in _read(on_branch, ids if limit is None else ids[-limit:])},
+            list_tags(on_branch),
+            list_consumers(on_branch),
+            None if fork is None else (fork.parent, fork.snapshot_id),
+        )
+
+
+def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    try:
+        return read_snapshots(handle, ids)
+    except FileMissingError:  # one expired meanwhile
+        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+
+
+def _inherit(lines: Mapping[str, _Line]) -> None:
+    """Fill the history of each line: what it holds itself, and of what it left all up to where the two parted."""
+    for line in lines.values():
+        # A tag of a later id than the head is of a history that the branch no longer has.
+        own = {t.snapshot.id: t.snapshot for t in line.tags if t.snapshot.id <= line.head or not line.ids}
+        line.commits = {**own, **line.alive}
+    done: set[str] = set()
+    for name in lines:
+        _inherit_one(name, lines, done)
+
+
+def _inherit_one(name: str, lines: Mapping[str, _Line], done: set[str]) -> None:
+    if name in done:
+        return
+    done.add(name)
+    line = lines[name]
+    parent, newest = _left(line, lines)
+    if parent is None:
+        return
+    _inherit_one(parent.name, lines, done)
+    for i, snapshot in parent.commits.items():
+        if i <= newest:
+            line.commits.setdefault(i, snapshot)
+
+
+def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
+    """The line that one left, and the newest id that they share: written down, else as their own files tell."""
+    if line.name == MAIN:
+        return None, 0
+    if line.fork is not None:
+        parent = lines.get(line.fork[0])
+        if parent is None or line.fork[1] is None:
+            return None, 0
+        # What was written down is believed unless the files say otherwise: another engine may have moved histories.
+        contradicted = [
+            i for i, s in line.commits.items()
+            if i <= line.fork[1] and i in parent.commits and identity(parent.commits[i]) != identity(s)
+        ]  # fmt: skip
+        newest = min([line.fork[1], *(i - 1 for i in contradicted)])
+        return (parent, newest) if newest else (None, 0)
+    best: tuple[_Line | None, int] = None, 0
+    for other in lines.values():
+        if other is line or (other.name != MAIN and min(other.commits, default=0) > min(line.commits, default=0)):
+            continue
+        shared = [
+            i for i, s in line.commits.items() if i in other.commits and identity(other.commits[i]) == identity(s)
+        ]
+        if max(shared, default=0) > best[1]:
+            best = other, max(shared)
+    return best
+
+
+def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
+    held: dict[_Identity, list[str]] = defaultdict(list)
+    found: dict[_Identity, Snapshot] = {}
+    alive: set[_Identity] = set()
+    refs: dict[_Identity, list[HistoryRef]] = defaultdict(list)
+    for line in lines.values():
+        for snapshot in line.commits.values():
+            found.setdefault(identity(snapshot), snapshot)
+            held[identity(snapshot)].append(line.name)
+        for snapshot in line.alive.values():
+            found[identity(snapshot)] = snapshot
+            alive.add(identity(snapshot))
+        for tag in line.tags:
+            # Also one of a history that no branch has any more.
+            found.setdefault(identity(tag.snapshot), tag.snapshot)
+            refs[identity(tag.snapshot)].append(_ref(tag, line.name))
+        if line.alive:
+            refs[identity(line.alive[max(line.alive)])].insert(0, HistoryRef("branch", line.name, line.name))
+        for consumer in line.consumers:
+            if consumer.next_snapshot in line.commits:
+                key = identity(line.commits[consumer.next_snapshot])
+                refs[key].append(HistoryRef("consumer", consumer.name, line.name))
+    order = list(lines)
+    keys = _distinct({i: f"{(held[i] or [refs[i][0].branch])[0]}.{i[0]}" for i in found})
+    out = []
+    for key, snapshot in found.items():
+        branches = tuple(sorted(held[key], key=order.index))
+        parent = _parent(snapshot, lines[branches[0]].commits if branches else {})
+        out.append(
+            Commit(
+                keys[key],
+                snapshot,
+                None if parent is None else keys[identity(parent)],
+                snapshot.id > 1 and (parent is None or parent.id != snapshot.id - 1),
+                branches,
+                key in alive,
+                tuple(sorted(refs[key], key=lambda r: r.kind != "branch")),
+                (snapshot.properties or {}).get(job_property),
+            )
+        )
+    # Along a history ids only grow, so a commit stands before its parent.
+    return sorted(out, key=lambda c: (-c.id, -c.snapshot.time_ms, [order.index(b) for b in c.branches]))
+
+
+def _parent(snapshot: Snapshot, commits: Mapping[int, Snapshot]) -> Snapshot | None:
+    older = commits.get(snapshot.id - 1)
+    if older is not None or snapshot.id == 1:
+        return older
+    return commits.get(max((i for i in commits if i < snapshot.id), default=0))
+
+
+def _ref(tag: Tag, branch: str) -> HistoryRef:
+    guarded = guarded_branch(tag.name)
+    if guarded is not None:
+        return HistoryRef("guard", guarded, branch)
+    savepoint = savepoint_id_of(tag.name)
+    return HistoryRef("tag", tag.name, branch) if savepoint is None else HistoryRef("savepoint", str(savepoint), branch)
+
+
+def _distinct(keys: Mapping[_Identity, str]) -> dict[_Identity, str]:
+    """Keys without two alike: a tag may keep a snapshot whose id the branch has given out again."""
+    taken: set[str] = set()
+    out = {}
+    for which, key in keys.items():
+        number, name = 1, key
+        while name in taken:
+            number += 1
+            name = f"{key}'{number}"
+        taken.add(name)
+        out[which] = name
+    return out

@@ -1,0 +1,368 @@
+"""A query that is killed and started again, while others write, compact and expire its source and its sink.
+
+Rows of the source have a text of their own each, so that a row that comes twice or not at all is seen wherever every
+change is kept. Writers are not killed: what they said decides what the query has to have read.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+import paimon_spark
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitRetriesExhaustedError,
+    OperationInProgressError,
+    SnapshotExpiredError,
+)
+from paimon_spark.fileformat import parquet, write_parquet
+from paimon_spark.metadata.manifests import CACHE
+from paimon_spark.options.stream_read import parse_stream_options
+from paimon_spark.streaming.source import StreamSource
+from paimon_spark.table import after_commit, compaction, writing
+from paimon_spark.table.stream_read import open_stream
+from paimon_spark.table.stream_write import StreamWrite, plan_stream_write
+from paimon_spark.table.table import Table
+from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
+
+# What the server of processes loads once for all.
+WARM = (after_commit, compaction, writing, parquet, write_parquet, parse_stream_options, pa.array([1]))
+
+PATIENCE: Final = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
+BUSY: Final = (CommitConflictError, CommitRetriesExhaustedError, OperationInProgressError)
+FOREIGN: Final = 10**12
+"""Keys from here on are written to the sink by others."""
+RENAMED: Final = {"rowkind": "kind"}
+"""A table has no column of the name that a stream gives to the kinds of rows."""
+_SLOTS: Final = 40
+_STEPS: Final = 20
+KINDS: Final = {0: "+I", 3: "-D"}
+Row = tuple[int, int, str]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A source, a query and its sink, and who else is at both.
+
+    Attributes:
+        warehouse: directory of the tables.
+        logs: directory of the checkpoint and of what the processes say.
+        producer: changelog producer of the source; None: it has no primary key.
+        keeps: whether the sink keeps every change, instead of the newest row of a key.
+        same_table: the sink is a branch of the source.
+        read: more options of the source.
+        kills: times that the query is killed.
+        life_s: the longest that it lives after it did some steps.
+        pause_s: the longest that others rest after what they did.
+    """
+
+    warehouse: str
+    logs: Path
+    producer: str | None = None
+    keeps: bool = False
+    same_table: bool = False
+    read: Mapping[str, str] = field(default_factory=dict)
+    kills: int = 3
+    life_s: float = 0.15
+    pause_s: float = 0.1
+    seed: int = 1
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the source has a primary key."""
+        return self.producer is not None
+
+    @property
+    def kinds(self) -> bool:
+        """Whether the source's deletes reach the sink, with a column of row kinds."""
+        return self.keyed and not self.same_table
+
+    def url(self, table: str) -> str:
+        return f"{self.warehouse}/db.db/{table}"
+
+    @property
+    def sink_url(self) -> str:
+        return self.url("src" if self.same_table else "dst")
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """Of the query."""
+        options = {"consumer-id": "c", **self.read}
+        if self.kinds:
+            options["read.changelog"] = "true"
+        if self.keeps or self.same_table:  # all changes from the first on; of the own table those after the fork
+            options["scan.snapshot-id"] = "2" if self.same_table else "1"
+        return options
+
+    def source(self) -> Table:
+        return paimon_spark.load_table(self.url("src"))
+
+    def sink(self) -> Table:
+        return paimon_spark.load_table(self.sink_url, branch="out")
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.logs / "checkpoint")
+
+    def engine(self, available_now: bool = False, seed: int = 0) -> MiniEngine:
+        """A run of the query."""
+        tasks = Tasks(threads=seed % 2 == 1, lost=0.2, seed=seed)
+        source, sink = self.url("src"), self.sink_url
+
+        def open_source() -> StreamSource:
+            return open_stream(source, {"path": source, **self.source_options})
+
+        def open_sink(columns: pa.Schema) -> StreamWrite:
+            return plan_stream_write({"path": sink, "branch": "out", **PATIENCE}, False, columns, None)
+
+        return MiniEngine(self.checkpoint, open_source, open_sink, tasks, available_now, RENAMED)
+
+
+def make(stream: Stream) -> None:
+    """The source with its first rows, and the sink's branch with a row of others."""
+    catalog = paimon_spark.load_catalog(stream.warehouse)
+    catalog.create_database("db")
+    plain = [
+        pa.field("p", pa.int32(), nullable=False),
+        pa.field("k", pa.int64(), nullable=False),
+        pa.field("v", pa.string()),
+    ]
+    keys: dict[str, Any] = {"primary_keys": ["p", "k"], "partition_keys": ["p"]}
+    options = {"bucket": "2", "changelog-producer": stream.producer or "none"}
+    with_keys = {**keys, "options": options} if stream.keyed else {"partition_keys": ["p"]}
+    catalog.create_table("db.src", pa.schema(plain), **with_keys)
+    if not stream.same_table:
+        kind = [pa.field("kind", pa.string(), nullable=False)] if stream.kinds else []
+        merged: dict[str, Any] = {**keys, "options": {"bucket": "2", "rowkind.field": "kind"}}
+        catalog.create_table(
+            "db.dst", pa.schema([*kind, *plain]), **(merged if stream.kinds and not stream.keeps else {})
+        )
+    sink = paimon_spark.load_table(stream.sink_url)
+    sink.write(foreign_row(stream, 0), **PATIENCE)
+    sink.create_tag("base")
+    sink.create_branch("out", tag="base")
+    log = os.open(stream.logs / "writer.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    write(stream, 0, log)
+    os.close(log)
+
+
+class Life(Protocol):
+    """A run of the query, in a process of its own."""
+
+    @property
+    def exitcode(self) -> int | None: ...
+    def join(self, timeout: float | None = None) -> None: ...
+    def kill(self) -> None: ...
+
+
+def run(
+    stream: Stream,
+    begin: Callable[[Stream, int], Life] | None = None,
+    finish: Callable[[Stream], None] | None = None,
+) -> dict[str, int]:
+    """Kill the query again and again beside the others, and let it come to the end when they are done.
+
+    Args:
+        stream: who there is.
+        begin: starts a run of the query.
+        finish: runs the query until all is read.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.chaos.streams"])
+    chance = random.Random(f"{stream.seed} {stream.producer} {stream.keeps} {stream.read}")
+    others: list[Any] = [context.Process(target=job, args=(stream,)) for job in (_writer, _source_keeper, _sink_keeper)]
+    query: Life | None = None
+    lives = kills = 0
+    try:
+        for process in others:
+            process.start()
+        while kills < stream.kills:
+            lives += 1
+            assert lives < 20 * stream.kills, f"the query ends by itself all the time: {said(stream, '# ')}"
+            query = begin(stream, lives) if begin else _begun(context, stream, lives)
+            if begin is None:
+                _wait(stream, query, lives, chance.randrange(_STEPS))
+            query.join(chance.uniform(0, stream.life_s))
+            if query.exitcode is None:
+                query.kill()
+                query.join()
+                kills += 1
+            assert query.exitcode in (0, -9), f"the query failed: {said(stream, '# ')}"
+            assert all(p.exitcode is None for p in others), f"another one failed: {said(stream, '# ')}"
+        (stream.logs / "stop").touch()
+        for process in others:
+            process.join(60)
+            assert process.exitcode == 0, f"{process}: {said(stream, '# ')}"
+    finally:
+        for process in (*others, query):
+            if process is not None and process.exitcode is None:
+                process.kill()
+                process.join()
+    before = stream.checkpoint.ended()
+    CACHE.clear()
+    if finish:
+        finish(stream)
+    else:
+        stream.engine(available_now=True).run()
+    return {"kills": kills, "refused": lives - kills, "batches": 1 + (before or 0)}
+
+
+def _wait(stream: Stream, query: Life, life: int, steps: int) -> None:
+    """Wait until the query has done so many steps."""
+    path, end = stream.logs / f"query-{life}.log", time.monotonic() + 60
+    while query.exitcode is None and (not path.exists() or path.read_text().count("\n") < steps):
+        assert time.monotonic() < end, f"the query hangs: {path}"
+        time.sleep(0.005)
+
+
+def _begun(context: Any, stream: Stream, life: int) -> Life:
+    process: Life = context.Process(target=_query, args=(stream, life))
+    process.start()  # type: ignore[attr-defined]
+    return process
+
+
+def said(stream: Stream, word: str) -> list[str]:
+    """What follows the word in the lines of the processes that begin with it."""
+    return [
+        line.removeprefix(word)
+        for path in sorted(stream.logs.glob("*.log"))
+        for line in path.read_text().splitlines()
+        if line.startswith(word)
+    ]
+
+
+def _query(stream: Stream, life: int) -> None:
+    """A process that runs the query until it is killed."""
+    log = os.open(stream.logs / f"query-{life}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        for step in stream.engine(seed=life).steps():
+            if step is Step.IDLE:
+                time.sleep(0.02)
+            else:
+                os.write(log, f"{step.value}\n".encode())
+    except BUSY as e:
+        os.write(log, f"refused {type(e).__name__} {e!s:.500}\n".encode())
+    except SnapshotExpiredError as e:
+        os.write(log, f"refused {type(e).__name__} {e!s:.500}\n".encode())
+        if stream.checkpoint.begun() is not None:  # what it read before it began, nobody had to keep
+            os.write(log, b"# that was to be kept\n")
+            raise
+    except BaseException as e:
+        os.write(log, f"# {type(e).__name__} {json.dumps(str(e)[:2000])}\n".encode())
+        raise
+
+
+def _writer(stream: Stream) -> None:
+    """A process that writes to the source."""
+    chance = random.Random(f"{stream.seed} writer")
+    log = os.open(stream.logs / "writer.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    label = 0
+    while not (stream.logs / "stop").exists():
+        label += 1
+        write(stream, label, log)
+        time.sleep(chance.uniform(0, stream.pause_s))
+
+
+def write(stream: Stream, label: int, log: int) -> None:
+    changes = changes_of(stream, label)
+    columns: list[Any] = [list(column) for column in zip(*(row for row, _ in changes), strict=True)]
+    arrays = [pa.array(columns[0], pa.int32()), pa.array(columns[1], pa.int64()), pa.array(columns[2], pa.string())]
+    data = pa.table(arrays, names=["p", "k", "v"])
+    if stream.keyed:
+        data = data.append_column("_VALUE_KIND", pa.array([kind for _, kind in changes], pa.int8()))
+    try:
+        stream.source().write(data, **PATIENCE)
+        word = "done"
+    except BUSY:
+        word = "conflict"
+    except Exception as e:
+        os.write(log, f"# {type(e).__name__} {json.dumps(str(e)[:2000])}\n".encode())
+        raise
+    os.write(log, f"{word} {label}\n".encode())
+
+
+def changes_of(stream: Stream, label: int) -> list[tuple[Row, int]]:
+    """The rows of a commit with their kinds, the same in every process; no key twice in one."""
+    chance = random.Random(f"{stream.seed} {label}")
+    keys = chance.sample(range(_SLOTS), chance.randrange(1, 20))
+    if not stream.keyed:
+        keys = [label * _SLOTS + key for key in keys]
+    deletes = stream.kinds and label > 0
+    return [((k % 3, k, f"{label}-{k}"), 3 if deletes and chance.random() < 0.2 else 0) for k in keys]
+
+
+def foreign_row(stream: Stream, number: int) -> pa.Table:
+    columns = {"p": pa.array([0], pa.int32()), "k": pa.array([FOREIGN + number]), "v": pa.array([str(number)])}
+    return pa.table({"kind": pa.array(["+I"]), **columns} if stream.kinds else columns)
+
+
+def _source_keeper(stream: Stream) -> None:
+    """A process that compacts and expires the source, once the query fences what it needs."""
+    while not list(Path(stream.url("src")).glob("consumer/consumer-*")) and not (stream.logs / "stop").exists():
+        time.sleep(0.01)
+    chance = random.Random(f"{stream.seed} expiry")
+
+    def expire() -> None:
+        now = datetime.now(timezone.utc)
+        stream.source().expire_snapshots(retain_max=chance.randrange(1, 4), retain_min=1, older_than=now)
+
+    _keep(stream, "source", stream.source, expire, [])
+
+
+def _sink_keeper(stream: Stream) -> None:
+    """A process that writes to the sink, compacts and expires it.
+
+    Time to live is longer than the query is down: what was made since its last batches is not expired, else nobody
+    could tell whether the newest is there (`BatchesLostError`).
+    """
+    number = 0
+
+    def write() -> None:
+        nonlocal number
+        number += 1
+        stream.sink().write(foreign_row(stream, number), **PATIENCE)
+        log = os.open(stream.logs / "foreign.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(log, f"foreign {number}\n".encode())
+        os.close(log)
+
+    def expire() -> None:
+        ended = stream.checkpoint.ended() or 0
+        if ended >= 2:
+            made_s = (stream.checkpoint.root / "commits" / str(ended - 2)).stat().st_mtime
+            until = datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
+            stream.sink().expire_snapshots(retain_min=1, older_than=until)
+
+    _keep(stream, "sink", stream.sink, expire, [write])
+
+
+def _keep(
+    stream: Stream, name: str, opened: Callable[[], Table], expire: Callable[[], Any], more: list[Callable[[], Any]]
+) -> None:
+    chance = random.Random(f"{stream.seed} {name}")
+    log = os.open(stream.logs / f"keeper-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def compact() -> None:
+        opened().compact(full=chance.random() < 0.3)
+
+    while not (stream.logs / "stop").exists():
+        act = chance.choice([expire, compact, *more])
+        try:
+            act()
+            os.write(log, f"{act.__name__}\n".encode())
+        except BUSY as e:
+            os.write(log, f"refused {act.__name__} {type(e).__name__} {json.dumps(str(e)[:300])}\n".encode())
+        except Exception as e:
+            os.write(log, f"# {act.__name__} {type(e).__name__} {json.dumps(str(e)[:2000])}\n".encode())
+            raise
+        time.sleep(chance.uniform(0, stream.pause_s))

@@ -1,0 +1,52 @@
+import java.util.List;
+
+import org.apache.paimon.catalog.Catalog;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.catalog.CatalogFactory;
+import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.operation.LocalOrphanFilesClean;
+import org.apache.paimon.options.Options;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+
+/** Calls on a warehouse: `path` is the warehouse. */
+final class Catalogs {
+
+    private Catalogs() {}
+
+    static ObjectNode call(JsonNode call) throws Exception {
+        ObjectNode reply = Values.JSON.createObjectNode();
+        Options options = new Options();
+        options.set("warehouse", Tables.path(call).toString());
+        String database = call.path("database").asText(null);
+        try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(options))) {
+            switch (call.get("does").asText()) {
+                case "listDatabases":
+                    names(reply, catalog.listDatabases());
+                    break;
+                case "listTables":
+                    names(reply, catalog.listTables(database));
+                    break;
+                case "removeOrphans":
+                    reply.put("removed", LocalOrphanFilesClean.executeDatabaseOrphanFiles(
+                            catalog, database, null, Long.MAX_VALUE, 1, false).getDeletedFileCount());
+                    break;
+                case "dropTable":
+                    catalog.dropTable(Identifier.create(database, call.get("table").asText()), false);
+                    break;
+                case "dropDatabase":
+                    catalog.dropDatabase(database, false, call.path("cascade").asBoolean(false));
+                    break;
+                default:
+                    throw new IllegalArgumentException("a catalog does not " + call.get("does"));
+            }
+        }
+        return reply.put("ok", true);
+    }
+
+    private static void names(ObjectNode reply, List<String> found) {
+        ArrayNode names = reply.putArray("names");
+        found.stream().sorted().forEach(names::add);
+    }
+}

@@ -1,0 +1,254 @@
+"""Batch jobs of Spark that name their job, and foreachBatch, which need not: what is recorded of their writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from paimon_spark.lineage.model import TableRef
+from paimon_spark.lineage.properties import decode
+from paimon_spark.table.catalog import Catalog
+from paimon_spark.table.table import Table
+from tests.harness.recorded import came_from, head, recording_catalog, rows, said, sinks, sources, switch
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
+JOB = {"lineage.job": "j"}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A warehouse that records, with rows in the tables a and b of the database db, and none in x and y."""
+    catalog = recording_catalog(tmp_path / "wh", "abxy", ROWS.schema)
+    for name in "aab":
+        catalog.table(f"db.{name}").write(ROWS)
+    return catalog
+
+
+def load(spark: SparkSession, table: Table, **options: str) -> DataFrame:
+    return spark.read.format("paimon").options(**options).load(table.handle.location)
+
+
+def save(df: DataFrame, table: Table | str, mode: str = "append", **options: str) -> None:
+    path = table if isinstance(table, str) else table.handle.location
+    df.write.format("paimon").mode(mode).options(**options).save(path)
+
+
+def test_a_job_that_joins_two_tables_has_both_as_sources(spark: SparkSession, catalog: Catalog) -> None:
+    a, b, x = (catalog.table(f"db.{n}") for n in "abx")
+    joined = load(spark, a, **JOB).join(load(spark, b, **JOB).select("id"), "id")
+    save(joined, x, **JOB)
+    assert came_from(x) == {"db.a": 2, "db.b": 1} and said(x).knows_sources and said(x).query_id is None
+    assert head(x).commit_identifier == said(x).barrier == 0
+    assert sources(catalog) == [("j", 0, "a", 2), ("j", 0, "b", 1)]
+    assert sinks(catalog) == [("j", 0, "x", 1)]
+    assert rows(catalog, "source_job_lineage") == [("j", "a"), ("j", "b")]
+
+
+def test_table_write_and_scan_to_spark_are_recorded(spark: SparkSession, catalog: Catalog) -> None:
+    x = catalog.table("db.x", **JOB)
+    x.write(catalog.table("db.a", **JOB).scan(version="1").to_spark(spark))
+    assert came_from(x) == {"db.a": 1} and sinks(catalog) == [("j", 0, "x", 1)]
+
+
+def test_a_cached_dataframe_written_twice_has_its_sources_twice(spark: SparkSession, catalog: Catalog) -> None:
+    a, x, y = (catalog.table(f"db.{n}") for n in "axy")
+    cached = load(spark, a, **JOB).cache()
+    try:
+        save(cached, x, **JOB)
+        save(cached, y, "overwrite", **JOB)
+    finally:
+        cached.unpersist()
+    assert sinks(catalog) == [("j", 0, "x", 1), ("j", 1, "y", 1)]
+    assert sources(catalog) == [("j", 0, "a", 2), ("j", 1, "a", 2)]
+
+
+def test_a_write_that_makes_its_table_is_recorded(spark: SparkSession, catalog: Catalog) -> None:
+    path = catalog.table("db.x").handle.location.removesuffix("/x") + "/made"
+    save(load(spark, catalog.table("db.a"), **JOB), path, **JOB, **{"primary-key": "id", "bucket": "1"})
+    made = catalog.table("db.made")
+    assert came_from(made) == {"db.a": 2} and sinks(catalog) == [("j", 0, "made", 1)]
+    assert not [k for k in made.handle.schema.options if k.startswith("lineage")]
+
+
+def test_a_write_without_rows_records_what_was_read(spark: SparkSession, catalog: Catalog) -> None:
+    save(load(spark, catalog.table("db.a"), **JOB).where("id > 100"), catalog.table("db.x"), **JOB)
+    assert sources(catalog) == [("j", 0, "a", 2)] and sinks(catalog) == []
+    assert catalog.table("db.x").snapshots() == []
+
+
+def test_a_job_named_by_its_write_alone_has_unknown_sources(spark: SparkSession, catalog: Catalog) -> None:
+    x = catalog.table("db.x")
+    save(load(spark, catalog.table("db.a")), x, **JOB)
+    assert said(x).knows_sources is False and said(x).sources == () and sinks(catalog) == [("j", 0, "x", 1)]
+
+
+def test_writes_without_a_job_are_not_recorded(spark: SparkSession, catalog: Catalog) -> None:
+    x = catalog.table("db.x")
+    save(load(spark, catalog.table("db.a"), **JOB), x)
+    assert decode(head(x).properties) is None and sinks(catalog) == []
+
+
+def test_a_job_writes_where_nothing_is_recorded(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    other = paimon_spark.load_catalog(str(tmp_path / "other"))
+    other.create_database("db")
+    there = other.create_table("db.t", ROWS.schema)
+    found = load(spark, catalog.table("db.a"), **JOB)
+    save(found, there, **JOB)
+    save(found, str(tmp_path / "alone"), **JOB)
+    for table in (there, paimon_spark.load_table(str(tmp_path / "alone"))):
+        assert decode(head(table).properties) is None and table.scan().to_arrow().num_rows == 4
+    assert not (tmp_path / "other" / "paimon.db").exists()
+
+
+@pytest.mark.parametrize("keys", [[], ["id"]], ids=["append", "keys"])
+def test_row_level_commands_are_recorded_as_writes(spark: SparkSession, catalog: Catalog, keys: list[str]) -> None:
+    options = {"bucket": "1"} if keys else {}
+    catalog.create_table("db.t", ROWS.schema, primary_keys=keys, options=options).write(ROWS)
+    t = catalog.table("db.t", **JOB)
+    t.merge(
+        load(spark, catalog.table("db.b"), **JOB).where("id = 1"),
+        "t.id = s.id",
+        when_matched_update={"v": "concat(s.v, '!')"},
+    )
+    assert came_from(t) == {"db.b": 1} and said(t).barrier == 0
+    t.update("id = 2", {"v": "'c'"})
+    t.delete("id = 1")
+    assert sinks(catalog) == [("j", 0, "t", 2), ("j", 1, "t", 3), ("j", 2, "t", 4)]
+    assert [b for _, b, name, _ in sources(catalog) if name == "b"] == [0, 1, 2]
+    assert t.scan().to_arrow().to_pylist() == [{"id": 2, "v": "c"}]
+
+
+def each_batch(
+    spark: SparkSession, source: Table, checkpoint: Path, write: Callable[[DataFrame, int], None], **options: str
+) -> str:
+    """Run what a stream of a table finds through foreachBatch; the id of the query."""
+    stream = spark.readStream.format("paimon").options(**options).load(source.handle.location)
+    query = (
+        stream.writeStream.foreachBatch(write)
+        .queryName("both")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(180), "the query does not end"
+    finally:
+        query.stop()
+    return str(query.id)
+
+
+def test_foreach_batch_records_its_query_without_options(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    a, x, y = (catalog.table(f"db.{n}") for n in "axy")
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        save(df, x)
+        save(df.where("id = 1"), y, "overwrite")
+
+    aligned = {"read.stream.aligned": "true"}
+    query = each_batch(spark, a, tmp_path / "c", write, **aligned)
+    a.write(ROWS)
+    assert each_batch(spark, a, tmp_path / "c", write, **aligned) == query
+    written = {s.id: decode(s.properties) for s in x.snapshots()}
+    batches = {p.barrier: p for p in written.values() if p is not None}
+    assert len(batches) == len(written) >= 2
+    assert {p.job for p in batches.values()} == {"both"} and {p.query_id for p in batches.values()} == {query}
+    assert {s.ref for p in batches.values() for s in p.sources} == {TableRef("db", "a")}
+    assert said(x).sources[0].last == 3 and said(x) == said(y)
+    catalog.lineage.sync()
+    by_batch = {b: s for _, b, name, s in sinks(catalog) if name == "x"}
+    assert by_batch == {p.barrier: i for i, p in written.items() if p is not None}
+    assert {b for _, b, name, _ in sinks(catalog) if name == "y"} == set(by_batch)
+    assert {(j, b): s for j, b, name, s in sources(catalog) if name == "a"} == {
+        ("both", b): p.sources[0].last for b, p in batches.items()
+    }
+
+
+def test_a_micro_batch_that_comes_again_has_one_row_of_the_later_snapshot(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    a, x, y = (catalog.table(f"db.{n}") for n in "axy")
+    failing = [True]
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        save(df, x)
+        if failing[0]:
+            raise RuntimeError("died between two sinks")
+        save(df, y)
+
+    with pytest.raises(Exception, match="died between two sinks"):
+        each_batch(spark, a, tmp_path / "c", write)
+    first = said(x)
+    failing[0] = False
+    each_batch(spark, a, tmp_path / "c", write)
+    assert head(x).id == 2 and said(x) == first == said(y)
+    catalog.lineage.sync()
+    assert sinks(catalog) == [("both", 0, "x", 2), ("both", 0, "y", 1)]
+    assert sources(catalog) == [("both", 0, "a", 2)]
+
+
+def test_a_query_with_a_new_checkpoint_is_another_job(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    a, x = catalog.table("db.a"), catalog.table("db.x")
+    each_batch(spark, a, tmp_path / "c", lambda df, _: save(df, x))
+    second = each_batch(spark, a, tmp_path / "d", lambda df, _: save(df, x))
+    assert said(x).job == f"both@{second[:8]}" and said(x).barrier == 0
+    catalog.lineage.sync()
+    assert sinks(catalog) == [("both", 0, "x", 1), (f"both@{second[:8]}", 0, "x", 2)]
+
+
+def test_foreach_batch_where_lineage_is_off_is_as_before(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    other = paimon_spark.load_catalog(str(tmp_path / "other"))
+    other.create_database("db")
+    there = other.create_table("db.t", ROWS.schema)
+    each_batch(spark, catalog.table("db.a"), tmp_path / "c", lambda df, _: save(df, there))
+    assert head(there).properties is None and not (tmp_path / "other" / "paimon.db").exists()
+
+
+def test_where_tables_alone_are_recorded_snapshots_are_not(spark: SparkSession, catalog: Catalog) -> None:
+    switch(catalog, data=False)
+    x = catalog.table("db.x")
+    save(load(spark, catalog.table("db.a"), **JOB), x, **JOB)
+    assert decode(head(x).properties) is None
+    assert sinks(catalog) == [] and rows(catalog, "sink_job_lineage") == [("j", "x")]
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+
+a, x = sys.argv[1].split("|")
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    df = spark.read.format("paimon").option("lineage.job", "j").load(a)
+    df.write.format("paimon").mode("append").option("lineage.job", "j").save(x)
+finally:
+    spark.stop()
+"""
+
+
+@pytest.mark.connect
+def test_a_job_through_connect_is_recorded(catalog: Catalog) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    a, x = catalog.table("db.a"), catalog.table("db.x")
+    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, f"{a.handle.location}|{x.handle.location}"],
+        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert came_from(x) == {"db.a": 2}
+    assert sources(catalog) == [("j", 0, "a", 2)] and sinks(catalog) == [("j", 0, "x", 1)]

@@ -1,0 +1,280 @@
+"""Lineage of streams in Spark: what each snapshot says of its sources, against the rows that it holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+import paimon_spark
+from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.place import home_of
+from paimon_spark.lineage.properties import JOB, decode
+from paimon_spark.lineage.switch import switch_on
+from paimon_spark.lineage.tables import SOURCE_SNAPSHOT
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.table.catalog import Catalog
+from paimon_spark.table.lineage_index import open_index
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+A, B = TableRef("db", "a"), TableRef("db", "b")
+ROWS = 3
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+
+
+class World:
+    """A warehouse with the sources a and b. A row of theirs says of which table and snapshot it is."""
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self.spark, self.home = spark, home
+        self.catalog: Catalog = paimon_spark.load_catalog(str(home / "wh"))
+        self.catalog.create_database("db")
+        schema = pa.schema([("src", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+        for name in ("a", "b"):
+            self.catalog.create_table(f"db.{name}", schema, partition_keys=["n"])  # a file for each row of a commit
+            self.feed(name, 2)
+        warehouse = home_of(self.catalog.table("db.a").handle)
+        assert warehouse is not None
+        self.index = open_index(warehouse.warehouse)
+
+    def feed(self, name: str, snapshots: int = 1) -> None:
+        table = self.catalog.table(f"db.{name}")
+        before = len(table.snapshots())
+        for at in range(before + 1, before + 1 + snapshots):
+            table.write(pa.table({"src": [name] * ROWS, "id": pa.array([at] * ROWS), "n": pa.array(range(ROWS))}))
+
+    def path(self, name: str) -> str:
+        return str(self.home / "wh" / "db.db" / name)
+
+    def stream(self, name: str, **options: str) -> DataFrame:
+        return self.spark.readStream.format("paimon").options(**options).load(self.path(name))
+
+    def run(
+        self,
+        df: DataFrame,
+        sink: str,
+        name: str | None = None,
+        options: Mapping[str, str] | None = None,
+        *,
+        mode: str = "append",
+        conf: bool = False,
+    ) -> str:
+        """Process what is there; the id of the query."""
+        writer = df.writeStream.format("paimon").outputMode(mode).options(**(options or {})).trigger(availableNow=True)
+        if name is not None:
+            writer = writer.queryName(name)
+        if not conf:
+            writer = writer.option("checkpointLocation", str(self.home / f"chk_{sink}"))
+        query = writer.start(self.path(sink))
+        try:
+            assert query.awaitTermination(180), "the query does not end"
+        finally:
+            query.stop()
+        return str(query.id)
+
+    def made(self, sink: str) -> list[Snapshot]:
+        return [s for s in self.catalog.table(f"db.{sink}").snapshots() if s.commit_kind is not CommitKind.COMPACT]
+
+    def said(self, sink: str) -> list[Provenance]:
+        found = [decode(s.properties) for s in self.made(sink)]
+        assert None not in found
+        return [p for p in found if p is not None]
+
+    def rows(self, sink: str, snapshot: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (
+            self.catalog.table(f"db.{sink}").scan(**{"scan.snapshot-id": str(snapshot)}).to_arrow().to_pylist()
+        )
+        return found
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    made = World(spark, tmp_path)
+    switch_on(made.index)
+    return made
+
+
+@pytest.fixture
+def configured(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """The session keeps checkpoints in a directory."""
+    spark.conf.set(CHECKPOINTS, f"file:{tmp_path}/checkpoints")
+    try:
+        yield tmp_path / "checkpoints"
+    finally:
+        spark.conf.unset(CHECKPOINTS)
+
+
+def read_of(source: SourceRange) -> tuple[int, int]:
+    return source.after or 0, source.last or 0
+
+
+def test_a_query_is_recorded_by_its_name_its_id_or_the_name_that_the_write_gives(
+    world: World, configured: Path
+) -> None:
+    named = world.run(world.stream("a"), "named", "etl")
+    by_conf = world.run(world.stream("a"), "by_conf", "by conf", conf=True)
+    unnamed = world.run(world.stream("a"), "unnamed", conf=True)
+    given = world.run(world.stream("a"), "given", "other", {"lineage.job": "nightly"})
+    for sink, query, job in (
+        ("named", named, "etl"),
+        ("by_conf", by_conf, "by conf"),
+        ("unnamed", unnamed, unnamed),
+        ("given", given, "nightly"),
+    ):
+        assert world.said(sink) == [Provenance(job, 0, (SourceRange(A, last=2),), query)]
+        assert not [k for k in world.catalog.table(f"db.{sink}").handle.schema.options if k.startswith("lineage")]
+    assert (configured / "by conf" / "offsets" / "0").exists()
+    world.catalog.lineage.sync()
+    jobs = {"etl", "by conf", unnamed, "nightly"}
+    for table in ("sink_snapshot_lineage", "source_snapshot_lineage", "sink_job_lineage", "source_job_lineage"):
+        rows = world.spark.read.format("paimon").load(str(world.home / "wh" / "paimon.db" / table)).collect()
+        assert sorted(r.job for r in rows) == sorted(jobs), table
+
+
+@pytest.mark.parametrize(
+    "read", [{}, {"read.stream.aligned": "true"}, {"read.stream.maxRowsPerTrigger": "2", "scan.snapshot-id": "1"}]
+)
+def test_snapshots_say_what_their_rows_prove(world: World, read: dict[str, str]) -> None:
+    import pyspark
+
+    if read and tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
+        pytest.skip("no limits before PySpark 4.2")
+
+    def both() -> DataFrame:
+        return world.stream("a", **read).unionByName(world.stream("b"))
+
+    world.run(both(), "t", "etl")
+    world.feed("a", 2)
+    world.run(both(), "t", "etl")
+    world.feed("b")
+    world.run(both(), "t", "etl")
+    said = world.said("t")
+    assert len(said) >= 3
+    before, in_parts = {A: 0, B: 0}, False
+    for snapshot, p in zip(world.made("t"), said, strict=True):
+        assert p.job == "etl"
+        assert p.barrier == snapshot.commit_identifier
+        assert [s.ref for s in p.sources] == [A, B]
+        rows = world.rows("t", snapshot.id)
+        for source in p.sources:
+            assert source.ref is not None
+            after, last = read_of(source)
+            assert after == before[source.ref]
+            before[source.ref] = last
+            seen = [r["id"] for r in rows if r["src"] == source.ref.table]
+            whole = {i for i in seen if seen.count(i) == ROWS}
+            assert whole == set(range(1, last + 1))
+            assert set(seen) - whole <= {source.within}
+            in_parts |= source.within is not None
+    assert before == {A: 4, B: 3}
+    assert in_parts == ("read.stream.maxRowsPerTrigger" in read)
+
+
+def test_a_join_and_a_rate_source_name_their_paimon_sources(world: World) -> None:
+    a = world.stream("a").select(F.col("id").alias("a"), "n")
+    b = world.stream("b").select(F.col("id").alias("b"), "n")
+    world.run(a.join(b, "n"), "joined", "join")
+    world.feed("b")
+    world.run(a.join(b, "n"), "joined", "join")
+    for snapshot, p in zip(world.made("joined"), world.said("joined"), strict=True):
+        rows = world.rows("joined", snapshot.id)
+        assert [(s.ref, s.last) for s in p.sources] == [(A, max(r["a"] for r in rows)), (B, max(r["b"] for r in rows))]
+    assert [p.sources[1] for p in world.said("joined")][-1] == SourceRange(B, after=2, last=3)
+
+    rate = world.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()
+    query = world.run(rate.select(F.col("value").alias("n")), "rated")
+    assert world.said("rated") == [Provenance(query, 0, (), query)]
+
+
+def test_complete_output_says_whence_the_whole_table_came(world: World) -> None:
+    def totals() -> DataFrame:
+        return world.stream("a").groupBy("id").count()
+
+    world.run(totals(), "t", "totals", mode="complete")
+    world.feed("a")
+    world.run(totals(), "t", "totals", mode="complete")
+    for snapshot, p in zip(world.made("t"), world.said("t"), strict=True):
+        assert max(r["id"] for r in world.rows("t", snapshot.id)) == p.sources[0].last
+    assert [p.sources[0].last for p in world.said("t")] == [2, 3]
+
+
+def test_a_batch_whose_rows_are_all_left_out_is_recorded(world: World) -> None:
+    world.run(world.stream("a").where("id < 3"), "t", "few")
+    world.feed("a")
+    world.run(world.stream("a").where("id < 3"), "t", "few")
+    assert len(world.made("t")) == 1
+    world.catalog.lineage.sync()
+    found = world.index.read(SOURCE_SNAPSHOT)
+    assert sorted(found.select(["barrier_id", "snapshot_id"]).to_pylist(), key=str) == [
+        {"barrier_id": 0, "snapshot_id": 2},
+        {"barrier_id": 1, "snapshot_id": 3},
+    ]
+
+
+def test_where_lineage_is_off_snapshots_say_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path)
+    world.run(world.stream("a"), "t", "etl")
+    assert all(JOB not in (s.properties or {}) for s in world.made("t"))
+    assert not (tmp_path / "wh" / "paimon.db").exists()
+
+
+def test_a_sink_outside_of_a_warehouse_works_unrecorded(world: World) -> None:
+    path = world.home / f"t{uuid.uuid4().hex}"
+    writer = world.stream("a").writeStream.format("paimon").option("checkpointLocation", str(world.home / "chk"))
+    query = writer.option("lineage.job", "j").trigger(availableNow=True).start(str(path))
+    assert query.awaitTermination(180)
+    [snapshot] = paimon_spark.load_table(str(path)).snapshots()
+    assert JOB not in (snapshot.properties or {})
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.lineage.properties import decode
+
+home = sys.argv[1]
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+    spark.conf.set("spark.sql.streaming.checkpointLocation", home + "/checkpoints")
+    df = spark.readStream.format("paimon").load(home + "/wh/db.db/a")
+    query = df.writeStream.format("paimon").queryName("etl").trigger(availableNow=True).start(home + "/wh/db.db/t")
+    assert query.awaitTermination(180)
+    query_id = str(query.id)
+finally:
+    spark.stop()
+[snapshot] = paimon_spark.load_table(home + "/wh/db.db/t").snapshots()
+found = decode(snapshot.properties)
+assert (found.job, found.barrier, found.query_id) == ("etl", 0, query_id), found
+assert [(s.ref.name, s.last) for s in found.sources] == [("db.a", 2)], found
+print("connect ok")
+"""
+
+
+@pytest.mark.connect
+def test_streams_through_connect_say_the_same(world: World) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, str(world.home)],
+        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert "connect ok" in done.stdout

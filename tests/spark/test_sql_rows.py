@@ -1,0 +1,418 @@
+"""INSERT, DELETE, UPDATE, MERGE and TRUNCATE by catalog.sql, on every kind of table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.errors import (
+    ColumnNotFoundError,
+    DataError,
+    InvalidInputError,
+    SchemaMismatchError,
+    SqlSyntaxError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.sql.session import Session
+from paimon_spark.table.catalog import Catalog
+from tests.harness.recorded import came_from, recording_catalog, said
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
+
+KINDS: dict[str, dict[str, Any]] = {
+    "partitioned": {"partition_keys": ["p"]},
+    "vectors": {"partition_keys": ["p"], "options": {"deletion-vectors.enabled": "true"}},
+    "keys": {"primary_keys": ["id"], "options": {"bucket": "2"}},
+    "dynamic": {"primary_keys": ["id", "p"], "partition_keys": ["p"]},
+}
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    made.create_database("default")
+    made.create_database("db")
+    return made
+
+
+@pytest.fixture
+def sql(spark: SparkSession, catalog: Catalog) -> Any:
+    def run(statement: str, args: Any = None) -> None:
+        assert catalog.sql(statement, args, spark).columns == []
+
+    return run
+
+
+def rows(catalog: Catalog, name: str) -> list[tuple[Any, ...]]:
+    found = catalog.table(name).scan().to_arrow().to_pylist()
+    return sorted((tuple(r.values()) for r in found), key=repr)
+
+
+def test_the_inserts_of_paimons_documentation(spark: SparkSession, catalog: Catalog, sql: Any) -> None:
+    catalog.create_table("default.my_table", "id INT, pt STRING", partition_keys=["pt"])
+
+    def found() -> list[tuple[Any, ...]]:
+        return rows(catalog, "default.my_table")
+
+    both = [(1, "p1"), (2, "p2")]
+    for overwrite in (
+        "INSERT OVERWRITE my_table VALUES (3, 'p1')",
+        "INSERT OVERWRITE my_table PARTITION (pt) VALUES (3, 'p1')",
+    ):
+        sql("TRUNCATE TABLE my_table")
+        assert found() == []
+        sql("INSERT INTO my_table VALUES (1, 'p1'), (2, 'p2')")
+        assert found() == both
+        sql(overwrite)
+        assert found() == [(3, "p1")]
+    sql("INSERT OVERWRITE my_table SELECT * FROM VALUES (1, 'p1'), (2, 'p2') AS x(a, b)")
+    sql("INSERT OVERWRITE my_table PARTITION (pt='p1') VALUES (3)")
+    assert found() == [(2, "p2"), (3, "p1")]
+    spark.conf.set(OVERWRITE_MODE, "dynamic")
+    try:
+        sql("INSERT OVERWRITE my_table VALUES (4, 'p1')")
+        assert found() == [(2, "p2"), (4, "p1")]
+        sql("INSERT OVERWRITE my_table SELECT * FROM my_table WHERE false")
+        assert found() == [(2, "p2"), (4, "p1")]
+        sql("INSERT OVERWRITE my_table PARTITION (pt = 'p2') SELECT 5 WHERE false")
+        assert found() == [(4, "p1")]
+    finally:
+        spark.conf.unset(OVERWRITE_MODE)
+    sql("INSERT OVERWRITE my_table SELECT id + 1, pt FROM my_table")
+    assert found() == [(5, "p1")]
+    sql("INSERT INTO my_table PARTITION (pt = 'it''s, `odd`=') (id) SELECT 6")
+    sql("INSERT OVERWRITE my_table PARTITION (pt = 'it''s, `odd`=') SELECT id + 1 FROM my_table WHERE id = 6")
+    assert found() == [(5, "p1"), (7, "it's, `odd`=")]
+    sql("TRUNCATE TABLE my_table PARTITION (pt = 'p1')")
+    assert found() == [(7, "it's, `odd`=")]
+    sql("INSERT OVERWRITE my_table SELECT * FROM my_table WHERE false")
+    assert found() == []
+
+
+def test_columns_of_an_insert_go_by_position_by_list_and_by_name(
+    spark: SparkSession, catalog: Catalog, sql: Any
+) -> None:
+    catalog.create_table(
+        "db.t", "id BIGINT NOT NULL, `a.b` STRING DEFAULT 'none', f DOUBLE, p INT, q DATE", partition_keys=["p", "q"]
+    )
+    sql("INSERT INTO db.t PARTITION (p = 1, q = DATE '2024-01-01') VALUES (1, 'x', 1.5), (2, DEFAULT, NULL)")
+    sql("INSERT INTO db.t PARTITION (q = '2024-01-02') (p, id) SELECT 2, 3")
+    sql("INSERT INTO db.t (id) VALUES (:id)", {"id": 4})
+    sql("INSERT INTO db.t BY NAME SELECT 5 AS ID, 0.5 AS F")
+    sql("INSERT INTO db.t TABLE db.t")
+    day = {n: __import__("datetime").date(2024, 1, n) for n in (1, 2)}
+    expected = [
+        (1, "x", 1.5, 1, day[1]),
+        (2, "none", None, 1, day[1]),
+        (3, "none", None, 2, day[2]),
+        (4, "none", None, None, None),
+        (5, "none", 0.5, None, None),
+    ]
+    assert rows(catalog, "db.t") == sorted(expected * 2, key=repr)
+    sql("INSERT INTO db.t REPLACE WHERE q = '2024-01-02' AND p = 2 SELECT 9, 'r', NULL, 2, DATE '2024-01-02'")
+    assert [r for r in rows(catalog, "db.t") if r[3] == 2] == [(9, "r", None, 2, day[2])]
+    before = rows(catalog, "db.t")
+    for statement, error, message in (
+        ("INSERT INTO db.t VALUES (1, 'x')", SchemaMismatchError, "has 2 columns.*5 of table db.t"),
+        ("INSERT INTO db.t (id, id) VALUES (1, 2)", InvalidInputError, "named twice"),
+        ("INSERT INTO db.t (idd) VALUES (1)", ColumnNotFoundError, "did you mean 'id'"),
+        ("INSERT INTO db.t (id) VALUES ('1')", SchemaMismatchError, "CAST"),
+        ("INSERT INTO db.t (id) VALUES (1.5)", SchemaMismatchError, "CAST"),
+        ("INSERT INTO db.t (p) VALUES (1)", SchemaMismatchError, "NOT NULL"),
+        ("INSERT INTO db.t (id, p) VALUES (1, 3000000000)", DataError, "3000000000"),
+        ("INSERT INTO db.t BY NAME SELECT 1 AS id, 2 AS more", SchemaMismatchError, "no column 'more'"),
+        ("INSERT INTO db.t PARTITION (id = 1) VALUES (1)", InvalidInputError, "no partition column"),
+        ("INSERT INTO db.t PARTITION (p = 'x') (id) VALUES (1)", InvalidInputError, "no value of column p"),
+        ("INSERT OVERWRITE db.t PARTITION (p = 1) IF NOT EXISTS TABLE db.t", UnsupportedFeatureError, "IF NOT"),
+        ("INSERT INTO db.t REPLACE WHERE id = 1 TABLE db.t", UnsupportedFeatureError, "partition columns"),
+        ("INSERT INTO db.t REPLACE WHERE p = 1 OR true TABLE db.t", UnsupportedFeatureError, "partition columns"),
+        ("INSERT INTO db.t REPLACE WHERE p = 7 SELECT 1, 'x', NULL, 8, NULL", InvalidInputError, "not among them"),
+        ("INSERT INTO db.t$files SELECT 1", InvalidInputError, "system table"),
+        ("INSERT INTO db.tt SELECT 1", TableNotFoundError, "did you mean 't'"),
+        ("COPY INTO db.t FROM '/x' FILE_FORMAT = (TYPE = CSV)", UnsupportedFeatureError, "INSERT INTO t"),
+        ("LOAD DATA INPATH '/x' INTO TABLE db.t", UnsupportedFeatureError, "INSERT INTO t"),
+        ("FROM db.t INSERT INTO db.t SELECT * INSERT INTO db.t SELECT *", UnsupportedFeatureError, "several commits"),
+        ("INSERT INTO db.t", SqlSyntaxError, "a query"),
+    ):
+        with pytest.raises(error, match=message):
+            sql(statement)
+    assert rows(catalog, "db.t") == before
+
+
+def test_the_schema_grows_where_the_session_or_the_statement_says_so(
+    spark: SparkSession, catalog: Catalog, sql: Any
+) -> None:
+    catalog.create_table("default.t", "a INT, b STRING")
+    spark.conf.set("spark.paimon.write.merge-schema", "true")
+    try:
+        sql("INSERT INTO t VALUES (1, '1'), (2, '2')")
+        sql("INSERT INTO t BY NAME SELECT 3 AS a, '3' AS b, 3 AS c")
+    finally:
+        spark.conf.unset("spark.paimon.write.merge-schema")
+    sql("INSERT INTO t WITH ('write.merge-schema' = 'true') BY NAME SELECT 4 AS a, true AS d")
+    assert rows(catalog, "default.t") == [
+        (1, "1", None, None),
+        (2, "2", None, None),
+        (3, "3", 3, None),
+        (4, None, None, True),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_change_by_any_condition(spark: SparkSession, catalog: Catalog, sql: Any, kind: str) -> None:
+    catalog.create_table("db.t", "id INT, p STRING, v INT, s STRUCT<a: INT, `b c`: STRING>", **KINDS[kind])
+    catalog.create_table("default.other", "id INT")
+    spark.createDataFrame([(8,)], "n INT").createOrReplaceTempView("of_spark")
+    sql("INSERT INTO db.t SELECT id, 'p' || id % 3, id * 10, named_struct('a', id, 'b c', 'x') FROM range(9)")
+    sql("INSERT INTO other VALUES (1), (2), (NULL)")
+    expected: dict[int, tuple[Any, ...]]
+    expected = {i: (i, f"p{i % 3}", i * 10, {"a": i, "b c": "x"}) for i in range(9)}
+
+    def check() -> None:
+        assert rows(catalog, "db.t") == sorted(expected.values(), key=repr)
+
+    sql("DELETE FROM db.t AS `the t` WHERE `the t`.id IN (SELECT id FROM other) AND v = :v", {"v": 10})
+    del expected[1]
+    check()
+    sql("DELETE FROM db.t WHERE EXISTS (SELECT 1 FROM of_spark WHERE n = db.t.id) OR id = ? AND p = ?", [7, "p1"])
+    del expected[7], expected[8]
+    check()
+    sql("UPDATE db.t SET s.`b c` = 'it''s {x}', v = v + (SELECT max(id) FROM other) WHERE db.t.v > 40")
+    for i in (5, 6):
+        expected[i] = (i, f"p{i % 3}", i * 10 + 2, {"a": i, "b c": "it's {x}"})
+    check()
+    sql("WITH q AS (SELECT 2 AS id) UPDATE db.t x SET V = NULL, x.s = NULL WHERE x.id = (SELECT id FROM q)")
+    expected[2] = (2, "p2", None, None)
+    check()
+    sql("DELETE FROM db.t WHERE v IS NULL")
+    del expected[2]
+    check()
+    snapshots = len(catalog.table("db.t").snapshots())
+    sql("DELETE FROM db.t WHERE p = 'nowhere'")
+    sql("DELETE FROM db.t WHERE false")
+    assert len(catalog.table("db.t").snapshots()) == snapshots
+    sql("DELETE FROM db.t WHERE p IN ('p0', 'p9')")
+    expected = {i: r for i, r in expected.items() if r[1] != "p0"}
+    check()
+    for statement, error, message in (
+        ("UPDATE db.t SET nothing = 1", ColumnNotFoundError, "no column 'nothing'"),
+        ("UPDATE db.t SET s.d = 1", ColumnNotFoundError, "no field 'd'"),
+        ("UPDATE db.t SET v.d = 1", InvalidInputError, "only fields of a STRUCT"),
+        ("UPDATE db.t SET v = 1, V = 2", InvalidInputError, "set twice"),
+        ("UPDATE db.t SET v = 'text'", SchemaMismatchError, "CAST"),
+    ):
+        with pytest.raises(error, match=message):
+            sql(statement)
+    check()
+    sql("DELETE FROM db.t")
+    assert rows(catalog, "db.t") == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_merge_of_paimons_documentation_and_all_kinds_of_clauses(
+    spark: SparkSession, catalog: Catalog, sql: Any, kind: str
+) -> None:
+    catalog.create_table("default.target", "id INT, p STRING, c STRING, d INT DEFAULT 7", **KINDS[kind])
+    catalog.create_table("db.source", "id INT, p STRING, c STRING, d INT", primary_keys=["id"])
+    sql("INSERT INTO target SELECT id, 'p' || id % 2, 'c' || id, 0 FROM range(8)")
+    sql("INSERT INTO db.source SELECT id, 'p' || id % 2, 's' || id, 100 FROM range(4, 12)")
+    sql(
+        """MERGE INTO target USING db.source ON target.id = source.id AND target.p = db.source.p
+        WHEN MATCHED AND target.id = 5 THEN UPDATE SET d = source.d + target.d + 0, c = concat(target.c, source.c)
+        WHEN MATCHED AND source.c > 's5' THEN UPDATE SET *
+        WHEN MATCHED THEN DELETE
+        WHEN NOT MATCHED AND c > 's8' THEN INSERT (id, p, c) VALUES (id, p, CASE WHEN id = 9 THEN 'nine' END)
+        WHEN NOT MATCHED BY TARGET AND id = 10 THEN INSERT *
+        WHEN NOT MATCHED BY SOURCE AND id = 0 THEN UPDATE SET c = NULL, d = DEFAULT
+        WHEN NOT MATCHED BY SOURCE AND c IN ('c1', 'c2') THEN DELETE"""
+    )
+    expected = [
+        (0, "p0", None, 7),
+        (3, "p1", "c3", 0),
+        (5, "p1", "c5s5", 100),
+        (6, "p0", "s6", 100),
+        (7, "p1", "s7", 100),
+        (9, "p1", "nine", 7),
+        (10, "p0", "s10", 100),
+    ]
+    assert rows(catalog, "default.target") == sorted(expected, key=repr)
+    twice = "(SELECT 3 AS id UNION ALL SELECT 3) AS s ON t.id = s.id"
+    for statement, error, message in (
+        (f"MERGE INTO target t USING {twice} WHEN MATCHED THEN UPDATE SET c = 'x'", DataError, "several rows"),
+        (f"MERGE INTO target t USING {twice} WHEN MATCHED AND t.d > 9 THEN DELETE", DataError, "several rows"),
+        (
+            "MERGE INTO target USING db.source s ON target.id = s.id AND s.id IN (SELECT 1) WHEN MATCHED THEN DELETE",
+            UnsupportedFeatureError,
+            "put it into",
+        ),
+        (
+            "MERGE INTO target t USING (SELECT 3 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+            SchemaMismatchError,
+            "no column p, c, d",
+        ),
+        (
+            "MERGE INTO target t USING (SELECT 3 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET d = 'x'",
+            SchemaMismatchError,
+            "CAST",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            sql(statement)
+    assert rows(catalog, "default.target") == sorted(expected, key=repr)
+    sql(f"MERGE INTO target t USING {twice} WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE AND id > 5 THEN DELETE")
+    assert [r[0] for r in rows(catalog, "default.target")] == [0, 5]
+    sql("MERGE INTO target t USING (SELECT :n AS n) ON id = n WHEN MATCHED THEN UPDATE SET c = :c", {"n": 5, "c": "?"})
+    assert (5, "p1", "?", 100) in rows(catalog, "default.target")
+
+
+def test_branches_and_tables_of_spark_are_written_by_their_names(
+    spark: SparkSession, catalog: Catalog, sql: Any, tmp_path: Path
+) -> None:
+    catalog.create_table("default.t", "id INT, v STRING", primary_keys=["id"], options={"bucket": "1"})
+    sql("INSERT INTO t VALUES (1, 'main')")
+    catalog.table("default.t").create_branch("fix", snapshot_id=1)
+    sql("INSERT INTO t$branch_fix VALUES (2, 'a'), (3, 'b')")
+    sql("UPDATE default.`t$branch_fix` b SET v = 'x' WHERE b.id = 2")
+    sql("DELETE FROM t$branch_fix WHERE id = 3")
+    sql("MERGE INTO t$branch_fix b USING t ON t.id = b.id WHEN MATCHED THEN UPDATE SET v = t.v || '!'")
+    assert rows(catalog, "default.t$branch_fix") == [(1, "main!"), (2, "x")]
+    assert rows(catalog, "default.t") == [(1, "main")]
+    sql("TRUNCATE TABLE t$branch_fix")
+    assert (rows(catalog, "default.t$branch_fix"), rows(catalog, "default.t")) == ([], [(1, "main")])
+    spark.sql(f"CREATE TABLE rows_of_spark (id INT, v STRING) USING parquet LOCATION '{tmp_path / 'sp'}'")
+    try:
+        sql("INSERT INTO rows_of_spark SELECT * FROM t")
+        assert [tuple(r) for r in spark.table("rows_of_spark").collect()] == [(1, "main")]
+        sql("INSERT INTO t SELECT id + 1, v FROM rows_of_spark")
+        assert rows(catalog, "default.t") == [(1, "main"), (2, "main")]
+    finally:
+        spark.sql("DROP TABLE rows_of_spark")
+    assert not [t.name for t in spark.catalog.listTables() if t.isTemporary and t.name.startswith("paimon_")]
+
+
+def test_inserts_from_the_table_itself_and_by_others_at_once_lose_nothing(
+    spark: SparkSession, catalog: Catalog, sql: Any
+) -> None:
+    catalog.create_table("db.t", "id INT, v INT")
+    sql("INSERT INTO db.t VALUES (1, 1), (2, 2)")
+    errors: list[BaseException] = []
+
+    def insert(number: int) -> None:
+        try:
+            catalog.sql(f"INSERT INTO db.t SELECT id + {number}, v FROM db.t WHERE id < 10", None, spark)
+        except BaseException as e:  # noqa: BLE001 - shown below
+            errors.append(e)
+
+    threads = [threading.Thread(target=insert, args=(n,)) for n in (10, 20, 30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert [r[0] for r in rows(catalog, "db.t")] == [1, 11, 12, 2, 21, 22, 31, 32]
+
+
+def test_what_a_statement_reads_is_recorded_as_its_source_and_nothing_that_others_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+
+    catalog = recording_catalog(tmp_path / "wh", "abxy", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    job = spark.conf.get("spark.app.name")
+    assert Session.of(catalog, spark).job == job
+
+    def run(statement: str) -> None:
+        catalog.sql(statement, None, spark)
+
+    run("INSERT INTO db.a VALUES (1, 'a'), (2, 'b')")
+    assert (came_from(catalog.table("db.a")), said(catalog.table("db.a")).knows_sources) == ({}, True)
+    run("INSERT INTO db.b SELECT id, 'z' FROM db.a")
+    assert (came_from(catalog.table("db.b")), said(catalog.table("db.b")).job) == ({"db.a": 1}, job)
+    run("INSERT INTO db.x SELECT a.id, b.v FROM db.a JOIN db.b ON a.id = b.id")
+    assert came_from(catalog.table("db.x")) == {"db.a": 1, "db.b": 1}
+    run("MERGE INTO db.x USING db.b ON x.id = b.id AND b.id = 1 WHEN MATCHED THEN UPDATE SET v = b.v || '!'")
+    assert came_from(catalog.table("db.x")) == {"db.b": 1}
+    run("UPDATE db.x SET v = 'u' WHERE id IN (SELECT id FROM db.a WHERE id = 2)")
+    assert came_from(catalog.table("db.x")) == {"db.a": 1}
+    run("DELETE FROM db.x WHERE id = 1")
+    assert (came_from(catalog.table("db.x")), said(catalog.table("db.x")).knows_sources) == ({}, True)
+    assert rows(catalog, "db.x") == [(2, "u")]
+    barriers = [said(catalog.table(f"db.{n}")).barrier for n in "abx"]
+    assert barriers == sorted(set(barriers))
+    named = paimon_spark.load_catalog(str(tmp_path / "wh"), **{"lineage.job": "nightly"})
+    named.sql("INSERT INTO db.y SELECT * FROM db.x", None, spark)
+    assert (said(catalog.table("db.y")).job, came_from(catalog.table("db.y"))) == ("nightly", {"db.x": 4})
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+    catalog = paimon_spark.load_catalog(sys.argv[1])
+    catalog.create_database("default")
+    for name, keys, options in (("append", [], {}), ("keyed", ["id"], {"bucket": "1"})):
+        table = catalog.create_table(f"default.{name}", "id INT, v INT", primary_keys=keys, options=options)
+
+        def sql(text, args=None):
+            assert catalog.sql(text.format(t=name), args, spark).columns == []
+
+        sql("INSERT INTO {t} VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+        sql("INSERT INTO {t} (id) SELECT id + 4 FROM {t} WHERE id = 4")
+        sql("DELETE FROM {t} WHERE id = ? OR id IN (SELECT max(id) FROM {t})", [1])
+        sql("UPDATE {t} SET v = v + :n WHERE id = (SELECT min(id) FROM {t})", {"n": 10})
+        sql(
+            "MERGE INTO {t} AS t USING (SELECT id + 1 AS id FROM {t} WHERE id > 2) AS s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = -1 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, 0) "
+            "WHEN NOT MATCHED BY SOURCE AND v = 3 THEN DELETE"
+        )
+        found = sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
+        assert found == [(2, 12), (4, -1), (5, 0)], found
+        sql("INSERT OVERWRITE {t} SELECT id, v FROM {t} WHERE id = 5")
+        assert table.scan().to_arrow().to_pylist() == [{"id": 5, "v": 0}]
+        tagged = catalog.sql(f"CALL sys.create_tag('{name}', tag => :tag)", {"tag": "it's"}, spark)
+        assert (tagged.dtypes, tagged.collect()) == ([("result", "boolean")], [(True,)])
+        sql("TRUNCATE TABLE {t}")
+        assert catalog.sql(f"SELECT id FROM {name} VERSION AS OF 'it''s'", None, spark).collect() == [(5,)]
+        assert table.scan().to_arrow().num_rows == 0
+        try:
+            sql("INSERT INTO {t} VALUES (1, 3000000000)")
+        except paimon_spark.errors.DataError as e:
+            assert "3000000000" in str(e), e
+        else:
+            raise AssertionError("a value that does not fit was written")
+finally:
+    spark.stop()
+print("connect ok")
+"""
+
+
+@pytest.mark.connect
+def test_rows_change_without_a_jvm_in_the_client(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, str(tmp_path)],
+        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        cwd="/",  # nothing of the project but what is installed can be found
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    assert "connect ok" in done.stdout

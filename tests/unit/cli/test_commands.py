@@ -1,0 +1,313 @@
+"""Commands on real tables: what they do, what they print, and what JSON they give."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark import load_catalog, load_table
+from tests.harness.command_line import CommandLine, orders, rows
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    orders(tmp_path)
+    return CommandLine(tmp_path, capsys)
+
+
+def test_log_draws_all_branches(cli: CommandLine) -> None:
+    assert cli.done("log", "db.orders", "--graph").golden == (
+        "*  3  [main]  <time>  APPEND  +2 rows\n"
+        "| *  3  [fix]  <time>  APPEND  +1 row\n"
+        "|/\n"
+        "*  2  [tag v1, tag fix.v1]  <time>  APPEND  +1 row\n"
+        "*  1  <time>  APPEND  +2 rows\n"
+    ) or cli.done("log", "db.orders", "--graph").golden == (
+        "*  3  [fix]  <time>  APPEND  +1 row\n"
+        "| *  3  [main]  <time>  APPEND  +2 rows\n"
+        "|/\n"
+        "*  2  [tag v1, tag fix.v1]  <time>  APPEND  +1 row\n"
+        "*  1  <time>  APPEND  +2 rows\n"
+    )
+
+
+def test_log_lists_one_branch_newest_first(cli: CommandLine) -> None:
+    assert cli.done("log", "db.orders", "-b", "fix", "-n", "2").golden.startswith("3  [fix]  <time>  APPEND  +1 row\n")
+    assert [c["snapshot_id"] for c in cli.done("log", "db.orders", "--json").json] == [3, 2, 1]
+
+
+def test_status_says_how_a_branch_stands(cli: CommandLine) -> None:
+    assert cli.done("status", "db.orders").golden.splitlines() == [
+        "db.orders on branch main",
+        f"file://{cli.warehouse}/db.db/orders",
+        "append table, partitioned by dt, bucket unaware, schema 0",
+        "head: snapshot 3, APPEND (WRITE), <time>, by <uuid>",
+        "at the head: 5 rows, 3 files, "
+        + cli.done("status", "db.orders").out.rpartition("3 files, ")[2].split("\n")[0],
+        "3 snapshots, 1 tag, 0 savepoints, 1 branch",
+        "branch fix: snapshot 3, from main at 2 (tag v1), 1 ahead, 1 behind",
+    ]
+    assert cli.done("status", "db.orders", "--json").json["head"]["snapshot_id"] == 3
+
+
+def test_diff_says_by_its_exit_code_whether_versions_differ(cli: CommandLine) -> None:
+    same = cli("diff", "db.orders", "v1", "fix.v1")
+    assert (same.code, same.out.splitlines()[-1]) == (0, "the same")
+    other = cli("diff", "db.orders", "main..fix", "--stat")
+    assert other.code == 1
+    assert other.out.splitlines()[-2:] == ["dt=2024-01-01  1  +", "dt=2024-01-02  2  --"]
+    told = cli("diff", "db.orders", "main", "fix", "--json").json
+    assert (told["rows_added"], told["rows_removed"], told["is_same"]) == (1, 2, False)
+    assert "dt=2024-01-02       0       1" in cli("diff", "db.orders", "main", "fix", "--partitions").out
+
+
+def test_refs_are_those_of_all_branches(cli: CommandLine) -> None:
+    cli.done("savepoint", "create", "db.orders", "-b", "fix")
+    cli.done("consumer", "reset", "db.orders", "reader", "--next-snapshot", "3")
+    found = [(r["name"], r["kind"], r["branch"]) for r in cli.done("refs", "db.orders", "--json").json]
+    assert found == [
+        ("v1", "tag", "main"),
+        ("reader", "consumer", "main"),
+        ("fix", "branch", ""),
+        ("v1", "tag", "fix"),
+        (next(f[0] for f in found if f[1] == "savepoint"), "savepoint", "fix"),
+    ]
+    assert "guard" in cli.done("refs", "db.orders", "--all").out
+
+
+def test_rows_are_shown_without_spark(cli: CommandLine) -> None:
+    asked = ("show", "db.orders", "--columns", "id, note", "--where", "id > 1 AND id < 5", "-n", "all")
+    assert sorted(cli.done(*asked).out.splitlines()) == [" 2  -", " 3  -", " 4  -", "id  note"]
+
+
+def test_show_reads_versions_branches_and_system_tables(cli: CommandLine) -> None:
+    assert sorted(r["id"] for r in cli.done("show", "db.orders", "--version", "v1", "--json").json) == [1, 2, 3]
+    assert sorted(r["id"] for r in cli.done("show", "db.orders$branch_fix", "--json").json) == [1, 2, 3, 6]
+    assert [r["tag_name"] for r in cli.done("show", "db.orders$tags", "--columns", "tag_name", "--json").json]
+    assert cli.done("head", "db.orders", "--limit", "2").out.splitlines()[-1].startswith("and more")
+    assert cli.done("show", "db.orders", "--where", "id > 99").out == "no rows\n"
+    assert cli.done("show", "db.orders", "--where", "id > 99", "--json").json == []
+
+
+def test_data_cannot_act_on_the_terminal(cli: CommandLine) -> None:
+    load_table(str(cli.warehouse / "db.db" / "orders")).write(rows(7, note="\x1b[2Jhidden\nline"))
+    out = cli.done("show", "db.orders", "-c", "note", "--where", "id = 7").out
+    assert out == "note\n\\x1b[2Jhidden\\nline\n"
+    assert cli.done("show", "db.orders", "--where", "id = 7", "--json").json[0]["note"] == "\x1b[2Jhidden\nline"
+
+
+def test_values_of_every_kind_are_shown_and_are_json(cli: CommandLine) -> None:
+    ddl = "i INT, d DECIMAL(10, 2), x DOUBLE, b BINARY, t TIMESTAMP, s STRUCT<a: ARRAY<INT>, m: MAP<STRING, INT>>"
+    cli.done("table", "create", "db.kinds", ddl)
+    schema = load_catalog(str(cli.warehouse)).table("db.kinds").scan().arrow_schema
+    row = {"i": 1, "d": "1.50", "x": float("nan"), "b": b"\x00\x01", "s": {"a": [1, None], "m": [("k", 2)]}}
+    arrays = [pa.array([None], f.type) if f.name in ("d", "t") else pa.array([row[f.name]], f.type) for f in schema]
+    load_catalog(str(cli.warehouse)).table("db.kinds").write(pa.table(arrays, schema=schema))
+    (found,) = cli.done("show", "db.kinds", "--json").json
+    assert found == {"i": 1, "d": None, "x": "NaN", "b": "AAE=", "t": None, "s": {"a": [1, None], "m": [["k", 2]]}}
+    assert "0001" in cli.done("show", "db.kinds").out
+
+
+def test_databases_and_tables_are_made_altered_and_dropped(cli: CommandLine) -> None:
+    cli.done("database", "create", "other")
+    assert cli.done("database", "list", "--json").json == ["db", "other"]
+    made = ("table", "create", "other.t", "id BIGINT, v STRING", "--primary-key", "id", "-o", "bucket=2")
+    cli.done(*made)
+    assert cli(*made).code == 2
+    cli.done(*made, "--if-not-exists")
+    cli.done("table", "alter", "other.t", "--add", "n DECIMAL(10, 2)", "--rename", "v=w", "--set", "write-only=true")
+    cli.done("table", "alter", "other.t", "--comment-on", "n=a number", "--move", "n=first", "--comment", "a table")
+    told = cli.done("table", "show", "other.t", "--json").json
+    assert [(c["name"], c["type"]) for c in told["columns"]] == [
+        ("n", "DECIMAL(10, 2)"),
+        ("id", "BIGINT NOT NULL"),
+        ("w", "STRING"),
+    ]
+    assert (told["primary_keys"], told["options"]["write-only"], told["comment"]) == (["id"], "true", "a table")
+    assert "a number" in cli.done("table", "show", "other.t").out
+    cli.done("table", "rename", "other.t", "u")
+    assert cli.done("table", "list", "other", "--json").json == ["other.u"]
+    assert cli.done("table", "list", "--json").json == ["db.orders", "other.u"]
+    assert cli("database", "drop", "other", "--yes").code == 2
+    cli.done("table", "drop", "other.u", "--yes")
+    cli.done("database", "drop", "other", "--yes")
+    assert cli.done("database", "list", "--json").json == ["db"]
+
+
+def test_odd_names_are_given_as_options(cli: CommandLine) -> None:
+    load_catalog(str(cli.warehouse)).create_table("db.`a.b`", "id INT")
+    named = ("--database", "db", "--table", "a.b")
+    cli.done("create-branch", *named, "--name", "fix")
+    assert [b["name"] for b in cli.done("branch", "list", *named, "--json").json] == ["fix"]
+    assert cli.done("table", "show", "--database", "db", "--table", "a.b$branch_fix", "--json").json["branch"] == "fix"
+    cli.done("table", "drop", *named, "--yes")
+
+
+def test_a_branch_lives_as_the_proposals_actions_say(cli: CommandLine) -> None:
+    named = ("--database", "db", "--table", "orders")
+    assert cli.done("create-branch", *named, "--name", "b", "--tag", "v1").out == "branch b of db.orders from tag v1\n"
+    cli.done(
+        "create_branch", "--path", str(cli.warehouse / "db.db" / "orders"), "--branch_name", "c", "--snapshot", "1"
+    )
+    cli.done("rename-branch", *named, "--name", "c", "--to_branch", "d")
+    cli.done("delete-branch", *named, "--name", "d", "--yes")
+    merged = cli.done("merge-branch", *named, "--name", "fix", "--yes")
+    assert merged.out.startswith("main is branch fix at snapshot 3\n")
+    cli.done("fast-forward", *named, "--branch_name", "b", "--yes")
+    cli.done("replace-main-branch", *named, "--name", "fix", "--yes")
+    assert "main means branch fix" in cli.done("status", "db.orders").out
+
+
+def test_merge_branch_with_a_source_branch_is_paimons_which_appends(cli: CommandLine) -> None:
+    done = cli.done(
+        "merge_branch", "--database", "db", "--table", "orders", "--source_branch", "fix", "--yes", "--json"
+    )
+    assert (done.json["snapshot_id"], done.json["record_count"]) == (4, 1)
+    assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3, 4, 5, 6]
+    assert cli("merge_branch", "--table", "db.orders", "--source_branch", "fix", "--name", "fix").code == 2
+
+
+def test_tags_live_as_the_actions_say(cli: CommandLine) -> None:
+    named = ("--database", "db", "--table", "orders")
+    cli.done("create-tag", *named, "--tag_name", "a", "--snapshot", "1", "--time_retained", "3 d")
+    cli.done("create-tag", *named, "--name", "a", "--if-not-exists")
+    cli.done("rename-tag", *named, "--tag_name", "a", "--target_tag_name", "b")
+    cli.done("replace-tag", *named, "--tag_name", "b", "--snapshot", "2", "--yes")
+    assert [(t["name"], t["snapshot"]["id"]) for t in cli.done("tag", "list", "db.orders", "--json").json] == [
+        ("b", 2),
+        ("v1", 2),
+    ]
+    assert "dry_run" in cli.done("replace-tag", *named, "--tag_name", "b", "--dry-run", "--json").json
+    cli.done("delete-tag", *named, "--tag_name", "b", "--yes")
+    assert cli.done("expire-tags", *named, "--older_than", "2020-01-01 00:00:00", "--yes").code == 0
+    assert cli.done("tag", "auto", "db.orders").out == "no automatic tag is due\n"
+
+
+def test_savepoints_live_as_the_proposals_actions_say(cli: CommandLine) -> None:
+    named = ("--database", "db", "--table", "orders")
+    made = cli.done("create-savepoint", *named, "--json").json["id"]
+    assert [s["id"] for s in cli.done("savepoint", "list", "db.orders", "--json").json] == [made]
+    cli.done("delete-savepoint", *named, "--id", str(made), "--yes")
+    assert cli.done("savepoint", "list", "db.orders").out == "no savepoints\n"
+
+
+def test_snapshots_are_listed_shown_rolled_back_and_expire(cli: CommandLine) -> None:
+    assert [s["id"] for s in cli.done("snapshot", "list", "db.orders", "--json").json] == [3, 2, 1]
+    assert cli.done("snapshot", "show", "db.orders", "v1").out.startswith("snapshot        2\n")
+    assert cli.done("snapshot", "show", "db.orders", "fix", "--json").json["id"] == 3
+    assert cli.done("rollback-to", "--table", "db.orders", "--version", "2", "--dry-run").out.startswith(
+        "the head would be snapshot 2\n"
+    )
+    cli.done("snapshot", "rollback", "db.orders", "v1", "--yes")
+    assert cli.done("snapshot", "rollback", "db.orders", "1", "--as-latest").out == (
+        "snapshot 3 of db.orders has the state of snapshot 1\n"
+    )
+    gone = cli.done("expire-snapshots", "--table", "db.orders", "--retain_max", "1", "--yes", "--json").json
+    assert gone["snapshots"] == ["1", "2"]
+    assert cli.done("changelog", "expire", "db.orders", "--dry-run", "--json").json["changelogs"] == []
+
+
+def test_partitions_are_listed_dropped_and_expire(cli: CommandLine) -> None:
+    assert [p["partition"] for p in cli.done("partition", "list", "db.orders", "--json").json] == [
+        "dt=2024-01-01",
+        "dt=2024-01-02",
+    ]
+    cli.done("drop-partition", "--table", "db.orders", "--partition", "dt=2024-01-02", "--yes")
+    assert [p["partition"] for p in cli.done("partition", "list", "db.orders", "--json").json] == ["dt=2024-01-01"]
+    expired = ("partition", "expire", "db.orders", "--expiration-time", "1 d", "--timestamp-formatter", "yyyy-MM-dd")
+    assert cli.done(*expired, "--dry-run", "--json").json["partitions"] == ["dt=2024-01-01"]
+    assert cli.done(*expired, "--yes", "--json").json["rows"] == 3
+    assert cli.done("mark-partition-done", "--table", "db.orders", "--partition", "dt=2024-01-01").code == 0
+
+
+def test_rows_are_deleted_by_the_action(cli: CommandLine) -> None:
+    told = cli.done("delete", "--table", "db.orders", "--where", "id >= 4", "--dry-run")
+    assert told.out == "would delete 2 rows of db.orders where id >= 4\n"
+    cli.done("delete", "--table", "db.orders", "--where", "id >= 4", "--yes")
+    assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3]
+
+
+def test_tables_are_compacted_one_by_one_or_all(cli: CommandLine) -> None:
+    cli.done("compact", "db.orders", "--full", "--partition", "dt=2024-01-01")
+    found = cli.done("compact-database", "--including_databases", "d.", "--excluding_tables", "db\\.x.*", "--json").json
+    assert [f["table"] for f in found] == ["db.orders"]
+    assert cli("compact", "db.orders", "--order_strategy", "zorder").code == 2
+    assert cli("compact-database", "--including_tables", "(").code == 2
+    assert cli.done("compact-manifest", "db.orders").code == 0
+
+
+def test_consumers_are_reset_and_cleared(cli: CommandLine) -> None:
+    for name in ("a", "b", "c"):
+        cli.done("reset_consumer", "--table", "db.orders", "--consumer_id", name, "--next_snapshot", "2")
+    cli.done("consumer", "reset", "db.orders", "a", "--yes")
+    gone = cli.done("clear-consumers", "--table", "db.orders", "--excluding_consumers", "c", "--yes", "--json").json
+    assert gone["removed"] == ["b"]
+    assert [c["name"] for c in cli.done("consumer", "list", "db.orders", "--json").json] == ["c"]
+    assert cli("consumer", "reset", "db.orders", "nobody", "--yes").code == 3
+    assert cli("consumer", "clear", "db.orders", "--including", "(", "--dry-run").code == 2
+
+
+def test_the_doctor_says_by_its_exit_code_whether_anything_is_wrong(cli: CommandLine) -> None:
+    assert cli("doctor", "db.orders").code == 0
+    (cli.warehouse / "db.db" / "orders" / "snapshot" / "LATEST").write_text("99")
+    found = cli("doctor", "db.orders", "--json")
+    assert (found.code, [f["kind"] for f in found.json]) == (1, ["stale-hint"])
+    assert cli("doctor", "db.orders", "--repair").code == 0
+    assert cli("doctor", "db.orders").code == 0
+
+
+def test_orphans_are_removed_and_a_table_is_purged(cli: CommandLine) -> None:
+    stray = cli.warehouse / "db.db" / "orders" / "dt=2024-01-01" / "bucket-0" / "data-stray-0.parquet"
+    stray.write_bytes(b"x")
+    os.utime(stray, (0, 0))
+    assert cli.done("orphan", "remove", "db.orders", "--dry-run", "--json").json["files"] == 1
+    cli.done("remove_orphan_files", "--table", "db.orders", "--yes")
+    assert not stray.exists()
+    assert cli.done("purge", "db.orders", "--yes").code == 0
+    assert cli.done("show", "db.orders").out == "no rows\n"
+
+
+def test_procedures_run_without_spark(cli: CommandLine) -> None:
+    assert cli.done("call", "create_tag", "table=db.orders", "tag=p", "snapshot=1", "--json").json == [{"result": True}]
+    assert cli.done("call", "sys.expire_snapshots", "db.orders", "2", "--json").json == [{"deleted_snapshots_count": 1}]
+    assert cli("call", "creat_tag").code == 3
+    assert cli("call", "create_tag", "table=db.orders", "x").code == 2
+    tagged = ("create-tag-from-timestamp", "--table", "db.orders", "--tag", "t", "--timestamp", "0")
+    assert cli.done(*tagged).code == 0
+    assert cli.done("rollback-to-timestamp", "--table", "db.orders", "--timestamp", "9999999999999", "--yes").code == 0
+
+
+def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path) -> None:
+    assert cli("lineage", "jobs").code == 2
+    assert cli.done("lineage", "enable", "--json").json["data"] is True
+    source = load_table(str(cli.warehouse / "db.db" / "orders"))
+    catalog = load_catalog(str(cli.warehouse), **{"lineage.job": "copy"})
+    cli.done("table", "create", "db.copy", "id BIGINT, dt STRING, note STRING")
+    catalog.table("db.copy").write(catalog.table("db.orders").scan().to_arrow())
+    assert source.snapshots()
+    assert cli.done("lineage", "upstream", "db.copy", "--json").json[0]["name"]
+    assert "copy" in cli.done("lineage", "jobs").out
+    assert cli.done("lineage", "unified", "db.copy", "db.orders", "--json").json == {"db.copy": 1, "db.orders": 3}
+    assert cli.done("lineage", "downstream", "--job", "copy").code == 0
+    assert "db.copy" in cli.done("lineage", "impact", "db.orders", "3").out
+    assert cli.done("lineage", "start-options", "db.copy", "--job", "next", "--json").json["db.copy"]
+    assert cli.done("lineage", "graph").out.startswith("flowchart LR")
+    cli.done("lineage", "graph", "db.copy", "--output", str(tmp_path / "g.svg"))
+    assert (tmp_path / "g.svg").read_text().startswith("<svg")
+    assert "job copy" in cli.done("log", "db.copy").out
+    assert cli.done("lineage", "sync").code == 0
+    assert cli.done("lineage", "rebuild").code == 0
+    assert cli("lineage", "forget", "copy").code == 2
+    assert cli.done("lineage", "forget", "copy", "--yes", "--json").json["rows"] > 0
+    assert cli("lineage", "forget", "nobody", "--dry-run").code == 3
+    assert cli.done("lineage", "disable", "--json").json["table"] is False
+
+
+def test_json_is_json_whatever_is_printed_beside_it(cli: CommandLine) -> None:
+    for words in ("status", "log", "refs", "branch list", "tag list", "snapshot list", "partition list", "table show"):
+        ran = cli.done(*words.split(), "db.orders", "--json", "--verbose")
+        assert json.loads(ran.out)

@@ -1,0 +1,57 @@
+"""Tables that branches are published in, and what must hold of them at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import paimon_spark
+from paimon_spark.maintenance.orphans import orphans
+from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.table.table import Table
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
+
+
+def new_table(root: Path, **options: str) -> Table:
+    catalog = paimon_spark.load_catalog(warehouse=str(root / "wh"))
+    catalog.create_database("db")
+    catalog.create_table("db.t", SCHEMA, primary_keys=["k"], options={"bucket": "1", **options})
+    return catalog.table("db.t")
+
+
+def put(table: Table, **rows: str) -> None:
+    """Upsert rows given as k1="a"."""
+    keys = [int(name[1:]) for name in rows]
+    table.write(pa.table({"k": pa.array(keys, pa.int64()), "v": list(rows.values())}))
+
+
+def rows(table: Table) -> dict[int, Any]:
+    found = table.scan().to_arrow()
+    return dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True))
+
+
+def ids(table: Table) -> list[int]:
+    return [s.id for s in table.snapshots()]
+
+
+def tags(table: Table) -> list[str]:
+    return sorted(t.name for t in table.tags() if not t.name.startswith("branch-guard-"))
+
+
+def files(table: Table) -> dict[str, bytes]:
+    """All that lies below the table, directories too, with what is in it."""
+    root = Path(table.handle.layout.root)
+    return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else b"" for p in root.rglob("*")}
+
+
+def in_order(table: Table) -> None:
+    """All that something needs is there, and nothing else is."""
+    assert missing_files(table.handle) == []
+    assert [f.path for f in orphans(table.handle) if "/intent/" not in f.path] == []
+    for name in ("main", *(b.name for b in table.branches())):
+        branch = table.branch(name)
+        for version in [*(f"snapshot.{i}" for i in ids(branch)), *(f"tag-name.{t.name}" for t in branch.tags())]:
+            branch.at(version).scan().to_arrow()

@@ -1,0 +1,138 @@
+"""Another engine goes on committing to main, and asks for no lock, while a branch is merged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark.commit import attempts
+from paimon_spark.errors import PaimonError, UnsafeDeletionError
+from paimon_spark.maintenance import intents
+from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
+from paimon_spark.table.batch_write import plan_write
+from paimon_spark.table.table import Table
+from paimon_spark.table.writing import place_of
+from paimon_spark.write.job_files import new_job
+from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
+
+
+class Foreign:
+    """Commits to main's own directory as engines do that know neither MAIN-BRANCH nor intents."""
+
+    def __init__(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        options = parse_batch_write_options({}, WriteMode.APPEND)
+        self.job = plan_write(place_of(table, options), options, WriteMode.APPEND, SCHEMA)
+        self.patch, self.done = monkeypatch, list[int]()
+
+    def commit(self) -> None:
+        key = 900 + len(self.done)
+        job = replace(self.job, base=None, job=new_job())
+        messages = job.write(pa.table({"k": [key], "v": ["foreign"]}, schema=SCHEMA).to_batches())
+        with self.patch.context() as patch:
+            patch.setattr(attempts, "counts", lambda *_: True)
+            job.commit(messages)
+        self.done.append(key)
+
+
+@pytest.mark.parametrize(("on_main", "on_fix"), [(0, 1), (0, 3), (1, 3), (2, 2), (3, 1)])
+def test_nothing_is_lost_whenever_it_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_main: int, on_fix: int
+) -> None:
+    """Before each step that readers of main see; the head is the published one, or what was committed on top of it."""
+    real = intents.run_step
+    for times in (1, 2):
+        for at in range(100):
+            table = new_table(tmp_path / f"{times}-{at}")
+            put(table, k1="a")
+            table.create_branch("fix", snapshot_id=1)
+            for _ in range(on_main):
+                put(table, k2="main")
+            for _ in range(on_fix):
+                put(table.branch("fix"), k3="fix")
+            foreign, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), [0]
+
+            def run(*given: object, at: int = at, count: list[int] = count, foreign: Foreign = foreign) -> None:
+                path = getattr(given[1], "path", "")
+                if not path.startswith(("snapshot/", "MAIN-BRANCH")) and count[0]:
+                    real(*given)  # type: ignore[arg-type]
+                    return
+                if count[0] == at:
+                    monkeypatch.setattr(intents, "run_step", real)
+                    for _ in range(times):  # noqa: B023
+                        foreign.commit()
+                    monkeypatch.setattr(intents, "run_step", run)
+                count[0] += 1
+                real(*given)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(intents, "run_step", run)
+            result = table.merge_branch("fix")
+            monkeypatch.setattr(intents, "run_step", real)
+            if not foreign.done:
+                break
+            opened = paimon_spark.load_table(table.location)
+            found, case = rows(opened), f"{times} at step {at}"
+            kept = set(found)
+            for branch in opened.branches():
+                kept |= set(rows(opened.branch(branch.name)))
+            assert set(foreign.done) <= kept, case
+            assert {k: v for k, v in found.items() if k < 900} == {1: "a", 3: "fix"}, case
+            missing = set(foreign.done) - set(found)
+            if missing:
+                assert result.backup_branch is not None, case
+                assert missing <= set(rows(opened.branch(result.backup_branch))), case
+            in_order(opened)
+            assert [f.kind for f in opened.doctor() if f.kind == "spliced-history"] == [], case
+        else:
+            raise AssertionError
+
+
+def test_without_a_backup_it_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path)
+    put(table, k1="a")
+    table.create_branch("fix", snapshot_id=1)
+    put(table.branch("fix"), k3="fix")
+    foreign, real = Foreign(paimon_spark.load_table(table.location), monkeypatch), intents.run_step
+
+    def run(*given: object) -> None:
+        monkeypatch.setattr(intents, "run_step", real)
+        foreign.commit()
+        real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(intents, "run_step", run)
+    assert table.merge_branch("fix", backup=False).backup_branch is None
+    assert rows(paimon_spark.load_table(table.location)) == {1: "a", 3: "fix"}
+
+
+def test_a_merge_that_died_after_it_put_a_commit_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path)
+    put(table, k1="a")
+    table.create_branch("fix", snapshot_id=1)
+    put(table.branch("fix"), k3="fix")
+    foreign, real, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), intents.run_step, [0]
+
+    def run(*given: object) -> None:
+        count[0] += 1
+        if count[0] == 1:
+            monkeypatch.setattr(intents, "run_step", real)
+            foreign.commit()
+            monkeypatch.setattr(intents, "run_step", run)
+        real(*given)  # type: ignore[arg-type]
+        if type(given[1]).__name__ == "PutNew":
+            raise OSError("killed")
+
+    monkeypatch.setattr(intents, "run_step", run)
+    with pytest.raises((OSError, PaimonError)):
+        table.merge_branch("fix")
+    monkeypatch.setattr(intents, "run_step", real)
+    put(paimon_spark.load_table(table.location), k5="next")
+    opened = paimon_spark.load_table(table.location)
+    assert rows(opened) == {1: "a", 3: "fix", 5: "next"}
+    aside = next(Path(opened.handle.layout.root).glob("branch/branch-main-backup-*/snapshot/snapshot-2"))
+    assert [f.branch for f in opened.doctor(repair=True) if f.kind == "left-over"] == [aside.parents[1].name[7:]]
+    with pytest.raises(UnsafeDeletionError, match="main-backup"):
+        opened.remove_orphan_files()
+    assert aside.exists(), "somebody has to look at it"

@@ -1,0 +1,224 @@
+"""Option descriptors → docs/reference/options.md."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from importlib import import_module
+from typing import Any, Final
+
+import paimon_spark.options
+from paimon_spark.definition import widen
+from paimon_spark.metadata import vector_files
+from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
+from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_keys, stream_write
+from paimon_spark.options.descriptor import Option
+from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
+from tools.reference.text import code, codes, page, table
+
+_KINDS: Final = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "fraction": "number",
+    "string": "text",
+    "names": "names, by commas",
+    "memory_size": "size",
+    "duration_ms": "duration",
+    "_positive": "whole number",
+    "_period_ms": "duration",
+    "time_of_day_ms": "`hh:mm`",
+    "whole_days": "whole days, such as `1 d`",
+}
+_SIZES: Final = ((2**30, "gb"), (2**20, "mb"), (2**10, "kb"))
+_TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+VERSIONS: Final = {
+    "versionAsOf": "A version in the grammar of [Versions](../versions.md); also `scan.version`.",
+    "scan.version": "The same as `versionAsOf`.",
+    "scan.snapshot-id": "The snapshot of this id.",
+    "scan.tag-name": "The tag of this name.",
+    "scan.tag-id": "The tag of the snapshot of this id.",
+    "scan.savepoint-id": "The savepoint of this id.",
+    "scan.watermark": "The first snapshot whose watermark is at or after this one.",
+    "timestampAsOf": "The newest snapshot at or before a time: text, or seconds since 1970.",
+    "scan.timestamp": "The same as `timestampAsOf`.",
+    "scan.timestamp-millis": "The newest snapshot at or before a time in milliseconds since 1970.",
+    "scan.file-creation-time-millis": "Rows of files that were made since a time.",
+    "scan.creation-time-millis": "Rows of files or commits made since a time, whichever is known.",
+    "incremental-between": "What changed between two versions, `a,b`: after the first, up to the second.",
+    "incremental-between-timestamp": "What changed between two times, `a,b`: after the first, up to the second.",
+    "incremental-to-auto-tag": "What changed from the automatic tag before this one to this one.",
+}
+"""Options that name what is read; `refs.version` and `options.scan` read them."""
+
+PLACES: Final = {
+    "warehouse": "Where names of tables are looked up; else `PAIMON_WAREHOUSE`, else the config file.",
+    "fs.<key>": "Goes to fsspec as `<key>`, such as `fs.key`, `fs.secret`, `fs.endpoint_url`.",
+    "s3.endpoint, s3.access-key, s3.secret-key, s3.path.style.access, s3.region": "As in Paimon.",
+}
+
+WITHOUT_DESCRIPTOR: Final = {
+    "primary-key": "Columns of the primary key, by commas. Only when a table is made.",
+    "partition": "Columns of the partitions, by commas. Only when a table is made.",
+    "bucket-key": "Columns that choose the bucket; else the primary key without the partitions.",
+    "auto-create": "Refused when true: a table is made by a statement, a call or a write.",
+    "add-column-before-partition": "New columns come before the partition columns.",
+    "alter-column-null-to-not-null.disabled": "A nullable column is never made NOT NULL.",
+    "disable-explicit-type-casting": "A column's type only changes where no value is lost.",
+    "aggregation.remove-record-on-delete": "A row of kind -D removes the row of its key.",
+    "partial-update.remove-record-on-sequence-group": "A -D in these sequence groups removes the row of its key.",
+    "clustering.columns": "Columns by which compaction sorts rows; checked, and refused where it would be needed.",
+    "sink.clustering.by-columns": "Followed when a column is renamed.",
+    "deletion-vectors.modifiable": "Whether `deletion-vectors.enabled` may be changed.",
+    "global-index.external-path": "A table that has one is not dropped.",
+    "scan.fallback-branch": "The branch that is read where a partition is not in the branch in force.",
+    "scan.primary-branch": "The branch whose partitions come first.",
+    "snapshot.clean-empty-directories": "Expiry removes directories that it has emptied.",
+    "snapshot.expire.clean-empty-directories": "The same, as older releases call it.",
+    "write.compaction-skip": "The same as `write-only`, as older releases call it.",
+    "table-read.sequence-number.enabled": "`$audit_log` and `$binlog` with a sequence number: refused.",
+    "path": "Where the table lies; kept apart from its options.",
+}
+"""Options of tables that the code reads by their name alone, and what they do."""
+
+CHECKED: Final = frozenset(
+    (
+        "blob-descriptor-field", "blob-field", "blob-view-field", "vector-field", "vector.file.format", "upsert-key",
+        "manifest-sort.enabled", "manifest-sort.partition-field",
+    )
+)  # fmt: skip
+"""Options of tables whose value is checked when a table is made, as Paimon does, and that do nothing else here."""
+
+_REFUSED_OF_READS: Final = ("scan.bucket", "scan.partitions")
+
+
+def descriptors() -> dict[str, Option[Any]]:
+    """Every option with a descriptor, by its key."""
+    names = [m.name for m in pkgutil.iter_modules(paimon_spark.options.__path__)]
+    modules = [*(import_module(f"paimon_spark.options.{name}") for name in names), widen, vector_files]
+    stated = [v for module in modules for v in vars(module).values() if isinstance(v, Option)]
+    return {option.key: option for option in stated}
+
+
+def options_page() -> str:
+    """The page."""
+    all_options = descriptors()
+    keys = set(all_options)
+
+    def take(wanted: Iterable[str]) -> dict[str, Option[Any]]:
+        taken = {key: all_options[key] for key in wanted if key in keys}
+        keys.difference_update(taken)
+        return taken
+
+    lineage_options = take(o.key for o in lineage.OPTIONS)
+    reads = take(o.key for o in scan.OPTIONS)
+    internal = take((batch_write.CLUSTERED.key, batch_write.ROW_LEVEL.key, batch_write.ROW_LEVEL_BASE.key))
+    writes = take(o.key for o in batch_write.OPTIONS)
+    writes |= take(sorted(key for key in keys if key.startswith("write.merge-schema")))
+    streams = take(v.key for v in vars(stream_keys).values() if isinstance(v, Option))
+    sinks = take(o.key for o in stream_write.OPTIONS)
+    commits = take(sorted(key for key in keys if key.startswith(("commit.", "manifest.", "snapshot.", "changelog."))))
+    tags = take(sorted(key for key in keys if key.startswith(("tag.", "savepoint.", "sink."))))
+    expiry = take(sorted(key for key in keys if key.startswith(("partition.", "consumer", "record-level."))))
+    stored = take(sorted(keys))
+    del internal  # they go between this package's own driver and tasks
+    return page(
+        "Options",
+        _INTRODUCTION,
+        "## Where things are",
+        table(("option", "what it does"), ((codes(k.split(", ")), v) for k, v in PLACES.items())),
+        "## Versions\n\nOf reads. Two of them at once are an error.",
+        table(("option", "what is read"), ((code(k), v) for k, v in VERSIONS.items())),
+        "## Reads",
+        _described(reads),
+        f"Refused, as they would leave rows out: {codes(_REFUSED_OF_READS)}. Say it with `where`.",
+        "## Streaming reads",
+        _described(streams),
+        "## Writes",
+        _described(writes),
+        "## Streaming writes",
+        _described(sinks),
+        "## Lineage and listeners\n\nOf a job or of `load_catalog`; a table never stores them.",
+        _described(lineage_options),
+        "## Tables: commits, snapshots, manifests",
+        _described(commits),
+        "## Tables: tags and savepoints",
+        _described(tags),
+        "## Tables: expiry of partitions, consumers, records",
+        _described(expiry),
+        "## Tables: the rest that has an effect here",
+        _described(stored),
+        table(("option", "what it does"), ((code(k), v) for k, v in sorted(WITHOUT_DESCRIPTOR.items()))),
+        "## Tables: refused",
+        table(("option", "refused in", "why"), _refused()),
+        "## Tables: never changed\n\nThey say how files were written; a table with data keeps them.",
+        codes(sorted(IMMUTABLE_OPTIONS)),
+        "## Tables: checked when a table is made, and kept for other engines",
+        codes(sorted(CHECKED)),
+        "## Tables: kept for other engines",
+        "Known to Paimon, stored, and without an effect here. Options with "
+        + codes(f"{p}…" for p in (*TABLE_OPTION_PREFIXES, *STORAGE_PREFIXES))
+        + " are known too: they name a column, or go to a library or a store as they are.",
+        codes(kept(all_options)),
+    )
+
+
+_INTRODUCTION: Final = """
+Every option is text. Keys are read in any case. An unknown option of a read or a write is an error that offers the
+nearest name. A size is `128 mb` or a number of bytes; a duration is `1 h`, `30 min`, or a number of milliseconds.
+
+Options of tables are stored with a table when it is made or altered. Given to one read or write, or as
+`SET spark.paimon.<key>` in SQL, they hold for that one alone.
+"""
+
+
+def kept(all_options: Mapping[str, Option[Any]]) -> list[str]:
+    """Options of tables that are known and do nothing here."""
+    spoken_of = {key for option in all_options.values() for key in (option.key, *option.fallbacks)}
+    refused = {r.option for r in (*REFUSALS, *WRITE_REFUSALS)}
+    named = {*VERSIONS, *CHECKED, *WITHOUT_DESCRIPTOR, *UNHEARD, *_REFUSED_OF_READS}
+    return sorted(TABLE_OPTIONS - spoken_of - refused - named)
+
+
+def _refused() -> list[tuple[str, str, str]]:
+    rows = [(r.option, "reads and writes", r.why) for r in REFUSALS]
+    rows += [(r.option, "writes", r.why) for r in WRITE_REFUSALS]
+    rows += [(key, "nothing: a write warns", "what it asks for does not happen here") for key in UNHEARD]
+    return [(code(key), where, why) for key, where, why in rows]
+
+
+def _described(options: Mapping[str, Option[Any]]) -> str:
+    return table(
+        ("option", "value", "default", "what it does"),
+        ((code(o.key), kind(o), code(default(o)), _sentence(o)) for o in options.values()),
+    )
+
+
+def _sentence(option: Option[Any]) -> str:
+    older = f" Older names: {codes(option.fallbacks)}." if option.fallbacks else ""
+    return option.doc + older
+
+
+def kind(option: Option[Any]) -> str:
+    """What values an option takes, in words."""
+    if isinstance(option.default, Enum):
+        return codes(str(m.value) for m in type(option.default))
+    return _KINDS.get(getattr(option.parse, "__name__", ""), "text")
+
+
+def default(option: Option[Any]) -> str:
+    """The value without the option, as one would write it."""
+    value = option.default
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, int) and value > 0:
+        units = {"memory_size": _SIZES, "duration_ms": _TIMES}.get(getattr(option.parse, "__name__", ""), ())
+        for size, unit in units:
+            if value % size == 0:
+                return f"{value // size} {unit}"
+        if option.parse is descriptor.duration_ms:
+            return f"{value} ms"
+    return descriptor.describe(option)["default"]
