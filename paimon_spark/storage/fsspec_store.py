@@ -213,7 +213,8 @@ class FsspecStore:
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
         """The file system, with everything it raises turned into our errors."""
         try:
-            yield self._fs()
+            with fsspec_write.alone(self.protocol):
+                yield self._fs()
         except StorageError:
             raise
         except Exception as e:  # backends raise what their clients raise, of any class

@@ -10,7 +10,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _GCS: Final = ("gs", "gcs")
 _AZURE: Final = ("az", "abfs", "abfss")
 _OBJECT_STORES: Final = ("s3", *_GCS, *_AZURE)
-_IN_MEMORY: Final = threading.Lock()
+_IN_MEMORY: Final = threading.RLock()
 _PART_BYTES: Final = 8 << 20
 _CONCURRENT: Final = 16
 
@@ -34,6 +34,11 @@ _CONCURRENT: Final = 16
 def has_directories(protocol: str) -> bool:
     """Whether directories are things of their own there, to be made before files and renamed with them."""
     return protocol not in _OBJECT_STORES
+
+
+def alone(protocol: str) -> AbstractContextManager[object]:
+    """What to hold during a call: fsspec's memory is one dictionary of the process, and not safe to share by threads."""
+    return _IN_MEMORY if protocol == "memory" else nullcontext()
 
 
 def atomic_create(protocol: str, cls: Any, options: Mapping[str, str]) -> AtomicCreate:
@@ -55,11 +60,10 @@ def _takes(cls: Any, argument: str) -> bool:
 
 def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
     """Make a file in one conditional request. What `is_conflict` says of the error tells whether one was there."""
-    if protocol == "memory":
-        with _IN_MEMORY:
-            if fs.exists(path):
-                raise FileExistsError(path)
-            fs.pipe_file(path, data)
+    if protocol == "memory":  # the caller holds `alone`
+        if fs.exists(path):
+            raise FileExistsError(path)
+        fs.pipe_file(path, data)
     elif protocol in _AZURE:
         fs.pipe_file(path, data, overwrite=False)
     else:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,6 +130,37 @@ class TestMemory(StoreContract):
     def place(self) -> FilledBy:
         store, root = open_store(f"memory://{uuid.uuid4().hex}/wh")
         return FilledBy(store, root, fsspec.filesystem("memory"))
+
+    def test_a_tree_moves_while_other_threads_write(self, place: FilledBy) -> None:
+        store, root = place.store, place.root
+        for n in range(300):
+            store.write(f"{root}/t0/{n}", b"1")
+        done = threading.Event()
+
+        def write() -> None:
+            n = 0
+            while not done.is_set():
+                store.write(f"{root}/other/{n % 500}", b"2")
+                store.delete(f"{root}/other/{(n + 250) % 500}")
+                n += 1
+
+        def give_way(*_: object) -> None:  # while objects are collected, which may be in the middle of anything
+            time.sleep(0)
+
+        often = gc.get_threshold()
+        gc.set_threshold(20)
+        gc.callbacks.append(give_way)
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for n in range(20):
+                store.rename_tree(f"{root}/t{n}", f"{root}/t{n + 1}")
+        finally:
+            done.set()
+            writer.join()
+            gc.callbacks.remove(give_way)
+            gc.set_threshold(*often)
+        assert [len(store.list(f"{root}/{name}")) for name in ("t0", "t20")] == [0, 300]
 
 
 class TestFsspec(StoreContract):
