@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.scan import Scan
     from paimon_spark.table.table import Table
     from paimon_spark.versioning.diff import Diff
-    from paimon_spark.versioning.doctor import Finding
+    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.history import History
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.status import TableStatus
@@ -72,7 +72,7 @@ _MODULES = {
     "CommitListener": "paimon_spark.commit.listeners",
     "CompactResult": "paimon_spark.compaction.run",
     "Diff": "paimon_spark.versioning.diff",
-    "Finding": "paimon_spark.versioning.doctor",
+    "Finding": "paimon_spark.versioning.doctor.findings",
     "History": "paimon_spark.versioning.history",
     "Lineage": "paimon_spark.table.lineage_verbs",
     "MergeResult": "paimon_spark.versioning.merge",

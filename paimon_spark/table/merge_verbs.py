@@ -10,7 +10,7 @@ from paimon_spark.table.head import at_head
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import Table
-    from paimon_spark.versioning.doctor import Finding
+    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
 
@@ -84,7 +84,7 @@ class MergeVerbs:
         Raises:
             OperationInProgressError: with `repair`, another process is changing the table's tags or branches.
         """
-        from paimon_spark.versioning.doctor import diagnose
+        from paimon_spark.versioning.doctor.diagnose import diagnose
 
         handle = at_head(cast("Table", self))
         return ShownList(diagnose(handle, repair=repair), f"Doctor on table {handle.name}")

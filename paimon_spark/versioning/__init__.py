@@ -17,7 +17,7 @@ late_commits.py     commits of other engines that landed on main in that moment
 replace_main.py     MAIN-BRANCH
 splices.py      whether one snapshot was made on another
 append_branch.py    new files of a branch committed to another
-doctor.py       what other engines left, and what can be mended
+doctor/         what other engines left, and what can be mended
 diff.py         two versions told apart, as values; comparing.py finds them by changed_files.py, changed_columns.py
 relation.py     what two histories share, and how far each went since
 status.py       how a table stands, as values; standing.py finds them

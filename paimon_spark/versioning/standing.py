@@ -26,7 +26,7 @@ from paimon_spark.refs.tags import tag_names
 from paimon_spark.spec.arrow_numpy import values
 from paimon_spark.spec.manifest import ENTRY_SCHEMA
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.versioning.doctor import diagnose
+from paimon_spark.versioning.doctor.diagnose import diagnose
 from paimon_spark.versioning.relation import relation
 from paimon_spark.versioning.status import BranchStatus, ConsumerStatus, HeadStatus, TableStatus
 from paimon_spark.versioning.tag_expiry import overdue_tags

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from paimon_spark.display.html import amount, facts, grid, moment, section
-from paimon_spark.versioning.doctor import Finding
+from paimon_spark.versioning.doctor.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)

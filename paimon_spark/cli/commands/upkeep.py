@@ -14,7 +14,7 @@ from paimon_spark.errors import PaimonError
 
 if TYPE_CHECKING:
     from paimon_spark.compaction.run import CompactResult
-    from paimon_spark.versioning.doctor import Finding
+    from paimon_spark.versioning.doctor.findings import Finding
 
 _FULL = flag("full", "merge everything, not only what is worth it by now")
 _STRATEGY = Argument("compact_strategy", "as other engines say full or not", choices=("full", "minor"))
