@@ -49,17 +49,27 @@ class Call:
         """The warehouse given or configured."""
         return self.get("warehouse") or configured().get("warehouse")
 
-    def catalog(self) -> Catalog:
+    def catalog(self, *, may_make: bool = False) -> Catalog:
         """The catalog of the warehouse.
 
+        Args:
+            may_make: whether the command may be the one that makes the warehouse, which need not be there then.
+
         Raises:
-            UsageError: no warehouse is known, or there is no such directory.
+            UsageError: no warehouse is known.
+            NoWarehouseError: there is no such directory.
         """
+        from paimon_spark.cli.warehouse import doubt
         from paimon_spark.table.catalog import load_catalog
 
         if self.warehouse is None:
             raise UsageError(f"{self.what}: {_NO_WAREHOUSE}", option="warehouse")
-        return load_catalog(self.warehouse, **self._options(storage=True))
+        catalog = load_catalog(self.warehouse, **self._options(storage=True))
+        if not may_make:
+            doubted = doubt(catalog)
+            if doubted is not None and not self.get("quiet"):
+                warn(f"warning: {doubted}")
+        return catalog
 
     @property
     def table_text(self) -> str:

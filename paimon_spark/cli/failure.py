@@ -55,6 +55,12 @@ class UsageError(InvalidInputError):
     kind = "usage"
 
 
+class NoWarehouseError(NotFoundError):
+    """The directory that is said to be the warehouse does not exist."""
+
+    kind = "warehouse-not-found"
+
+
 class NotConfirmedError(PaimonError):
     """Something would have been taken away, and nobody said yes. Nothing was changed."""
 

@@ -58,7 +58,12 @@ class CommandLine:
 
 def orders(warehouse: Path) -> Table:
     """`db.orders`: two snapshots, tag v1 on the second, branch fix from it, and one more snapshot on each."""
-    catalog = load_catalog(str(warehouse))
+    return fill_orders(str(warehouse))
+
+
+def fill_orders(warehouse: str, **options: str) -> Table:
+    """As `orders`, in the warehouse of a URL that these options reach."""
+    catalog = load_catalog(warehouse, **options)
     catalog.create_database("db")
     table = catalog.create_table("db.orders", "id BIGINT, dt STRING, note STRING", partition_keys=["dt"])
     table.write(rows(1, 2))

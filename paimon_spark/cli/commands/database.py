@@ -17,7 +17,7 @@ def _list(call: Call) -> Answer:
 
 
 def _create(call: Call) -> Answer:
-    call.catalog().create_database(call["name"], ignore_if_exists=call["if_not_exists"])
+    call.catalog(may_make=True).create_database(call["name"], ignore_if_exists=call["if_not_exists"])
     return sentence(f"database {safe(call['name'])}", {"database": call["name"]})
 
 

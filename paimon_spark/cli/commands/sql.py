@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _sql(call: Call) -> Answer:
     statements = _statements(call)
-    catalog = call.catalog()
+    catalog = call.catalog(may_make=any(map(_makes_a_database, statements)))
     from paimon_spark.cli.session import spark_session
     from paimon_spark.sql.execute import execute
 
@@ -51,6 +51,13 @@ def _statements(call: Call) -> list[str]:
         return split(Path(call["file"]).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"file {call['file']} cannot be read: {e}") from e
+
+
+def _makes_a_database(statement: str) -> bool:
+    from paimon_spark.sql.text import words
+
+    first = [word.keyword for word in words(statement)[:2]]
+    return first[:1] == ["CREATE"] and first[1:] in (["DATABASE"], ["SCHEMA"])
 
 
 def split(text: str) -> list[str]:

@@ -95,10 +95,53 @@ def test_the_warehouse_may_come_from_the_environment(
     assert capsys.readouterr().out == "table\ndb.orders\n"
 
 
-def test_a_warehouse_that_is_not_there_has_no_databases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran = CommandLine(tmp_path / "none", capsys)("status", "db.t")
-    assert ran.code == 3
-    assert "no database 'db'" in ran.err
+@pytest.mark.parametrize(
+    "words",
+    [
+        "table list",
+        "table list db",
+        "database list",
+        "status db.t",
+        "table create db.t x",
+        "database drop db",
+        "compact-database",
+        "lineage status",
+        "lineage enable",
+        "sql SELECT",
+        "call compact_database",
+    ],
+)
+def test_a_directory_that_is_not_there_is_no_empty_warehouse(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typo = tmp_path / "none"
+    ran = CommandLine(typo, capsys)(*words.split())
+    assert (ran.code, ran.out) == (3, "")
+    assert f"error: there is no warehouse at {typo}: file://{typo} does not exist; check the path" in ran.err
+    assert CommandLine(typo, capsys)(*words.split(), "--json").error["kind"] == "warehouse-not-found"
+    assert not typo.exists()
+
+
+def test_a_first_database_makes_the_warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli = CommandLine(tmp_path / "new", capsys)
+    cli.done("database", "create", "db")
+    assert cli.done("table", "list").out == "no tables\n"
+
+
+def test_an_object_store_without_objects_is_an_empty_warehouse_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # fsspec's memory stands for a store without directories.
+    monkeypatch.setattr("paimon_spark.storage.fsspec_write._OBJECT_STORES", ("memory",))
+    assert main(["table", "list", "-w", "memory://nothing/here"]) == 0
+    ran = capsys.readouterr()
+    assert ran.out == "no tables\n"
+    assert ran.err == (
+        "warning: warehouse memory://nothing/here is empty: the store has no object under it; check the bucket and "
+        "the path\n"
+    )
+    assert main(["table", "list", "-w", "memory://nothing/here", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_store_that_cannot_be_read_is_no_crash(cli: CommandLine) -> None:
