@@ -5,6 +5,7 @@ statement on Paimon's tables is done here, by the verbs of Catalog and Table. Ev
 tables in it are put in as DataFrames, the rest of its text stays as it was written, and Spark runs it.
 
 text.py        SQL as sqlglot's tokens, each with its place in the text; text cut out and put in by place
+brackets.py    which brackets belong together, and what stands in none
 cursor.py      reading a statement word by word
 names.py       names of tables → of the catalog, of a branch, a system table; or Spark's
 subject.py     the same for statements on what must exist

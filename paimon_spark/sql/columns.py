@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import Table
 
 
+def in_any_case(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is `name`: written just so, or the only one that differs in case alone; else None."""
+    near = [n for n in names if n.lower() == name.lower()]
+    if name in near:
+        return name
+    return near[0] if len(near) == 1 else None
+
+
 def column_name(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:
     """The name of a column as the table writes it, given in any case.
 
@@ -25,14 +33,12 @@ def column_name(table: Table, name: str, columns: Iterable[str], what: str = "co
         ColumnNotFoundError: there is none, or several differ in case alone and none is written so.
     """
     names = list(columns)
-    if name in names:
-        return name
-    near = [n for n in names if n.lower() == name.lower()]
-    if len(near) != 1:
+    found = in_any_case(name, names)
+    if found is None:
         raise ColumnNotFoundError(
             f"{table.handle.describe()} has no {what} {name!r}{did_you_mean(name, names)}; it has "
             f"{', '.join(names) or 'none'}",
             column=name,
             table=table.name,
         )
-    return near[0]
+    return found

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sql.brackets import Nesting
 from paimon_spark.sql.text import Word, shown, words
-
-_OPENING = {"(": ")", "[": "]", "{": "}"}
-_CLOSING = frozenset(_OPENING.values())
 
 
 class Cursor:
@@ -122,28 +120,36 @@ class Cursor:
             self.fail(what)
         start = self.words[self.index].end
         self.index += 1
-        self.until(")")
+        self.until()
         inner = self.sql[start : self.start]
         self.expect(")")
         return inner
 
-    def until(self, *keywords: str) -> str:
-        """Go to the first of these keywords that is in no brackets, or to the end; the text in between, trimmed."""
-        begin, depth = self.start, 0
-        while self.word is not None:
-            keyword = self.word.keyword
-            if depth == 0 and keyword in keywords:
+    def until(self, *keywords: str, of_types: bool = False) -> str:
+        """Go to the first of these keywords outside of brackets and CASE … END; the text until there, trimmed.
+
+        The bracket that closes what the cursor is in ends it too, as does the end of the statement. What follows a dot
+        is no keyword.
+
+        Args:
+            keywords: in upper case.
+            of_types: whether `<` and `>` are brackets.
+        """
+        begin, first, nesting = self.start, self.index, Nesting(of_types=of_types)
+        while (word := self.word) is not None:
+            is_name = self.index > first and self.words[self.index - 1].keyword == "."
+            if nesting.is_outside and word.keyword in keywords and not is_name:
                 break
-            if keyword in _OPENING:
-                depth += 1
-            elif keyword in _CLOSING:
-                depth -= 1
+            if not nesting.enter(word, is_name=is_name):
+                break
             self.index += 1
-        return self.sql[begin : self.start].strip()
+        return "" if self.index == first else self.sql[begin : self.words[self.index - 1].end].strip()
 
     def rest(self) -> str:
         """Go to the end, and give the text until there, trimmed."""
-        return self.until()
+        begin = self.start
+        self.index = len(self.words)
+        return self.sql[begin : self.start].strip()
 
     def fail(self, expected: str) -> NoReturn:
         """Raise SqlSyntaxError: `expected` is not what comes next."""

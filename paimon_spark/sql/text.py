@@ -113,11 +113,6 @@ def edited(sql: str, edits: Iterable[Edit]) -> str:
     return "".join([*out, sql[at:]])
 
 
-def literal(text: str) -> str:
-    """`text` as a text literal of Spark's SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def shown(sql: str) -> str:
     """A statement as messages show it: its beginning, on one line."""
     line = " ".join(sql.split())

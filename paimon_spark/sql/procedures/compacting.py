@@ -31,7 +31,7 @@ def _compact(place: Place, a: Arguments) -> Rows:
     if strategy not in ("", *_STRATEGIES):
         raise InvalidInputError(f"{a.caller} takes compact_strategy as full or minor, found {strategy!r}")
     table = a.table(place, a.options())
-    full = strategy == "full" or (not strategy and _has_buckets(table))
+    full = strategy == "full" or (not strategy and is_full_by_default(table))
     idle = a.text_or_none("partition_idle_time")
     partitions: str | Sequence[Mapping[str, object]] | None = a.text_or_none("partitions")
     where = a.text_or_none("where")
@@ -45,8 +45,11 @@ def _compact(place: Place, a: Arguments) -> Rows:
     return [(True,)]
 
 
-def _has_buckets(table: Table) -> bool:
-    """Whether Paimon compacts such a table fully when it is told nothing: with keys, or of a number of buckets."""
+def is_full_by_default(table: Table) -> bool:
+    """Whether Paimon compacts such a table fully when it is told nothing: with keys, or of a number of buckets.
+
+    Source: Java `CompactAction`, `CompactDatabaseAction`: batch jobs compact fully; `AppendTableCompact` never does.
+    """
     return bool(table.handle.schema.primary_keys) or table.options.bucket > 0
 
 
@@ -95,7 +98,7 @@ def _compact_database(place: Place, a: Arguments) -> Rows:
         text = f"`{database}`.`{name}`"
         try:
             table = place.table(text, a.caller, options)
-            table.compact(_has_buckets(table))
+            table.compact(is_full_by_default(table))
             done += 1
         except PaimonError as e:
             _LOG.error("table %s was not compacted: %s", text, e)
@@ -158,7 +161,7 @@ PROCEDURES: Final = (
     ),
     Procedure(
         "compact_database",
-        "Compact the tables of several databases; what fails is logged and counted.",
+        "Compact the tables of several databases: fully, those without buckets as is worth it. What fails is logged.",
         (
             Parameter("including_databases", doc="Databases, as a regular expression.", default=".*"),
             Parameter("including_tables", doc="Tables as `db.t`, as a regular expression.", default=".*"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sql.brackets import change
 from paimon_spark.sql.text import Word, shown
 
 _VERSION: Final = ("VERSION", "SYSTEM_VERSION")
@@ -32,8 +33,6 @@ _AFTER_TABLE: Final = frozenset(
     )
 )  # fmt: skip
 """Words that end the expression of a timestamp."""
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
 _ENDS_VALUE: Final = frozenset(")]")
 
 
@@ -166,12 +165,9 @@ def _expression_end(words: Sequence[Word], first: int) -> int:
                 break
             if word.is_name and not in_interval and not word.is_number and _ends_value(words[end - 1]):
                 break  # the alias, without AS
-        if word.keyword in _OPENING:
-            depth += 1
-        elif word.keyword in _CLOSING:
-            if depth == 0:
-                break
-            depth -= 1
+        depth += change(word)
+        if depth < 0:
+            break
         if depth == 0:
             # The unit of an interval is a name after a value, and no alias.
             in_interval = word.keyword == "INTERVAL" or (in_interval and _is_of_interval(words, end))

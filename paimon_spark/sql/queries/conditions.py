@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from paimon_spark.predicate.show import literal_text
 from paimon_spark.sql.queries.find import Reference
 from paimon_spark.sql.queries.needed import select_of
 from paimon_spark.sql.queries.tree import Reading, Tree
-from paimon_spark.sql.text import literal, quoted
+from paimon_spark.sql.text import quoted
 from paimon_spark.types import INTEGER_NAMES, AtomicType, CharType, DataType, DecimalType, RowType
 
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -258,7 +259,7 @@ class _Reader:
 
     def _text(self, text: str, dtype: DataType) -> str | None:
         if _is_text(dtype):
-            return literal(text) if text.isprintable() else None
+            return literal_text(text) if text.isprintable() else None
         if not _is(dtype, "DATE") or not _DATE.fullmatch(text):
             return None
         try:

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.sql.brackets import closing
 from paimon_spark.sql.functions.incremental import INCREMENTAL_FUNCTIONS
 from paimon_spark.sql.functions.incremental import refuse as refuse_function
 from paimon_spark.sql.names import TableName, source
@@ -140,13 +141,9 @@ def _function(reading: Reading, node: Tree) -> Reference | None:
         return None
     start = node.this.meta["start"]
     at = next(i for i, w in enumerate(reading.words) if w.start == start)
-    end, depth = at + 1, 0
-    while end < len(reading.words):
-        depth += {"(": 1, ")": -1}.get(reading.words[end].keyword, 0)
-        end += 1
-        if depth == 0:
-            break
-    return _placed(reading, TableName("", called), node, start, reading.words[end - 1].end, called)
+    end = closing(reading.words, at + 1)
+    assert end is not None, "sqlglot read the call"
+    return _placed(reading, TableName("", called), node, start, reading.words[end].end, called)
 
 
 def _placed(reading: Reading, name: TableName, node: Tree, start: int, end: int, function: str | None) -> Reference:
@@ -167,17 +164,10 @@ def _sample(words: Sequence[Word], end: int) -> tuple[int, int] | None:
     at = next((i for i, w in enumerate(words) if w.start >= end), len(words))
     if at >= len(words) or words[at].keyword != _SAMPLE:
         return None
-    start, depth = words[at].start, 0
-    while at + 1 < len(words):
-        at += 1
-        depth += {"(": 1, ")": -1}.get(words[at].keyword, 0)
-        if depth == 0 and words[at].keyword == ")" and not _repeats(words, at + 1):
-            break
-    return start, words[at].end
-
-
-def _repeats(words: Sequence[Word], at: int) -> bool:
-    return at < len(words) and words[at].keyword == "REPEATABLE"
+    last = closing(words, at + 1)
+    if last is not None and last + 1 < len(words) and words[last + 1].keyword == "REPEATABLE":
+        last = closing(words, last + 2)
+    return None if last is None else (words[at].start, words[last].end)
 
 
 def _is_cte(node: Tree) -> bool:

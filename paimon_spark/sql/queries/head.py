@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from paimon_spark.sql.brackets import outside
 from paimon_spark.sql.text import Word
 
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
@@ -55,12 +56,12 @@ def head_of(words: Sequence[Word], start: int = 0) -> Head:
         at = start + 2 if keys[start + 1 : start + 2] == ["QUERY"] else start + 1
         return Head(Use.ROWS, at) if begins_query(keys, at) and keys[at] != "TABLE" else Head(Use.OTHER, start)
     if first == "INSERT":
-        return _inserted(keys, start)
+        return _inserted(words, keys, start)
     if first in ("CREATE", "REPLACE"):
-        return _created(keys, start)
+        return _created(words, keys, start)
     if first == "CACHE":
         at = start + 2 if keys[start + 1 : start + 2] == ["LAZY"] else start + 1
-        body = _after_name(keys, at + 1)
+        body = _after_name(words, keys, at + 1)
         return Head(Use.OTHER, start) if body is None else Head(Use.CACHE, body)
     return Head(Use.ROWS if first in _WHOLE else Use.OTHER, start)
 
@@ -72,41 +73,28 @@ def begins_query(keys: Sequence[str], at: int) -> bool:
     return at < len(keys) and keys[at] in _QUERY
 
 
-def _inserted(keys: Sequence[str], start: int) -> Head:
+def _inserted(words: Sequence[Word], keys: Sequence[str], start: int) -> Head:
     """The query of an INSERT comes after the name and what belongs to it."""
     at = start + 2  # INTO, OVERWRITE
     if keys[at : at + 1] == ["TABLE"]:
         at += 1
-    body = _after_name(keys, at)
+    body = _after_name(words, keys, at)
     return Head(Use.OTHER, start) if body is None else Head(Use.ROWS, body)
 
 
-def _created(keys: Sequence[str], start: int) -> Head:
-    words = set(keys[start : start + 6])
-    is_view = "VIEW" in words and words & {"TEMPORARY", "TEMP"} and "TABLE" not in words
-    is_table = "TABLE" in words and "VIEW" not in words and "FUNCTION" not in words
-    body = next((i + 1 for i in _outside(keys, start) if keys[i] == "AS" and begins_query(keys, i + 1)), None)
+def _created(words: Sequence[Word], keys: Sequence[str], start: int) -> Head:
+    begin = set(keys[start : start + 6])
+    is_view = "VIEW" in begin and begin & {"TEMPORARY", "TEMP"} and "TABLE" not in begin
+    is_table = "TABLE" in begin and "VIEW" not in begin and "FUNCTION" not in begin
+    body = next((i + 1 for i in outside(words, start) if keys[i] == "AS" and begins_query(keys, i + 1)), None)
     if body is None or not (is_view or is_table):
         return Head(Use.OTHER, start)
     return Head(Use.VIEW if is_view else Use.ROWS, body)
 
 
-def _after_name(keys: Sequence[str], at: int) -> int | None:
+def _after_name(words: Sequence[Word], keys: Sequence[str], at: int) -> int | None:
     """Where a query begins after a name, which may itself be called as a keyword; None when there is none."""
     at += 1
     while keys[at : at + 1] == ["."]:
         at += 2
-    return next((i for i in _outside(keys, at) if begins_query(keys, i)), None)
-
-
-def _outside(keys: Sequence[str], start: int) -> list[int]:
-    """Indexes of the words in no brackets; of brackets, those that open."""
-    found, depth = [], 0
-    for i in range(start, len(keys)):
-        if keys[i] == ")":
-            depth -= 1
-        elif depth == 0:
-            found.append(i)
-        if keys[i] == "(":
-            depth += 1
-    return found
+    return next((i for i in outside(words, at) if begins_query(keys, i)), None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from paimon_spark.predicate.show import literal_text
+from paimon_spark.sql.brackets import closing
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import Edit, edited, literal, words
+from paimon_spark.sql.text import Edit, edited, words
 
 _DATABASE = "SYS"
 
@@ -20,19 +22,12 @@ def with_scalars(session: Session, sql: str) -> str:
             continue
         if found[i + 3].keyword != "(" or (edits and word.start < edits[-1].end):
             continue
-        end, depth = i + 3, 0
-        while end < len(found):
-            depth += {"(": 1, ")": -1}.get(found[end].keyword, 0)
-            if depth == 0:
-                break
-            end += 1
-        else:
-            return sql  # Spark says what is wrong with it
-        if found[0].keyword == "CALL":
-            return sql
+        end = closing(found, i + 3)
+        if end is None or found[0].keyword == "CALL":
+            return sql  # of brackets that do not end, Spark says what is wrong
         from paimon_spark.sql.functions.max_partition import scalar_of_call
 
         value = scalar_of_call(session, called.text, sql[found[i + 3].end : found[end].start])
         start = found[i - 2].start if i >= 2 and found[i - 1].keyword == "." else word.start
-        edits.append(Edit(start, found[end].end, literal(value)))
+        edits.append(Edit(start, found[end].end, literal_text(value)))
     return edited(sql, edits)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import sqlglot
 from sqlglot import exp
 
+from paimon_spark.sql.brackets import change
 from paimon_spark.sql.queries.clauses import Dollars, Settings, Version, dollars, settings, versions
 from paimon_spark.sql.queries.head import Head, Use, head_of
 from paimon_spark.sql.text import Word, words
@@ -144,7 +145,7 @@ def _pieces(sketch: str, found: Sequence[Word], head: Head) -> Iterator[str]:
     depth, start, first, inside = 0, 0, True, [""]
     for word in (*found[head.body :], None):
         if word is not None and not (depth == 0 and word.keyword == _PIPE):
-            depth += {"(": 1, ")": -1}.get(word.keyword, 0)
+            depth += change(word)
             inside.append(word.keyword)
             continue
         end = len(sketch) if word is None else word.start

@@ -7,12 +7,13 @@ from typing import Final
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.predicate.show import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.pieces import piece
 from paimon_spark.sql.rows.statements import Assignment, Name
 from paimon_spark.sql.rows.target import Target
-from paimon_spark.sql.text import Edit, Word, edited, literal, quoted, words
+from paimon_spark.sql.text import Edit, Word, edited, quoted, words
 from paimon_spark.types import DataField, DataType, RowType
 
 _DEFAULT: Final = "DEFAULT"
@@ -64,7 +65,7 @@ def default_of(field: DataField) -> str:
     if text is None:
         return f"CAST(NULL AS {_spark_name(field)})"
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
-    return f"CAST({literal(bare)} AS {_spark_name(field)})"
+    return f"CAST({literal_text(bare)} AS {_spark_name(field)})"
 
 
 def _spark_name(field: DataField) -> str:
@@ -182,7 +183,7 @@ def _rebuilt(target: Target, data_type: DataType, old: str, fields: Mapping[Name
             value = f"({new[()]})"
         else:
             value = _rebuilt(target, field.type, place, new, f"{where}.{field.name}")
-        made.append(f"{literal(field.name)}, {value}")
+        made.append(f"{literal_text(field.name)}, {value}")
     return f"named_struct({', '.join(made)})"
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from paimon_spark.sql.brackets import outside
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.merge_grammar import read_merge
 from paimon_spark.sql.rows.pieces import assignments, names, options, partition, piece, whole_partition
 from paimon_spark.sql.rows.statements import Delete, Insert, Name, Refused, Truncate, Update
 from paimon_spark.sql.statement import Statement
 
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
 _EVOLUTION: Final = "Set spark.paimon.write.merge-schema=true and write INSERT INTO … BY NAME …"
 
 
@@ -205,10 +204,8 @@ def _finds(cursor: Cursor, start: int, keyword: str) -> bool:
 
 def _at_top(cursor: Cursor, start: int, *keywords: str) -> int | None:
     """The index of the first of `keywords` that stands in no brackets, from word `start`."""
-    depth = 0
-    for index in range(start, len(cursor.words)):
-        keyword = cursor.words[index].keyword
-        if depth == 0 and keyword in keywords and (index == 0 or cursor.words[index - 1].keyword != "."):
+    words = cursor.words
+    for index in outside(words, start):
+        if words[index].keyword in keywords and (index == 0 or words[index - 1].keyword != "."):
             return index
-        depth += (keyword in _OPENING) - (keyword in _CLOSING)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_spark.sql.brackets import opening
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.pieces import assignments, expressions, names, piece
 from paimon_spark.sql.rows.statements import Action, Assignment, Matched, Merge, Refused, WhenClause
@@ -112,12 +113,7 @@ def alias_of(words: Sequence[Word]) -> str | None:
 
 def _before_columns(words: Sequence[Word]) -> str | None:
     """The alias of `… alias (a, b)`; None where the brackets at the end are no list of columns."""
-    depth, index = 0, len(words) - 1
-    while index >= 0:
-        depth += (words[index].keyword == ")") - (words[index].keyword == "(")
-        if depth == 0:
-            break
-        index -= 1
-    if index < 2 or not words[index - 1].is_name or words[index - 2].keyword == ".":
+    index = opening(words, len(words) - 1)
+    if index is None or index < 2 or not words[index - 1].is_name or words[index - 2].keyword == ".":
         return None
     return words[index - 1].text

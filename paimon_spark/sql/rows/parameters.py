@@ -11,8 +11,9 @@ from math import isfinite
 from typing import Any, Final
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.predicate.show import literal_text
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import Edit, edited, literal, words
+from paimon_spark.sql.text import Edit, edited, words
 
 _SIGN: Final = ":"
 _MARK: Final = "?"
@@ -70,7 +71,7 @@ def _literal(value: object) -> str | None:
         case Decimal():
             return f"({value:f}BD)" if value.is_finite() else None
         case str():
-            return literal(value)
+            return literal_text(value)
         case bytes() | bytearray():
             return f"X'{value.hex()}'"
         case datetime():

@@ -7,33 +7,12 @@ from typing import Final
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.statements import Assignment, Name
 
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
 _EQUALS: Final = ("=", "==")
 
 
 def piece(cursor: Cursor, *stops: str) -> str:
-    """Go to the first of `stops` outside of brackets and of CASE … END, or to the end; the text until there, trimmed.
-
-    Raises:
-        SqlSyntaxError: there is no text.
-    """
-    begin, first, depth = cursor.start, cursor.index, 0
-    while (word := cursor.word) is not None:
-        keyword = word.keyword
-        named = cursor.index > first and cursor.words[cursor.index - 1].keyword == "."
-        if depth == 0 and keyword in stops and not named:
-            break
-        if keyword in _OPENING or (keyword == "CASE" and not named):
-            depth += 1
-        elif keyword in _CLOSING or (keyword == "END" and not named and depth > 0):
-            if depth == 0:
-                break
-            depth -= 1
-        cursor.index += 1
-    if cursor.index == first:
-        cursor.fail("an expression")
-    return cursor.sql[begin : cursor.words[cursor.index - 1].end].strip()
+    """`Cursor.until`, of an expression. Raises SqlSyntaxError: there is no text."""
+    return cursor.until(*stops) or cursor.fail("an expression")
 
 
 def dotted(cursor: Cursor, what: str = "the name of a column") -> Name:

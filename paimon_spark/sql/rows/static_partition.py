@@ -16,6 +16,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.rows.target import Target
 from paimon_spark.sql.values import values_of
 from paimon_spark.table.replaced_partition import partition_values
@@ -51,7 +52,7 @@ def static_partition(target: Target, constants: Mapping[str, str | None]) -> Sta
     default = handle.options.partition_default_name
     by_column: dict[str, str] = {}
     for name, text in constants.items():
-        column = next((k for k in keys if k.lower() == name.lower()), None)
+        column = in_any_case(name, keys)
         if column is None:
             raise InvalidInputError(
                 f"PARTITION names {name!r}, which is no partition column of {handle.describe()}"

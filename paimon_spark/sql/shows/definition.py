@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.predicate.show import literal_text
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.shows.facts import partitions, properties
@@ -21,7 +22,6 @@ from paimon_spark.sql.shows.statements import (
 )
 from paimon_spark.sql.shows.types import ddl_column, quoted_if_needed
 from paimon_spark.sql.subject import subject
-from paimon_spark.sql.text import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,10 +66,10 @@ def create_statement(name: TableName, table: Table) -> str:
     if schema.partition_keys:
         out.append(f"PARTITIONED BY ({', '.join(map(quoted_if_needed, schema.partition_keys))})")
     if schema.comment:
-        out.append(f"COMMENT {literal(schema.comment)}")
+        out.append(f"COMMENT {literal_text(schema.comment)}")
     stated = properties(table, with_path=False)
     if stated:
-        pairs = ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in stated.items())
+        pairs = ",\n  ".join(f"{literal_text(key)} = {literal_text(value)}" for key, value in stated.items())
         out.append(f"TBLPROPERTIES (\n  {pairs})")
     return "\n".join(out) + "\n"
 

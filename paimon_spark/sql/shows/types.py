@@ -7,8 +7,9 @@ from typing import Final
 
 from paimon_spark.definition.ddl import default_text
 from paimon_spark.errors import PaimonError
+from paimon_spark.predicate.show import literal_text
 from paimon_spark.spark.schema import spark_type
-from paimon_spark.sql.text import literal, quoted
+from paimon_spark.sql.text import quoted
 from paimon_spark.types import (
     BYTES,
     STRING,
@@ -102,7 +103,7 @@ def _inner_field(field: DataField) -> str:
 
 
 def _comment(text: str | None) -> str:
-    return f" COMMENT {literal(text)}" if text else ""
+    return f" COMMENT {literal_text(text)}" if text else ""
 
 
 def _default(t: DataType, text: str) -> str:
@@ -110,4 +111,4 @@ def _default(t: DataType, text: str) -> str:
     bare = isinstance(t, AtomicType) and (
         (t.name in _NUMBERS and re.fullmatch(r"-?\d+", text)) or (t.name == "BOOLEAN" and text in ("true", "false"))
     )
-    return text if bare and default_text(text, "") == text else literal(text)
+    return text if bare and default_text(text, "") == text else literal_text(text)

@@ -15,8 +15,6 @@ from paimon_spark.sql.tables.statements import Misread, Name, Spec
 from paimon_spark.sql.text import quoted, shown
 from paimon_spark.types import DataField
 
-_OPENING: Final = frozenset("([{<")
-_CLOSING: Final = frozenset(")]}>")
 _TYPED_TEXTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
@@ -119,17 +117,8 @@ def position(cursor: Cursor) -> Position | None:
 
 
 def piece(cursor: Cursor, *stops: str) -> str:
-    """Go to the first of the words `stops` that is in no brackets, those of types included; the text until there."""
-    begin, depth = cursor.start, 0
-    while (word := cursor.word) is not None:
-        if depth == 0 and word.keyword in stops:
-            break
-        # `<>` is both; of a word that is no sign nothing is counted.
-        depth += sum(c in _OPENING for c in word.keyword) - sum(c in _CLOSING for c in word.keyword)
-        if depth < 0:
-            break
-        cursor.index += 1
-    return cursor.sql[begin : cursor.start].strip()
+    """`Cursor.until`, of a type and what follows it."""
+    return cursor.until(*stops, of_types=True)
 
 
 def column(cursor: Cursor) -> WrittenColumn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from paimon_spark.definition.changes import (
     UpdateTableComment,
 )
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.names import CATALOG, TableName, target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
@@ -182,8 +182,7 @@ def _path(columns: RowType, written: Path) -> Path:
 def _step(at: DataType | None, part: str) -> tuple[str, DataType] | None:
     match at:
         case RowType():
-            names: Sequence[str] = at.names
-            name = part if part in names else next((n for n in names if n.lower() == part.lower()), None)
+            name = in_any_case(part, at.names)
             return None if name is None else (name, at.field(name).type)
         case ArrayType() | MultisetType() if part.lower() == "element":
             return "element", at.element

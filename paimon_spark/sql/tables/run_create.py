@@ -19,6 +19,7 @@ from paimon_spark.options.catalog import table_defaults
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB
 from paimon_spark.spark.schema import row_type
+from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.names import TableName, source, target
 from paimon_spark.sql.queries.run import query_dataframe
 from paimon_spark.sql.session import Session
@@ -212,8 +213,7 @@ def _definition(
 
 
 def _cased(columns: RowType, wanted: Sequence[str]) -> tuple[str, ...]:
-    by_lower = {n.lower(): n for n in columns.names}
-    return tuple(n if n in columns.names else by_lower.get(n.lower(), n) for n in wanted)
+    return tuple(in_any_case(n, columns.names) or n for n in wanted)
 
 
 def _make(session: Session, name: TableName, definition: _Definition, if_not_exists: bool) -> Table | None:
