@@ -14,21 +14,24 @@ from paimon_spark.errors import PaimonError
 
 if TYPE_CHECKING:
     from paimon_spark.compaction.run import CompactResult
+    from paimon_spark.table.table import Table
     from paimon_spark.versioning.doctor.findings import Finding
 
-_FULL = flag("full", "merge everything, not only what is worth it by now")
-_STRATEGY = Argument("compact_strategy", "as other engines say full or not", choices=("full", "minor"))
+_FULL = flag("full", "merge everything: what is done anyway, but for tables without buckets")
+_STRATEGY = Argument("compact_strategy", "full, or minor: only what is worth it by now", choices=("full", "minor"))
 
 
 def _compact(call: Call) -> Answer:
     _only_supported(call)
     table = call.table()
     partitions = ";".join(call["partition"]) or None
-    done = table.compact(_is_full(call), partitions=partitions, where=call["where"])
+    done = table.compact(_is_full(call, table), partitions=partitions, where=call["where"])
     return sentence(_compacted(done), done)
 
 
 def _only_supported(call: Call) -> None:
+    if call["full"] and call["compact_strategy"] == "minor":
+        raise UsageError(f"{call.what}: --full and --compact-strategy minor exclude each other; give one of them")
     for name in ("order_strategy", "order_by", "partition_idle_time", "buckets"):
         if call.get(name):
             raise UsageError(
@@ -38,8 +41,13 @@ def _only_supported(call: Call) -> None:
             )
 
 
-def _is_full(call: Call) -> bool:
-    return bool(call["full"]) or call["compact_strategy"] == "full"
+def _is_full(call: Call, table: Table) -> bool:
+    """As the procedures `sys.compact` and `sys.compact_database` decide it where nothing is said."""
+    from paimon_spark.sql.procedures.compacting import is_full_by_default
+
+    if call["compact_strategy"] is not None:
+        return bool(call["compact_strategy"] == "full")
+    return bool(call["full"]) or is_full_by_default(table)
 
 
 def _compacted(done: CompactResult) -> str:
@@ -67,7 +75,8 @@ def _compact_database(call: Call) -> Answer:
     for database, table in chosen_tables(catalog, *patterns):
         name = f"{database}.{table}"
         try:
-            done = catalog.table(f"`{database}`.`{table}`").compact(_is_full(call))
+            opened = catalog.table(f"`{database}`.`{table}`")
+            done = opened.compact(_is_full(call, opened))
         except PaimonError as e:
             code = code or exit_code(e)
             warn(f"error: {name}: {e}")
@@ -112,6 +121,11 @@ _NOT_HERE = tuple(
     for name in ("order_strategy", "order_by", "partition_idle_time", "buckets")
 )
 
+_STRATEGIES = (
+    "Tables with buckets are compacted fully, as the procedures of SQL and Paimon's own actions do; others, and all "
+    "with --compact-strategy minor, only where files are small or many."
+)
+
 COMMANDS = (
     Command(
         "doctor", None, "say what is wrong with a table's refs", _doctor, (flag("repair", "mend what can be mended"),)
@@ -135,7 +149,7 @@ COMMANDS = (
             *_NOT_HERE,
         ),
         Kind.WRITE,
-        details="Large tables are compacted by a Spark job where it runs under spark-submit.",
+        details=_STRATEGIES + " Large tables are compacted by a Spark job where it runs under spark-submit.",
     ),
     Command(
         "compact-manifest",
@@ -160,6 +174,7 @@ COMMANDS = (
         ),
         Kind.WRITE,
         Scope.WAREHOUSE,
+        details=_STRATEGIES,
     ),
     Command(
         "purge",

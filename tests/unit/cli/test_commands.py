@@ -231,11 +231,38 @@ def test_rows_are_deleted_by_the_action(cli: CommandLine) -> None:
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        ("compact-database", {"db.keyed": 1, "db.plain": 2}),
+        ("call compact_database", {"db.keyed": 1, "db.plain": 2}),
+        ("compact-database --compact-strategy minor", {"db.keyed": 2, "db.plain": 2}),
+        ("compact-database --full", {"db.keyed": 1, "db.plain": 1}),
+        ("compact db.keyed", {"db.keyed": 1, "db.plain": 2}),
+        ("compact db.plain", {"db.keyed": 2, "db.plain": 2}),
+        ("call compact db.keyed", {"db.keyed": 1, "db.plain": 2}),
+        ("call compact db.plain", {"db.keyed": 2, "db.plain": 2}),
+    ],
+)
+def test_tables_with_buckets_are_compacted_fully_as_by_the_procedures(
+    words: str, files: dict[str, int], cli: CommandLine
+) -> None:
+    catalog = load_catalog(str(cli.warehouse))
+    for name, keys in (("db.keyed", ["id"]), ("db.plain", [])):
+        options = {"write-only": "true", **({"bucket": "1"} if keys else {})}
+        table = catalog.create_table(name, "id BIGINT, dt STRING, note STRING", keys, options=options)
+        table.write(rows(1))
+        table.write(rows(2))
+    cli.done(*words.split())
+    assert {name: catalog.table(name).status().files for name in files} == files
+
+
 def test_tables_are_compacted_one_by_one_or_all(cli: CommandLine) -> None:
     cli.done("compact", "db.orders", "--full", "--partition", "dt=2024-01-01")
     found = cli.done("compact-database", "--including_databases", "d.", "--excluding_tables", "db\\.x.*", "--json").json
     assert [f["table"] for f in found] == ["db.orders"]
     assert cli("compact", "db.orders", "--order_strategy", "zorder").code == 2
+    assert cli("compact", "db.orders", "--full", "--compact-strategy", "minor").code == 2
     assert cli("compact-database", "--including_tables", "(").code == 2
     assert cli.done("compact-manifest", "db.orders").code == 0
 
