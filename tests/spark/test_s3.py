@@ -1,0 +1,57 @@
+"""A warehouse on S3 in a classic session: every front door, with credentials in the options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from tests.harness.s3_server import REGION, s3_server
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.newest]
+
+
+@pytest.fixture
+def s3_options() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        server = fsspec.filesystem(
+            "s3",
+            key=options["s3.access-key"],
+            secret=options["s3.secret-key"],
+            endpoint_url=options["s3.endpoint"],
+            client_kwargs={"region_name": REGION},
+            skip_instance_cache=True,
+        )
+        server.call_s3("create_bucket", Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
+        yield options
+
+
+def test_a_table_is_corrected_on_a_branch(spark: SparkSession, s3_options: dict[str, str], tmp_path: Path) -> None:
+    paimon_spark.configure_session(spark)
+    catalog = paimon_spark.load_catalog("s3://lake/wh", **s3_options)
+    catalog.sql("CREATE DATABASE shop")
+    catalog.sql("CREATE TABLE shop.t (id INT, v STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    catalog.sql("CREATE TABLE shop.copy (id INT, v STRING)")
+    table, copy = "s3://lake/wh/shop.db/t", "s3://lake/wh/shop.db/copy"
+
+    rows = spark.sql("SELECT * FROM VALUES (1, 'a'), (2, 'b'), (3, 'wrong') AS t(id, v)")
+    rows.write.format("paimon").options(**s3_options).mode("append").save(table)
+    catalog.sql("ALTER TABLE shop.t CREATE BRANCH fix")
+    catalog.sql("UPDATE shop.`t$branch_fix` SET v = 'c' WHERE id = 3")
+    fixed = spark.read.format("paimon").options(**s3_options).option("branch", "fix").load(table)
+    assert {tuple(r) for r in fixed.collect()} == {(1, "a"), (2, "b"), (3, "c")}
+    assert catalog.sql("SELECT v FROM shop.t WHERE id = 3").collect() == [("wrong",)]
+
+    catalog.table("shop.t").merge_branch("fix")
+    (
+        spark.readStream.format("paimon").options(**s3_options).load(table)
+        .writeStream.format("paimon").options(**s3_options)
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(copy)
+    ).awaitTermination()  # fmt: skip
+    read = catalog.sql("SELECT * FROM shop.copy ORDER BY id").collect()
+    assert [tuple(r) for r in read] == [(1, "a"), (2, "b"), (3, "c")]
+    assert catalog.table("shop.t").doctor() == []
