@@ -281,7 +281,7 @@ def race_threads(store: Store, path: str, count: int) -> list[bytes]:
     barrier = threading.Barrier(count)
 
     def create(i: int) -> bytes | None:
-        barrier.wait(30)
+        barrier.wait(60)
         return _attempt(store, path, i)
 
     with ThreadPoolExecutor(count) as pool:
@@ -300,7 +300,7 @@ def race_processes(store: Store, path: str, count: int) -> list[bytes]:
         pipes.append(ours)
         children.append(child)
     try:
-        assert all(pipe.poll(60) for pipe in pipes), "a racing process hangs"
+        assert all(pipe.poll(120) for pipe in pipes), "a racing process hangs"
         return [data for data in (pipe.recv() for pipe in pipes) if data is not None]
     finally:
         for child in children:
@@ -310,7 +310,7 @@ def race_processes(store: Store, path: str, count: int) -> list[bytes]:
 
 def _race(store: Store, path: str, i: int, barrier: Any, pipe: multiprocessing.connection.Connection) -> None:
     store.exists(path)  # connects
-    barrier.wait(30)
+    barrier.wait(60)
     pipe.send(_attempt(store, path, i))
 
 
@@ -330,7 +330,7 @@ def _in_child(store: Store, path: str) -> bytes:
     child = context.Process(target=_send, args=(store, path, theirs))
     child.start()
     try:
-        assert ours.poll(60), "the forked process hangs"
+        assert ours.poll(120), "the forked process hangs"
         data: bytes = ours.recv_bytes()
         return data
     finally:

@@ -66,6 +66,6 @@ def test_every_commit_is_drawn_once(steps: list[int]) -> None:
 
 def test_ten_thousand_commits_are_drawn_at_once() -> None:
     points = [Point(i, i + 1, False, [str(i)]) for i in range(10_000)]
-    began = time.perf_counter()
+    began = time.thread_time()
     assert len(list(draw(points))) == 10_000
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5

@@ -23,6 +23,12 @@ KEPT = {"record-level.expire-time": "1 h", "record-level.time-field": "t"}
 INT_COLUMNS = pa.schema([("id", pa.int64()), ("t", pa.int32())])
 
 
+@pytest.fixture(autouse=True)
+def _at_that_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long after this module was loaded a test runs, its rows are as young as it says."""
+    monkeypatch.setattr(time, "time", lambda: float(NOW))
+
+
 def make(path: Path, columns: pa.Schema, **options: str) -> paimon_spark.Table:
     given = {"path": str(path), "primary-key": "id", "bucket": "1", "write-only": "true", **options}
     job = plan_path_write(given, WriteMode.APPEND, columns, lambda: row_type(columns))

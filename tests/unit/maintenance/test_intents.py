@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -303,24 +302,21 @@ intents.change_table(table, "expire", expiry(table))
 def test_a_killed_process_is_known_to_be_dead_and_its_work_finished(tmp_path: Path) -> None:
     table, here = a_table(tmp_path), tmp_path / "here"
     home = str(Path(__file__).parents[3])
-    child = subprocess.Popen([sys.executable, "-c", CHILD, table.layout.root, str(here), home], cwd=home)
-    try:
+    with subprocess.Popen([sys.executable, "-c", CHILD, table.layout.root, str(here), home], cwd=home) as child:
+        try:
+            until = time.monotonic() + 120
+            while not here.exists():
+                assert child.poll() is None and time.monotonic() < until
+                time.sleep(0.02)
+            with pytest.raises(OperationInProgressError, match=f"process {child.pid} on"):
+                recover(table, wait_ms=0)
+        finally:
+            child.kill()
+        # Not waited for yet: a zombie is dead, too.
         until = time.monotonic() + 60
-        while not here.exists():
-            assert child.poll() is None and time.monotonic() < until
+        while Owner("x", "h", Owner.new().machine, child.pid, None).is_alive() and time.monotonic() < until:
             time.sleep(0.02)
-        with pytest.raises(OperationInProgressError, match=f"process {child.pid} on"):
-            recover(table, wait_ms=0)
-    finally:
-        os.kill(child.pid, signal.SIGKILL)
-    # Not waited for yet: a zombie is dead, too.
-    until = time.monotonic() + 10
-    while Owner("x", "h", Owner.new().machine, child.pid, None).is_alive() and time.monotonic() < until:
-        time.sleep(0.02)
-    try:
         assert recover(table, wait_ms=10_000) == "expiry of snapshots"
-    finally:
-        child.wait()
     check_in_order(table, True)
 
 

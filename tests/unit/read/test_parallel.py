@@ -35,7 +35,7 @@ def test_rows_come_in_the_order_of_the_splits(threads: int) -> None:
 
 
 def test_two_splits_are_read_at_the_same_time() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
 
     def read(s: DataSplit) -> Iterator[pa.RecordBatch]:
         both.wait()
@@ -72,7 +72,7 @@ def test_an_error_comes_after_the_rows_before_it_and_ends_the_read() -> None:
 
 
 def test_closing_early_stops_the_readers() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     def read(s: DataSplit) -> Iterator[pa.RecordBatch]:
         while True:
@@ -81,4 +81,4 @@ def test_closing_early_stops_the_readers() -> None:
     batches = read_splits(read, [split(i) for i in range(4)], 2)
     next(batches)
     batches.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # one of an earlier test may have ended

@@ -187,7 +187,7 @@ def test_a_thousand_small_snapshots_are_planned_in_no_time() -> None:
         t.manifests = []  # of which only states are made
     handle = t.open()
     CACHE.clear()
-    begun = time.perf_counter()
+    begun = time.thread_time()
     (split,) = plan_whole(handle, wanted, QUERY).splits
-    assert time.perf_counter() - begun < 2
+    assert time.thread_time() - begun < 2
     assert names([split]) == [f"f{i}" for i in range(1000)]

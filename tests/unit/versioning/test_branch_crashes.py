@@ -182,6 +182,7 @@ def test_commits_beside_are_there_or_were_refused(tmp_path: Path, verb: str) -> 
         ACTS[verb](main)
         for writer in writers:
             writer.join(60)
+        assert not any(writer.is_alive() for writer in writers)
         assert not odd
         if verb == "rename":
             found = set(files(open_branch(main, "other")))
