@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.model import Provenance
-from paimon_spark.lineage.series import FAR, Series, sink_series
+from paimon_spark.lineage.series import EMPTY, FAR, Series, sink_series
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
 """What tells a query from earlier ones of its name (`jobs.py`)."""
@@ -83,10 +83,11 @@ class Alignment:
         self._provenance_of = provenance_of and cache(provenance_of)
         self._newest_between = newest_between
         self._made: dict[Node, dict[str, Series]] = {}
+        self._ignored: dict[Node, dict[str, Series]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
         jobs = self._closure(asked, ignoring)
         ring = _rings(graph, jobs)
-        self._states = {node: _State(node) for node in jobs}
+        self._states = {node: _State(node, self._before_ignored(node)) for node in jobs}
         finished = {job: _finished(graph, job) for some in jobs.values() for job in some}
         self._todo: deque[_Writer] = deque()
         for node, state in self._states.items():
@@ -133,7 +134,10 @@ class Alignment:
 
     def recorded(self, node: Node) -> int:
         """The newest snapshot, not after the bound, that rows know; 0 when there is none."""
-        return self._graph.newest(node, self._states[node].snapshot, self._made[node])
+        made = self._made[node]
+        if any(len(series) for series in made.values()):
+            made = {**dict.fromkeys(self._ignored[node], EMPTY), **made}
+        return self._graph.newest(node, self._states[node].snapshot, made)
 
     def is_compaction(self, node: Node, snapshot: int) -> bool:
         return self._is_compaction is not None and self._is_compaction(node, snapshot)
@@ -155,8 +159,10 @@ class Alignment:
         todo = list(asked)
         while todo:
             if (node := todo.pop()) not in found:
-                jobs = [j for j in self._graph.written_by.get(node, ()) if j not in ignoring]
+                every = self._graph.written_by.get(node, ())
+                jobs = [j for j in every if j not in ignoring]
                 self._made[node] = self._sinks(node, jobs)
+                self._ignored[node] = self._sinks(node, [j for j in every if j in ignoring])
                 found[node] = _in_force(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
                 todo.extend(source for job in found[node] for source in self._graph.reads.get(job, ()))
         return found
@@ -174,6 +180,17 @@ class Alignment:
                 found[job] = sink_series(rows, not_its)
                 self._lost[node, job] = not_its
         return found
+
+    def _before_ignored(self, node: Node) -> int:
+        """The last snapshot before what ignored jobs made after all others; `FAR` where the others made the newest.
+
+        A table that none of the others has written yet is at any snapshot, like one that no job writes.
+        """
+        newest = max((s.snapshot(len(s) - 1) for s in self._made[node].values()), default=0)
+        if not newest:
+            return FAR
+        later = [s.snapshots[row] for s in self._ignored[node].values() if (row := s.row_of(newest) + 1) < len(s)]
+        return min(later, default=FAR + 1) - 1
 
     def _replaced(self, node: Node, job: str, sinks: Series) -> list[int]:
         """Of a job's newest snapshots those whose ids others have by now: a branch was merged, or rolled back.

@@ -60,7 +60,8 @@ def unified_version(
             job recorded; None: the answer is recorded snapshots.
         provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
             a snapshot.
-        ignoring: jobs whose rows do not count: such as have ended, and whose tables another job goes on writing.
+        ignoring: jobs whose rows do not count: such as have ended, and whose tables another job goes on writing. What
+            they made after the others is left out: the answer is the newest snapshot that the others made.
 
     Raises:
         LineageError: an unknown table, or no consistent snapshots: says which tables meet at which, and what helps.

@@ -466,6 +466,54 @@ def test_the_job_that_took_over_from_one_that_ended_is_enough() -> None:
     assert (found.snapshots, found.sources) == ({B: 7}, {A: 5})
 
 
+def test_without_the_job_that_made_the_head_the_newest_of_the_others_is_the_answer() -> None:
+    """`old` wrote b once more after `new` had, and `down` read that; 5 was written by hand after it."""
+    read = [("new", 0, A, 1), ("new", 1, A, 2), ("old", 7, A, 3), ("down", 0, B, 4)]
+    made = [("old", 6, B, 1), ("new", 0, B, 2), ("new", 1, B, 3), ("old", 7, B, 4), ("down", 0, C, 1)]
+    graph = graph_of(read, made)
+    alive = between({A: (1, 3), B: (1, 5), C: (1, 1)})
+    said = {
+        1: Provenance("old", 6, (), "q"),
+        2: Provenance("new", 0, (SourceRange(A.ref, after=None, last=1),), "r"),
+        3: Provenance("new", 1, (SourceRange(A.ref, after=1, last=2),), "r"),
+        4: Provenance("old", 7, (SourceRange(A.ref, after=2, last=3),), "q"),
+    }
+    for told in (
+        {},
+        {"newest_between": alive},
+        {"newest_between": alive, "provenance_of": lambda n, s: said.get(s) if n == B else None},
+    ):
+        found = unified_version(graph, [B], ignoring=["old"], **told)
+        assert (found.snapshots, found.sources) == ({B: 3}, {A: 2})
+        assert unified_version(graph, [A, B], ignoring=["old"], **told).snapshots == {A: 2, B: 3}
+        with pytest.raises(LineageError, match="no unified version"):
+            unified_version(graph, [B, C], ignoring=["old"], **told)
+    gone = between({A: (1, 3), B: (4, 5)})
+    with pytest.raises(LineageError, match=r"have expired: db\.b at 3"):
+        unified_version(graph, [B], ignoring=["old"], newest_between=gone)
+
+
+def test_a_table_of_ignored_jobs_alone_is_like_one_that_no_job_writes() -> None:
+    graph = graph_of([("j", 0, A, 1), ("k", 0, B, 1)], [("j", 0, B, 1), ("j", 1, B, 2), ("k", 0, C, 1)])
+    alive = between({B: (1, 2), C: (1, 1)})
+    assert unified_version(graph, [B], ignoring=["j"], newest_between=alive).snapshots == {B: 2}
+    assert unified_version(graph, [B, C], ignoring=["j"], newest_between=alive).snapshots == {B: 1, C: 1}
+
+
+def test_what_an_ignored_job_made_and_a_roll_back_took_limits_nothing() -> None:
+    """b was rolled back to 2, and 3 was made by `new` since."""
+    graph = graph_of([("new", 0, A, 1), ("new", 1, A, 2)], [("new", 0, B, 1), ("old", 3, B, 3), ("new", 1, B, 3)])
+    said = {
+        1: Provenance("new", 0, (SourceRange(A.ref, after=None, last=1),), "r"),
+        3: Provenance("new", 1, (SourceRange(A.ref, after=1, last=2),), "r"),
+    }
+    alive = between({A: (1, 2), B: (1, 3)})
+    found = unified_version(
+        graph, [B], ignoring=["old"], newest_between=alive, provenance_of=lambda n, s: said.get(s) if n == B else None
+    )
+    assert found.snapshots == {B: 3}
+
+
 @pytest.mark.parametrize("suffix", ["@1a2b3c4d", "@1a2b3c4d-0000-4000-8000-00000000000f"])
 def test_a_query_begun_anew_takes_over_from_the_earlier_one_of_its_name(suffix: str) -> None:
     new = f"etl{suffix}"
