@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
+from paimon_spark.display.html import MOST_ROWS, grid, paragraph, section
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, JobNotFoundError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from paimon_spark.lineage.answers import Affected, Batch, Impact, Reach, ReachedJob, ReachedTable
 
-_SHOWN_ROWS: Final = 200
 _SHOWN_VALUES: Final = 20
 """Of a list in one cell."""
 _TEXT: Final = pa.string()
@@ -66,31 +65,33 @@ class Result:
         frame: DataFrame = module.arrow_frame(self.to_arrow(), session)
         return frame
 
-    def _heading(self) -> str:
-        return ""
+    def _heading(self) -> tuple[str, str]:
+        """What stands above the rows, and a remark beside it."""
+        return "", ""
+
+    def _cells(self, row: Mapping[str, Any]) -> list[Any]:
+        """A row of `to_arrow` as it is shown."""
+        return [_words(name, value) for name, value in row.items()]
+
+    def _shown(self) -> tuple[list[str], list[list[Any]], int]:
+        """Names of the columns, the first rows as they are shown, and how many more there are."""
+        table = self.to_arrow()
+        rows = [self._cells(row) for row in table.slice(0, MOST_ROWS).to_pylist()]
+        return table.column_names, rows, table.num_rows - len(rows)
 
     def __str__(self) -> str:
-        table = self.to_arrow()
-        rows = [
-            [" ".join(_text(n, v).split()) for n, v in row.items()] for row in table.slice(0, _SHOWN_ROWS).to_pylist()
-        ]
-        widths = [max(len(r[i]) for r in [table.column_names, *rows]) for i in range(table.num_columns)]
-        shown = ["  ".join(v.ljust(w) for v, w in zip(r, widths, strict=True)) for r in [table.column_names, *rows]]
-        left = table.num_rows - _SHOWN_ROWS
-        lines = [self._heading(), *shown, f"and {left} more" if left > 0 else ""]
+        names, found, left = self._shown()
+        rows = [names, *([" ".join(str("" if v is None else v).split()) for v in row] for row in found)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        shown = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
+        lines = [". ".join(filter(None, self._heading())), *shown, f"and {left} more" if left else ""]
         return "\n".join(line.rstrip() for line in lines if line)
 
     def _repr_html_(self) -> str:
-        rows = self.to_arrow()
-        heads = "".join(f"<th>{escape(name)}</th>" for name in rows.column_names)
-        body = "".join(
-            "<tr>" + "".join(f'<td style="text-align:left">{_cell(n, v)}</td>' for n, v in row.items()) + "</tr>"
-            for row in rows.slice(0, _SHOWN_ROWS).to_pylist()
-        )
-        left = rows.num_rows - _SHOWN_ROWS
-        rest = f"<p>and {left} more</p>" if left > 0 else ""
-        heading = f"<p>{escape(self._heading())}</p>" if self._heading() else ""
-        return f"<div>{heading}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{rest}</div>"
+        names, rows, left = self._shown()
+        title, note = self._heading()
+        more = paragraph(f"… and {left:,} more") if left else ""
+        return section(title or type(self).__name__, note, grid(names, rows), more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +220,14 @@ class Relations(Result):
     def snapshots(self) -> dict[str, int | None]:
         """Name of each table → its snapshot; None in questions about a whole table.
 
-        Upstream it is the newest that the snapshot asked about stems from (0: none yet), downstream the first that
+        Upstream it is the newest that the snapshot asked about stems from (0: nothing read yet, or a part of the first
+        one only, as `tables` tells by `met`), downstream the first that
         contains it.
         """
         return {t.node.name: t.snapshot for t in self.tables}
 
     def to_arrow(self) -> pa.Table:
-        """Columns kind (`table` or `job`), name, warehouse, depth, snapshot, path."""
+        """Columns kind (`table` or `job`), name, warehouse, depth, snapshot (as in `snapshots`), path."""
         rows: list[tuple[Any, ...]] = [
             ("table", t.node.name, t.node.warehouse, t.depth, t.snapshot, list(t.path)) for t in self.tables
         ]
@@ -233,8 +235,17 @@ class Relations(Result):
         types = {"kind": _TEXT, "name": _TEXT, "warehouse": _TEXT, "depth": _LONG, "snapshot": _LONG, "path": _TEXTS}
         return _table(types, sorted(rows, key=lambda r: (r[3], r[0])))
 
-    def _heading(self) -> str:
-        return _sentence(f"{self.direction} of {_state(self.asked, self.snapshot)}", self.note)
+    def _heading(self) -> tuple[str, str]:
+        return f"{self.direction.capitalize()} of {_state(self.asked, self.snapshot)}", self.note or ""
+
+    def _cells(self, row: Mapping[str, Any]) -> list[Any]:
+        return [self._read_of(row) if n == "snapshot" and v == 0 else _words(n, v) for n, v in row.items()]
+
+    def _read_of(self, row: Mapping[str, Any]) -> str:
+        """What of a table is in the snapshot asked about, where that is no whole snapshot of it."""
+        found = (t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"]))
+        parts = sorted({m.within for table in found for m in table.met if m.within is not None})
+        return f"part of {', '.join(map(str, parts))}" if parts else "nothing read yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +309,8 @@ class ImpactOfSnapshot(Result):
         }
         return _table({**types, "tags": _TEXTS, "branches": _TEXTS, "path": _TEXTS}, rows)
 
-    def _heading(self) -> str:
-        return _sentence(f"impact of {_state(self.origin.node.name, self.origin.first)}", self.note)
+    def _heading(self) -> tuple[str, str]:
+        return f"Impact of {_state(self.origin.node.name, self.origin.first)}", self.note or ""
 
 
 def _table(types: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.Table:
@@ -312,19 +323,10 @@ def _state(name: str, snapshot: int | None) -> str:
     return name if snapshot is None else f"{name}, snapshot {snapshot}"
 
 
-def _sentence(heading: str, note: str | None) -> str:
-    return f"{heading[0].upper()}{heading[1:]}" + (f". {note}" if note else "")
-
-
-def _cell(column: str, value: Any) -> str:
-    return escape(_text(column, value))
-
-
-def _text(column: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        left = len(value) - _SHOWN_VALUES
-        shown = (" → " if column == "path" else ", ").join(str(v) for v in value[:_SHOWN_VALUES])
-        return f"{shown} and {left} more" if left > 0 else shown
-    return str(value)
+def _words(column: str, value: Any) -> Any:
+    """A value as it is shown: lists in brief."""
+    if not isinstance(value, list):
+        return value
+    left = len(value) - _SHOWN_VALUES
+    shown = (" → " if column == "path" else ", ").join(str(v) for v in value[:_SHOWN_VALUES])
+    return f"{shown} and {left} more" if left > 0 else shown

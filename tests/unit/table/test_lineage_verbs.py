@@ -22,8 +22,11 @@ from paimon_spark.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from paimon_spark.lineage.answers import Met, Reach, ReachedTable
+from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.jobs import Registration, register_query
 from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.results import Job, Jobs, Relations
 from paimon_spark.lineage.tables import rows_of
 from paimon_spark.table.lineage_index import open_index
 from paimon_spark.table.lineage_places import warehouse_of
@@ -484,6 +487,43 @@ def test_results_become_arrow_and_pandas_and_show_themselves(proposal: Catalog) 
         assert str(result).splitlines()[0].split()[0].lower() in html.lower()
         assert "Node(" not in str(result) and len(str(result).splitlines()) in (rows + 1, rows + 2)
         assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_a_table_of_which_nothing_was_read_is_said_so() -> None:
+    reach = Reach(
+        Node("file:///w", TableRef("db", "c")),
+        (
+            ReachedTable(Node("file:///w", TableRef("db", "a")), 1, ("db.c", "j", "db.a"), 0),
+            ReachedTable(
+                Node("file:///w", TableRef("db", "b")),
+                1,
+                ("db.c", "j", "db.b"),
+                0,
+                (Met("j", 1, Node("file:///w", TableRef("db", "c")), after=0, last=0, within=1),),
+            ),
+        ),
+        (),
+        snapshot=1,
+        note="By hand",
+    )
+    found = Relations(reach, "upstream")
+    assert str(found).splitlines() == [
+        "Upstream of db.c, snapshot 1. By hand",
+        "kind   name  warehouse  depth  snapshot          path",
+        "table  db.a  file:///w  1      nothing read yet  db.c → j → db.a",
+        "table  db.b  file:///w  1      part of 1         db.c → j → db.b",
+    ]
+    html = found._repr_html_()
+    assert "nothing read yet" in html and "part of 1" in html
+    assert found.to_arrow()["snapshot"].to_pylist() == [0, 0]
+
+
+def test_an_answer_of_many_rows_is_shown_in_part() -> None:
+    found = Jobs(tuple(Job(f"job {i}", {"db.a": 1}, {}) for i in range(230)))
+    assert str(found).splitlines()[-1] == "and 30 more"
+    assert len(str(found).splitlines()) == 202
+    assert "… and 30 more" in found._repr_html_()
+    assert found._repr_html_().count("<tr>") == 201
 
 
 def test_what_notebooks_show_is_text_and_not_markup(catalog: Catalog) -> None:
