@@ -14,6 +14,7 @@ values.py      literals → values; what is no literal is left to Spark
 place.py       where procedures and functions run: a catalog, with or without a session
 statement.py   what a family of statements gives: readers of text, and runners
 session.py     one call of catalog.sql: catalog, Spark session, current database, options of the session
+scripts.py     several statements in one text → each, a script of BEGIN … END being one
 parse.py       text → statement
 execute.py     statement → DataFrame
 queries/       SELECT and all that Spark runs: Paimon tables found, columns and conditions that they need, replaced

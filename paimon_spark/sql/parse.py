@@ -9,6 +9,7 @@ from typing import Final
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.queries.statements import Query
+from paimon_spark.sql.scripts import statements_of
 from paimon_spark.sql.statement import Family, Statement
 
 FAMILIES: Final = ("tables", "shows", "refs", "rows", "procedures")
@@ -29,7 +30,7 @@ def parse(sql: str) -> Statement:
     cursor = Cursor(sql)
     if cursor.is_over:
         raise SqlSyntaxError("the statement is blank", sql=sql)
-    if any(w.keyword == ";" for w in cursor.words) and not cursor.at("BEGIN"):
+    if any(w.keyword == ";" for w in cursor.words) and len(statements_of(sql)) > 1:
         raise SqlSyntaxError("give one statement at a time, without ; between several", sql=sql)
     readers = [item for family in families() for item in family.readers.items() if cursor.at(*item[0])]
     for _, read in sorted(readers, key=lambda item: -len(item[0])):

@@ -61,15 +61,10 @@ def _makes_a_database(statement: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """Statements with `;` between. Raises UsageError: there is none."""
-    from paimon_spark.sql.text import words
+    """Statements with `;` between, as `statements_of` finds them. Raises UsageError: there is none."""
+    from paimon_spark.sql.scripts import statements_of
 
-    found, start = [], 0
-    for word in words(text):
-        if word.keyword == ";":
-            found.append(text[start : word.start])
-            start = word.end
-    found = [part.strip() for part in [*found, text[start:]] if words(part)]
+    found = statements_of(text)
     if not found:
         raise UsageError("there is no SQL statement")
     return found
