@@ -112,7 +112,24 @@ class Call:
         except TableNotFoundError as e:
             if warehouse is not None and is_name(bare):
                 self._nearest(bare, e)
+            if not is_name(bare) and not os.path.exists(bare) and not set(bare) & set("/\\:"):
+                raise self._no_database(bare) from e
             raise
+
+    def _no_database(self, word: str) -> TableNotFoundError:
+        """The error for one word, which is no path of this machine: a table without its database, or a database."""
+        near = ""
+        if self.warehouse is not None:
+            catalog = self.catalog()
+            databases = catalog.list_databases()
+            tables = [f"{d}.{t}" for d in databases for t in catalog.list_tables(d) if word in (d, t)]
+            near = f"; did you mean {', '.join(tables[:10])}?" if tables else ""
+            near = near or f"; the databases of warehouse {self.warehouse} are {', '.join(databases) or 'none'}"
+        return TableNotFoundError(
+            f"there is no table {word!r}: a table is named database.table, or by a path, and there is no such path here"
+            f"{near}",
+            table=word,
+        )
 
     def _nearest(self, name: str, error: TableNotFoundError) -> None:
         """Raise the error that offers the nearest names."""

@@ -112,10 +112,20 @@ def _kind(error: BaseException) -> str:
             return "spark-error" if _is_of_spark(error) else "internal-error"
 
 
+_IN_A_SHELL = (
+    ("ignore_if_exists=True", "--if-not-exists"),
+    ("cascade=True", "--cascade"),
+    ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
+)
+"""What the library tells its callers to do, and how a shell does it."""
+
+
 def _message(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     text = str(error).strip()
+    for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError) else ():
+        text = text.replace(of_python, of_shell)
     if _is_of_spark(error):
         return text.split("\n\nJVM stacktrace", 1)[0].split("\nJVM stacktrace", 1)[0]
     if isinstance(error, PaimonError | OSError) and text:

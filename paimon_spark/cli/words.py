@@ -11,7 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from paimon_spark.cli.command import OUTPUT_OPTIONS, STORE_OPTIONS, TABLE_OPTIONS, Argument, Command, Scope
+from paimon_spark.cli.command import (
+    OUTPUT_OPTIONS,
+    STORE_OPTIONS,
+    TABLE_OPTIONS,
+    Argument,
+    Command,
+    Scope,
+    key_value,
+)
 from paimon_spark.cli.commands.actions import NOT_HERE
 from paimon_spark.cli.failure import UsageError
 from paimon_spark.errors import UnsupportedFeatureError
@@ -186,13 +194,16 @@ def _hyphened(word: str) -> str:
 
 
 def _parsed(argument: Argument, text: str) -> Any:
+    called = argument.shown if argument.positional else argument.option
     try:
         value = argument.parse(text)
     except ValueError as e:
         why = "expected a whole number" if argument.parse is int else str(e)
-        raise UsageError(f"{argument.shown} cannot be {text!r}: {why}") from e
+        if argument.parse is key_value:
+            why = f"expected {argument.shown}"
+        raise UsageError(f"{called} cannot be {text!r}: {why}") from e
     if argument.choices and value not in argument.choices:
-        raise UsageError(f"{argument.shown} cannot be {text!r}; it is one of {', '.join(argument.choices)}")
+        raise UsageError(f"{called} cannot be {text!r}; it is one of {', '.join(argument.choices)}")
     return value
 
 
@@ -216,7 +227,8 @@ class _Parser(argparse.ArgumentParser):
         self.add_argument(*spellings, dest=argument.name, action=action, type=_typed(argument))
 
     def error(self, message: str) -> NoReturn:
-        told = re.sub(r"^argument [^ ]+: ", "", message)
+        told = re.sub(r"^argument ([^ /]+)[^ ]*: expected one argument$", r"\1 needs a value", message)
+        told = re.sub(r"^argument [^ ]+: ", "", told)
         raise UsageError(f"{told}; see `paimon-spark {self.command.name} --help`")
 
 

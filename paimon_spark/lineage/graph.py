@@ -156,7 +156,7 @@ class Graph:
         if job not in self.reads and job not in self.writes:
             raise JobNotFoundError(
                 f"no job {job!r} in the lineage of {_list(p.warehouse for p in self.parts)}"
-                f"{did_you_mean(job, self.jobs) or '; jobs: ' + _list(self.jobs)}",
+                f"{did_you_mean(job, self.jobs) or '; jobs: ' + (_list(self.jobs) if self.jobs else 'none')}",
                 job=job,
             )
 

@@ -164,7 +164,8 @@ def refuse_never_on(index: TableIndex) -> None:
         url = index.warehouse.url
         raise LineageError(
             f"nothing is recorded in warehouse {url}: lineage was never switched on there. Switch it on with "
-            f"paimon_spark.load_catalog({url!r}).lineage.enable(); jobs record from then on",
+            f"paimon_spark.load_catalog({url!r}).lineage.enable(), in a shell: "
+            "paimon-spark lineage enable; jobs record from then on",
             warehouse=url,
         )
 

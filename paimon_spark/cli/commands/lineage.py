@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.cli.answer import Answer, lines, plain, rows, sentence
 from paimon_spark.cli.call import Call
 from paimon_spark.cli.command import Argument, Command, Kind, Scope, flag, key_value
+from paimon_spark.cli.failure import UsageError
 from paimon_spark.cli.removed import names
 from paimon_spark.cli.text import counted, safe, shown
 
@@ -50,11 +51,18 @@ def _jobs(call: Call) -> Answer:
     return _told(call.catalog().lineage.jobs())
 
 
+def _of_what(call: Call) -> None:
+    if (call["table"] is None) == (call["job"] is None) or (call["job"] is not None and call["snapshot"] is not None):
+        raise UsageError(f"{call.what} needs TABLE, with or without --snapshot, or --job alone")
+
+
 def _upstream(call: Call) -> Answer:
+    _of_what(call)
     return _told(call.catalog().lineage.upstream(call["table"], snapshot=call["snapshot"], job=call["job"]))
 
 
 def _downstream(call: Call) -> Answer:
+    _of_what(call)
     return _told(call.catalog().lineage.downstream(call["table"], snapshot=call["snapshot"], job=call["job"]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,40 @@ def test_a_table_that_is_misspelt_offers_the_nearest(cli: CommandLine) -> None:
     assert cli("show", "db.orders", "--columns", "idd").code == 3
     assert cli("show", "db.orders", "--version", "v2").code == 3
     assert cli("branch", "delete", "db.orders", "fxi", "--dry-run").code == 3
+
+
+def test_a_table_without_its_database_and_a_database_offer_the_tables_meant(cli: CommandLine) -> None:
+    for word in ("orders", "db"):
+        ran = cli("status", word)
+        assert ran.code == 3
+        assert f"no table '{word}': a table is named database.table" in ran.err
+        assert ran.err.endswith("did you mean db.orders?\n")
+    assert cli("status", "elsewhere").err.endswith(f"the databases of warehouse {cli.warehouse} are db\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("tag create db.orders v1", "`tag replace` moves it, `tag delete` deletes it"),
+        ("branch create db.orders fix", "or --if-not-exists"),
+        ("table create db.orders x\\ INT", "create it with --if-not-exists"),
+        ("database create db", "create it with --if-not-exists"),
+        ("database drop db --yes", "or give --cascade"),
+        ("lineage upstream", "lineage upstream needs TABLE, with or without --snapshot, or --job alone"),
+        ("lineage upstream db.orders --job j", "needs TABLE, with or without --snapshot, or --job alone"),
+        ("lineage upstream db.orders", "paimon-spark lineage enable"),
+    ],
+)
+def test_messages_say_what_to_do_in_a_shell(words: str, told: str, cli: CommandLine) -> None:
+    ran = cli(*shlex.split(words))
+    assert ran.code == 2
+    assert told in ran.err
+
+
+def test_a_job_of_a_lineage_without_jobs_is_said_to_be_none(cli: CommandLine) -> None:
+    cli.done("lineage", "enable")
+    ran = cli("lineage", "forget", "nope", "--yes")
+    assert (ran.code, ran.err.partition("; ")[2]) == (3, "jobs: none\n")
 
 
 def test_without_a_warehouse_a_name_says_how_to_give_one(
@@ -271,5 +306,5 @@ def test_a_number_that_is_none_is_refused_in_words(cli: CommandLine, words: list
     run = cli(*words)
 
     assert run.code == Exit.USAGE
-    assert "LIMIT cannot be" in run.err
+    assert "--limit cannot be" in run.err
     assert "expected" in run.err
