@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,14 +55,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
-
-
-@pytest.fixture(autouse=True)
-def _one_connect_server_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A local Spark Connect server has a fixed port: processes that share the tests start theirs in turns."""
-    if request.node.get_closest_marker("connect") is None:
-        yield
-        return
-    with open(Path(tempfile.gettempdir()) / "paimon-spark-connect.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -1,31 +1,37 @@
-"""Through Spark Connect: the server runs in a process of its own, the client has no JVM."""
+"""Through Spark Connect: the server runs in a process of its own, a client has no JVM. One server for all of them."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import paimon_spark
+from tests.harness.connect import ConnectServer, connect_server
 from tests.harness.golden import golden_path
+from tests.harness.recorded import came_from, recording_catalog, said, sinks, sources
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect]
 
-SCRIPT = """
-import sys
-from pyspark.sql import SparkSession
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
 
-import paimon_spark
 
-path = sys.argv[1]
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    with connect_server(tmp_path_factory.mktemp("connect")) as running:
+        yield running
+
+
+READS = """
+def run(spark, path):
     def rows(df):
         return sorted(map(str, df.collect()))
 
-    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
     head = rows(spark.read.format("paimon").load(path))
     assert head and head == rows(spark.read.format("paimon_py").load(path))
     tag = rows(spark.read.format("paimon").option("versionAsOf", "t1").load(path))
@@ -47,46 +53,20 @@ try:
         raise AssertionError("a version that does not exist was read")
     paimon_spark.register(spark)
     assert rows(spark.read.format("paimon").load(path)) == head
-finally:
-    spark.stop()
-print("connect ok")
 """
 
 
-def _run(script: str, argument: str) -> subprocess.CompletedProcess[str]:
-    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
-    return subprocess.run(
-        [sys.executable, "-c", script, argument],
-        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-        cwd="/",  # nothing of the project but what is installed can be found
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+def test_reads_work_without_a_jvm_in_the_client(server: ConnectServer) -> None:
+    server.run(READS, golden_path("branches"))
 
 
-def test_reads_work_without_a_jvm_in_the_client() -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    done = _run(SCRIPT, str(golden_path("branches")))
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert "connect ok" in done.stdout
+WRITES = """
+def run(spark, home):
+    from paimon_spark.table import compaction
 
-
-WRITE_SCRIPT = """
-import sys
-from pyspark.sql import SparkSession
-
-import paimon_spark
-from paimon_spark.table import compaction
-
-home = sys.argv[1]
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
     def rows(path):
         return sorted(map(tuple, spark.read.format("paimon").load(path).collect()))
 
-    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
     assert paimon_spark.configure_session(spark)
     df = spark.range(60).selectExpr("id", "concat('p', id % 3) dt", "id * 2 v")
     expected = sorted(map(tuple, df.collect()))
@@ -123,32 +103,21 @@ try:
     result = table.compact(full=True)
     assert len(result.snapshot_ids) == 1 and result.files_before > result.files_after == 3, result
     assert rows(f"{home}/append") == sorted(expected * 2)
-finally:
-    spark.stop()
-print("connect ok")
 """
 
 
-def test_writes_work_without_a_jvm_in_the_client(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    done = _run(WRITE_SCRIPT, str(tmp_path))
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert "connect ok" in done.stdout
+def test_writes_work_without_a_jvm_in_the_client(server: ConnectServer, tmp_path: Path) -> None:
+    server.run(WRITES, tmp_path)
 
 
-STREAM_SCRIPT = """
-import sys
-import pyarrow as pa
-from pyspark.sql import SparkSession
+STREAMED_READS = """
+def run(spark, home):
+    import pyarrow as pa
 
-import paimon_spark
+    catalog = paimon_spark.load_catalog(home)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "k BIGINT", options={"bucket": "1", "bucket-key": "k"})
 
-home = sys.argv[1]
-catalog = paimon_spark.load_catalog(home)
-catalog.create_database("db")
-table = catalog.create_table("db.t", "k BIGINT", options={"bucket": "1", "bucket-key": "k"})
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
     def follow(**options):
         df = spark.readStream.format("paimon").options(**options).load(table.location)
         writer = df.writeStream.format("parquet").option("checkpointLocation", home + "/c").trigger(availableNow=True)
@@ -168,33 +137,47 @@ try:
     else:
         raise AssertionError("another history was read")
     assert "HistoryChangedError" in str(query.exception()), query.exception()
-finally:
-    spark.stop()
-print("connect ok")
 """
 
 
-def test_streams_work_without_a_jvm_in_the_client(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    done = _run(STREAM_SCRIPT, str(tmp_path))
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert "connect ok" in done.stdout
+def test_streams_work_without_a_jvm_in_the_client(server: ConnectServer, tmp_path: Path) -> None:
+    server.run(STREAMED_READS, tmp_path)
 
 
-SQL_SCRIPT = """
-import sys
-from pyspark.sql import SparkSession
+STREAMED_WRITES = """
+def run(spark, home):
+    reader = spark.readStream.schema("id LONG, dt STRING, v LONG").option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(home + "/feed")
+    for _ in range(2):
+        writer = stream.writeStream.format("paimon").option("checkpointLocation", home + "/checkpoint")
+        query = writer.options(**{"primary-key": "id", "bucket": "2"}).trigger(availableNow=True).start(home + "/t")
+        assert query.awaitTermination(180)
+        assert query.exception() is None, query.exception()
+    assert spark.read.format("paimon").load(home + "/t").count() == 60
+    with open(home + "/query", "w") as out:
+        out.write(str(query.id))
+"""
 
-import paimon_spark
 
-catalog = paimon_spark.load_catalog(sys.argv[1])
-builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.sql.warehouse.dir", sys.argv[1] + "-of-spark").getOrCreate()
-try:
+def test_streams_are_written_through_spark_connect(server: ConnectServer, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    for at, first in enumerate((0, 20)):
+        ids = range(first, first + 40)
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "dt": [f"p{i % 3}" for i in ids], "v": list(ids)})
+        pq.write_table(rows, path := tmp_path / "feed" / f"{at}.parquet")
+        os.utime(path, (at + 1, at + 1))
+    server.run(STREAMED_WRITES, tmp_path)
+    made = [(s.commit_user, s.commit_identifier) for s in paimon_spark.load_table(str(tmp_path / "t")).snapshots()]
+    assert made == [((tmp_path / "query").read_text(), batch) for batch in range(2)]
+
+
+QUERIES = """
+def run(spark, home):
+    catalog = paimon_spark.load_catalog(home + "/warehouse")
+
     def rows(statement, args=None):
         return [tuple(row) for row in catalog.sql(statement, args, spark).collect()]
 
-    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
     catalog.create_database("db")
     table = catalog.create_table("db.t", "a INT, b STRING")
     table.write(spark.createDataFrame([(1, "x"), (2, "{y}")], "a INT, b STRING"))
@@ -215,14 +198,90 @@ try:
         assert rows("SELECT count(*) FROM spark_catalog.default.sp") == [(4,)]
     finally:
         spark.sql("DROP TABLE spark_catalog.default.sp")
-finally:
-    spark.stop()
-print("connect ok")
 """
 
 
-def test_queries_of_the_catalog_run_through_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    done = _run(SQL_SCRIPT, str(tmp_path / "warehouse"))
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert "connect ok" in done.stdout
+def test_queries_of_the_catalog_run_through_connect(server: ConnectServer, tmp_path: Path) -> None:
+    server.run(QUERIES, tmp_path)
+
+
+CHANGES = """
+def run(spark, home):
+    catalog = paimon_spark.load_catalog(home)
+    catalog.create_database("default")
+    for name, keys, options in (("append", [], {}), ("keyed", ["id"], {"bucket": "1"})):
+        table = catalog.create_table(f"default.{name}", "id INT, v INT", primary_keys=keys, options=options)
+
+        def sql(text, args=None):
+            assert catalog.sql(text.format(t=name), args, spark).columns == []
+
+        sql("INSERT INTO {t} VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+        sql("INSERT INTO {t} (id) SELECT id + 4 FROM {t} WHERE id = 4")
+        sql("DELETE FROM {t} WHERE id = ? OR id IN (SELECT max(id) FROM {t})", [1])
+        sql("UPDATE {t} SET v = v + :n WHERE id = (SELECT min(id) FROM {t})", {"n": 10})
+        sql(
+            "MERGE INTO {t} AS t USING (SELECT id + 1 AS id FROM {t} WHERE id > 2) AS s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = -1 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, 0) "
+            "WHEN NOT MATCHED BY SOURCE AND v = 3 THEN DELETE"
+        )
+        found = sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
+        assert found == [(2, 12), (4, -1), (5, 0)], found
+        sql("INSERT OVERWRITE {t} SELECT id, v FROM {t} WHERE id = 5")
+        assert table.scan().to_arrow().to_pylist() == [{"id": 5, "v": 0}]
+        tagged = catalog.sql(f"CALL sys.create_tag('{name}', tag => :tag)", {"tag": "it's"}, spark)
+        assert (tagged.dtypes, tagged.collect()) == ([("result", "boolean")], [(True,)])
+        sql("TRUNCATE TABLE {t}")
+        assert catalog.sql(f"SELECT id FROM {name} VERSION AS OF 'it''s'", None, spark).collect() == [(5,)]
+        assert table.scan().to_arrow().num_rows == 0
+        try:
+            sql("INSERT INTO {t} VALUES (1, 3000000000)")
+        except paimon_spark.errors.DataError as e:
+            assert "3000000000" in str(e), e
+        else:
+            raise AssertionError("a value that does not fit was written")
+"""
+
+
+@pytest.mark.newest
+def test_rows_change_without_a_jvm_in_the_client(server: ConnectServer, tmp_path: Path) -> None:
+    server.run(CHANGES, tmp_path)
+
+
+RECORDED_JOB = """
+def run(spark, home):
+    df = spark.read.format("paimon").option("lineage.job", "j").load(home + "/db.db/a")
+    df.write.format("paimon").mode("append").option("lineage.job", "j").save(home + "/db.db/x")
+"""
+
+
+@pytest.mark.newest
+def test_a_job_through_connect_is_recorded(server: ConnectServer, tmp_path: Path) -> None:
+    catalog = recording_catalog(tmp_path / "wh", "ax", ROWS.schema)
+    for _ in range(2):
+        catalog.table("db.a").write(ROWS)
+    server.run(RECORDED_JOB, tmp_path / "wh")
+    assert came_from(catalog.table("db.x")) == {"db.a": 2}
+    assert sources(catalog) == [("j", 0, "a", 2)] and sinks(catalog) == [("j", 0, "x", 1)]
+
+
+RECORDED_STREAM = """
+def run(spark, home):
+    spark.conf.set("spark.sql.streaming.checkpointLocation", home + "/checkpoints")
+    df = spark.readStream.format("paimon").load(home + "/wh/db.db/a")
+    query = df.writeStream.format("paimon").queryName("etl").trigger(availableNow=True).start(home + "/wh/db.db/t")
+    assert query.awaitTermination(180)
+    with open(home + "/query", "w") as out:
+        out.write(str(query.id))
+"""
+
+
+def test_streams_through_connect_say_the_same(server: ConnectServer, tmp_path: Path) -> None:
+    catalog = recording_catalog(tmp_path / "wh", "a", ROWS.schema)
+    for _ in range(2):
+        catalog.table("db.a").write(ROWS)
+    server.run(RECORDED_STREAM, tmp_path)
+    sink = catalog.table("db.t")
+    assert len(sink.snapshots()) == 1
+    found = said(sink)
+    assert (found.job, found.barrier, found.query_id) == ("etl", 0, (tmp_path / "query").read_text())
+    assert came_from(sink) == {"db.a": 2}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -219,36 +216,3 @@ def test_where_tables_alone_are_recorded_snapshots_are_not(spark: SparkSession, 
     save(load(spark, catalog.table("db.a"), **JOB), x, **JOB)
     assert decode(head(x).properties) is None
     assert sinks(catalog) == [] and rows(catalog, "sink_job_lineage") == [("j", "x")]
-
-
-CONNECT = """
-import sys
-from pyspark.sql import SparkSession
-
-a, x = sys.argv[1].split("|")
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    df = spark.read.format("paimon").option("lineage.job", "j").load(a)
-    df.write.format("paimon").mode("append").option("lineage.job", "j").save(x)
-finally:
-    spark.stop()
-"""
-
-
-@pytest.mark.connect
-def test_a_job_through_connect_is_recorded(catalog: Catalog) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    a, x = catalog.table("db.a"), catalog.table("db.x")
-    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT, f"{a.handle.location}|{x.handle.location}"],
-        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert came_from(x) == {"db.a": 2}
-    assert sources(catalog) == [("j", 0, "a", 2)] and sinks(catalog) == [("j", 0, "x", 1)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -235,46 +232,3 @@ def test_a_sink_outside_of_a_warehouse_works_unrecorded(world: World) -> None:
     assert query.awaitTermination(180)
     [snapshot] = paimon_spark.load_table(str(path)).snapshots()
     assert JOB not in (snapshot.properties or {})
-
-
-CONNECT = """
-import sys
-from pyspark.sql import SparkSession
-
-import paimon_spark
-from paimon_spark.lineage.properties import decode
-
-home = sys.argv[1]
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
-    spark.conf.set("spark.sql.streaming.checkpointLocation", home + "/checkpoints")
-    df = spark.readStream.format("paimon").load(home + "/wh/db.db/a")
-    query = df.writeStream.format("paimon").queryName("etl").trigger(availableNow=True).start(home + "/wh/db.db/t")
-    assert query.awaitTermination(180)
-    query_id = str(query.id)
-finally:
-    spark.stop()
-[snapshot] = paimon_spark.load_table(home + "/wh/db.db/t").snapshots()
-found = decode(snapshot.properties)
-assert (found.job, found.barrier, found.query_id) == ("etl", 0, query_id), found
-assert [(s.ref.name, s.last) for s in found.sources] == [("db.a", 2)], found
-print("connect ok")
-"""
-
-
-@pytest.mark.connect
-def test_streams_through_connect_say_the_same(world: World) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(world.home)],
-        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert "connect ok" in done.stdout

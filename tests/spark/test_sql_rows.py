@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -352,67 +349,3 @@ def test_what_a_statement_reads_is_recorded_as_its_source_and_nothing_that_other
     named = paimon_spark.load_catalog(str(tmp_path / "wh"), **{"lineage.job": "nightly"})
     named.sql("INSERT INTO db.y SELECT * FROM db.x", None, spark)
     assert (said(catalog.table("db.y")).job, came_from(catalog.table("db.y"))) == ("nightly", {"db.x": 4})
-
-
-CONNECT = """
-import sys
-from pyspark.sql import SparkSession
-
-import paimon_spark
-
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
-    catalog = paimon_spark.load_catalog(sys.argv[1])
-    catalog.create_database("default")
-    for name, keys, options in (("append", [], {}), ("keyed", ["id"], {"bucket": "1"})):
-        table = catalog.create_table(f"default.{name}", "id INT, v INT", primary_keys=keys, options=options)
-
-        def sql(text, args=None):
-            assert catalog.sql(text.format(t=name), args, spark).columns == []
-
-        sql("INSERT INTO {t} VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
-        sql("INSERT INTO {t} (id) SELECT id + 4 FROM {t} WHERE id = 4")
-        sql("DELETE FROM {t} WHERE id = ? OR id IN (SELECT max(id) FROM {t})", [1])
-        sql("UPDATE {t} SET v = v + :n WHERE id = (SELECT min(id) FROM {t})", {"n": 10})
-        sql(
-            "MERGE INTO {t} AS t USING (SELECT id + 1 AS id FROM {t} WHERE id > 2) AS s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET v = -1 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, 0) "
-            "WHEN NOT MATCHED BY SOURCE AND v = 3 THEN DELETE"
-        )
-        found = sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
-        assert found == [(2, 12), (4, -1), (5, 0)], found
-        sql("INSERT OVERWRITE {t} SELECT id, v FROM {t} WHERE id = 5")
-        assert table.scan().to_arrow().to_pylist() == [{"id": 5, "v": 0}]
-        tagged = catalog.sql(f"CALL sys.create_tag('{name}', tag => :tag)", {"tag": "it's"}, spark)
-        assert (tagged.dtypes, tagged.collect()) == ([("result", "boolean")], [(True,)])
-        sql("TRUNCATE TABLE {t}")
-        assert catalog.sql(f"SELECT id FROM {name} VERSION AS OF 'it''s'", None, spark).collect() == [(5,)]
-        assert table.scan().to_arrow().num_rows == 0
-        try:
-            sql("INSERT INTO {t} VALUES (1, 3000000000)")
-        except paimon_spark.errors.DataError as e:
-            assert "3000000000" in str(e), e
-        else:
-            raise AssertionError("a value that does not fit was written")
-finally:
-    spark.stop()
-print("connect ok")
-"""
-
-
-@pytest.mark.connect
-def test_rows_change_without_a_jvm_in_the_client(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(tmp_path)],
-        env={**environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-        cwd="/",  # nothing of the project but what is installed can be found
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert "connect ok" in done.stdout

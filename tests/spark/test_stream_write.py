@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,39 +298,3 @@ def test_a_commit_makes_tags_and_is_of_the_user_named(spark: SparkSession, feed:
     shutil.rmtree(tmp_path / "checkpoint")
     run(feed.stream(2), path, tmp_path / "checkpoint", **options)
     assert len(read(spark, path)) == 160
-
-
-CONNECT = """
-import sys
-from pyspark.sql import SparkSession
-
-home = sys.argv[1]
-spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
-    reader = spark.readStream.schema("id LONG, dt STRING, v LONG").option("maxFilesPerTrigger", 1)
-    stream = reader.parquet(home + "/feed")
-    for _ in range(2):
-        writer = stream.writeStream.format("paimon").option("checkpointLocation", home + "/checkpoint")
-        query = writer.options(**{"primary-key": "id", "bucket": "2"}).trigger(availableNow=True).start(home + "/t")
-        assert query.awaitTermination(180)
-        assert query.exception() is None, query.exception()
-    assert spark.read.format("paimon").load(home + "/t").count() == 60
-    print(query.id)
-finally:
-    spark.stop()
-"""
-
-
-@pytest.mark.connect
-def test_streams_are_written_through_spark_connect(feed: Feed, tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    assert feed
-    environ = {k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")}
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(tmp_path)],
-        env=environ, cwd="/", capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    made = [(s.commit_user, s.commit_identifier) for s in snapshots(tmp_path / "t")]
-    assert made == [(done.stdout.split()[-1], batch) for batch in range(2)]
