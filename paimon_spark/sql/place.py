@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.location import split_suffix
-from paimon_spark.options.scan import BRANCH, INCREMENTAL_KEYS, VERSION_KEYS
+from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.table.catalog import Catalog
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_DATABASE: Final = "default"
 _QUALIFIED: Final = 3
-_OF_A_READ: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS, BRANCH.key, *BRANCH.fallbacks))
-"""Options of a session that say which rows its queries read, and are no matter of other calls."""
+_OF_A_READ: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
+"""Options of a session that say which version its queries read, and are no matter of other calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ _READS_ONLY: Final = frozenset(
 )
 _READ_KEYS: Final = _READS_ONLY - {WHERE.key, COLUMNS.key} | {BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key}
 """Options that say what a query reads; which columns and rows is said by the query."""
+_BRANCH_KEYS: Final = frozenset((BRANCH.key, *BRANCH.fallbacks))
 _WRITE_KEYS: Final = frozenset(o.key for o in WRITE_OPTIONS if o not in (BRANCH, TIME_ZONE))
 _IGNORED: Final = (
     "requiredsparkconfscheck.enabled", "write.", "read.stream.", "read.allow.fullscan", "vector-search.",
@@ -118,6 +119,16 @@ class Session:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""
         return self.catalog.table(name.text, **(options or {}))
 
+    def table_to_change(self, name: TableName) -> Table:
+        """A table or branch at its head, with the table options that `SET spark.paimon.…` says of it.
+
+        So DELETE, UPDATE, MERGE, TRUNCATE and statements on tags and branches mind them as INSERT does. Raises as
+        `Catalog.table`, and InvalidOptionError as `write_options`.
+
+        Source: Java Spark connector, `SparkCatalog.loadSparkTable`: every statement's table is opened with them.
+        """
+        return self.table(name, {k: v for k, v in self.write_options(name).items() if k not in _WRITE_KEYS})
+
     @property
     def time_zone(self) -> str:
         """The session's, in which timestamps without a zone are read."""
@@ -152,9 +163,10 @@ class Session:
         """What `SET spark.paimon.…` says of a table, as it is: what is said of all tables, then of those that name it.
 
         `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for those named, with
-        `*` for any.
+        `*` for any. The branch that a name says is the one, as in Paimon's `OptionUtils.withBranchFromOptions`.
         """
-        general, special = {}, {}
+        general: dict[str, str] = {}
+        special: dict[str, str] = {}
         for key, value in self.conf.items():
             if not key.startswith(_OPTIONS):
                 continue
@@ -165,7 +177,10 @@ class Session:
                     special[parts[3]] = value
             else:
                 general[bare] = value
-        return {**general, **special}
+        found = {**general, **special}
+        if name.branch is not None:
+            found = {k: v for k, v in found.items() if k.lower() not in _BRANCH_KEYS}
+        return found
 
     @property
     def job(self) -> str | None:

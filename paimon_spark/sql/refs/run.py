@@ -52,7 +52,7 @@ def on_table(verb: _Verb) -> Callable[[Session, RefStatement], DataFrame | None]
         name = subject(session, statement.table)
         if name is None:
             return NotImplemented
-        return verb(session, session.table(name), statement)
+        return verb(session, session.table_to_change(name), statement)
 
     return run
 

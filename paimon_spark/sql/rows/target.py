@@ -92,14 +92,14 @@ def open_target(session: Session, parts: Sequence[str]) -> Target | None:
         )
     job = session.job
     if job is None:
-        return Target(session, name, session.table(name))
+        return Target(session, name, session.table_to_change(name))
     # Reads and write of a statement are one run of the job: the options of the catalog reach them all.
     session = with_options(session, {JOB.key: job})
     if BARRIER.key not in session.catalog.options:
-        barrier = next_barrier(session.table(name).handle)
+        barrier = next_barrier(session.table_to_change(name).handle)
         if barrier is not None:
             session = with_options(session, {BARRIER.key: str(barrier)})
-    return Target(session, name, session.table(name))
+    return Target(session, name, session.table_to_change(name))
 
 
 def with_options(session: Session, options: Mapping[str, str]) -> Session:

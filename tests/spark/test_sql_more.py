@@ -1,0 +1,105 @@
+"""Settings of the session, other types, and odd statements by catalog.sql, as Spark's own tables have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.table.catalog import Catalog
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    made.create_database("default")
+    made.create_database("db")
+    return made
+
+
+def rows(catalog: Catalog, name: str) -> list[tuple[Any, ...]]:
+    found = catalog.table(name).scan().to_arrow().to_pylist()
+    return sorted((tuple(r.values()) for r in found), key=repr)
+
+
+@contextmanager
+def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(key)
+
+
+def test_settings_of_the_session_reach_every_statement_that_changes_rows(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.create_table("db.t", "id INT, p STRING, v INT", partition_keys=["p"])
+    catalog.sql("INSERT INTO db.t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'b', 3), (4, 'c', 4)", session=spark)
+    statements = (
+        "INSERT INTO db.t VALUES (5, 'a', 5)",
+        "UPDATE db.t SET v = v + 10 WHERE id = 2",
+        "DELETE FROM db.t WHERE id = 3",
+        "DELETE FROM db.t WHERE p = 'c'",
+        "MERGE INTO db.t USING (SELECT 1 AS n) s ON t.id = s.n WHEN MATCHED THEN UPDATE SET v = 100",
+        "TRUNCATE TABLE db.t PARTITION (p = 'a')",
+    )
+
+    with setting(spark, "spark.paimon.*.db.t.tag.automatic-creation", "batch"):
+        tagged = []
+        for statement in statements:
+            catalog.sql(statement, session=spark)
+            # One tag a day, of the last batch.
+            tagged.append([t.snapshot.id for t in catalog.table("db.t").tags()])
+
+    assert tagged == [[n] for n in range(2, 2 + len(statements))]
+    assert rows(catalog, "db.t") == [(2, "b", 12)]
+
+
+def test_the_branch_of_the_session_is_where_statements_write_and_calls_work(
+    spark: SparkSession, catalog: Catalog
+) -> None:
+    table = catalog.create_table("db.t", "id INT, v INT", ["id"], options={"bucket": "1"})
+    catalog.sql("INSERT INTO db.t VALUES (1, 1), (2, 2), (3, 3)", session=spark)
+    table.create_tag("v1")
+    table.create_branch("fix", tag="v1")
+    table.create_branch("other", tag="v1")
+
+    with setting(spark, "spark.paimon.paimon.db.t.branch", "fix"):
+        for statement in (
+            "INSERT INTO db.t VALUES (4, 4)",
+            "UPDATE db.t SET v = 20 WHERE id = 2",
+            "DELETE FROM db.t WHERE id = 3",
+            "MERGE INTO db.t USING (SELECT 1 AS n) s ON id = n WHEN MATCHED THEN UPDATE SET v = 10",
+            "CALL sys.create_tag('db.t', 'corrected')",
+            "ALTER TABLE db.t CREATE TAG checked",
+            "DELETE FROM db.t$branch_other WHERE id = 1",
+        ):
+            catalog.sql(statement, session=spark)
+        seen = sorted(tuple(r) for r in catalog.sql("SELECT * FROM db.t", session=spark).collect())
+
+    assert seen == [(1, 10), (2, 20), (4, 4)]
+    assert rows(catalog, "db.t") == [(1, 1), (2, 2), (3, 3)]
+    assert rows(catalog, "db.t$branch_fix") == seen
+    assert rows(catalog, "db.t$branch_other") == [(2, 2), (3, 3)]
+    assert {t.name for t in catalog.table("db.t$branch_fix").tags()} >= {"corrected", "checked"}
+    assert not {"corrected", "checked"} & {t.name for t in catalog.table("db.t").tags()}
+
+
+def test_a_version_of_the_session_is_for_its_queries_alone(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.create_table("db.t", "id INT, v INT", ["id"], options={"bucket": "1"})
+    catalog.sql("INSERT INTO db.t VALUES (1, 1)", session=spark)
+    catalog.sql("INSERT INTO db.t VALUES (2, 2)", session=spark)
+
+    with setting(spark, "spark.paimon.scan.snapshot-id", "1"):
+        catalog.sql("UPDATE db.t SET v = 20 WHERE id = 2", session=spark)
+        catalog.sql("DELETE FROM db.t WHERE id = 1", session=spark)
+        seen = catalog.sql("SELECT * FROM db.t", session=spark).collect()
+
+    assert [tuple(r) for r in seen] == [(1, 1)]
+    assert rows(catalog, "db.t") == [(2, 20)]
