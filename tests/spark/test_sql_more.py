@@ -103,3 +103,41 @@ def test_a_version_of_the_session_is_for_its_queries_alone(spark: SparkSession, 
 
     assert [tuple(r) for r in seen] == [(1, 1)]
     assert rows(catalog, "db.t") == [(2, 20)]
+
+
+def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.create_table("db.t", "id INT, s STRING, n INT, never STRING")
+    catalog.sql("INSERT INTO db.t VALUES (1, 'a', 7, 'x'), (5, 'abcd', NULL, 'y')", session=spark)
+
+    def described(statement: str) -> dict[str, str]:
+        return dict(tuple(row) for row in catalog.sql(statement, session=spark).collect())
+
+    unknown = dict.fromkeys(
+        ("min", "max", "num_nulls", "distinct_count", "avg_col_len", "max_col_len", "histogram"), "NULL"
+    )
+    of_id = {"col_name": "id", "data_type": "int", "comment": "NULL"}
+    assert described("DESCRIBE EXTENDED db.t id") == {**of_id, **unknown}
+
+    catalog.sql("ANALYZE TABLE db.t COMPUTE STATISTICS FOR COLUMNS id, s, n", session=spark)
+    catalog.sql("ALTER TABLE db.t RENAME COLUMN n TO m", session=spark)
+
+    assert described("DESCRIBE db.t ID") == of_id
+    assert described("DESC EXTENDED db.t id") == {
+        **of_id,
+        "min": "1",
+        "max": "5",
+        "num_nulls": "0",
+        "distinct_count": "2",
+        "avg_col_len": "4",
+        "max_col_len": "4",
+        "histogram": "NULL",
+    }
+    of_text = described("DESCRIBE FORMATTED db.t s")
+    assert (of_text["min"], of_text["avg_col_len"], of_text["max_col_len"]) == ("NULL", "3", "4")
+    assert described("DESCRIBE EXTENDED db.t m")["num_nulls"] == "1"
+    assert described("DESCRIBE EXTENDED db.t never") == {
+        "col_name": "never",
+        "data_type": "string",
+        "comment": "NULL",
+        **unknown,
+    }

@@ -5,6 +5,7 @@ Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -30,6 +31,11 @@ _Row = tuple[str, str, str | None]
 _COLUMNS: Final = "col_name STRING NOT NULL, data_type STRING NOT NULL, comment STRING"
 _FACTS: Final = "info_name STRING NOT NULL, info_value STRING"
 _BLANK: Final = ("", "", "")
+_STATISTICS: Final = {
+    "min": "min", "max": "max", "num_nulls": "nullCount", "distinct_count": "distinctCount", "avg_col_len": "avgLen",
+    "max_col_len": "maxLen", "histogram": "histogram",
+}  # fmt: skip
+"""What Spark's `DescribeColumnCommand` tells of a column, by where Paimon keeps it; there are no histograms."""
 
 
 def describe(session: Session, statement: Describe) -> Any:
@@ -52,7 +58,8 @@ def describe(session: Session, statement: Describe) -> Any:
     if statement.version is not None:
         table = table.at(statement.version)
     if statement.column:
-        return session.rows(_FACTS, _column(table, statement))
+        facts = _column(table, statement)
+        return session.rows(_FACTS, [*facts, *_statistics(session, name, table, statement)])
     rows = [*_schema(table)]
     if statement.partition:
         (found,) = [one_partition(table, statement)]
@@ -132,6 +139,26 @@ def _column(table: Table, statement: Describe) -> list[tuple[str, str]]:
     row_type = table.row_type
     found = row_type.field(column_name(table, statement.column[0], row_type.names))
     return [("col_name", found.name), ("data_type", spark_text(found.type)), ("comment", found.description or "NULL")]
+
+
+def _statistics(
+    session: Session, name: TableName, table: Table, statement: Describe
+) -> Iterator[tuple[str, str | None]]:
+    """What ANALYZE kept of a column, with EXTENDED; NULL where it is not known."""
+    if not statement.extended or table.is_system:
+        return
+    kept = session.table(replace(name, system="statistics"))
+    if statement.version is not None:
+        kept = kept.at(statement.version)
+    found = [json.loads(row["colstat"]) or {} for row in kept.scan(columns=["colstat"]).to_arrow().to_pylist()]
+    row_type = table.row_type
+    field = row_type.field(column_name(table, statement.column[0], row_type.names))
+    # Statistics outlive the renaming of a column, whose id stays.
+    of_column: dict[str, object] = next(
+        (c for all_of in found for c in all_of.values() if c.get("colId") == field.id), {}
+    )
+    for fact, key in _STATISTICS.items():
+        yield fact, str(of_column.get(key, "NULL"))
 
 
 def _schema(table: Table) -> Iterator[_Row]:
