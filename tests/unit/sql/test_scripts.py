@@ -42,7 +42,9 @@ def test_a_script_is_one_statement() -> None:
         ("SELECT begin, CASE a WHEN 1 THEN 1 END; SELECT 2", ["SELECT begin, CASE a WHEN 1 THEN 1 END", "SELECT 2"]),
         ("begin select 1; end; select 2", ["begin select 1; end", "select 2"]),
         ("BEGIN END", ["BEGIN END"]),
-        ("SELECT 'BEGIN'; SELECT `begin`; /* BEGIN */ TABLE t", ["SELECT 'BEGIN'", "SELECT `begin`", "/* BEGIN */ TABLE t"]),
+        ("SELECT 'BEGIN'; TABLE `begin`; /* BEGIN */ TABLE t", [
+            "SELECT 'BEGIN'", "TABLE `begin`", "/* BEGIN */ TABLE t",
+        ]),
         ("", []),
         (" ; -- nothing\n ;", []),
     ],
