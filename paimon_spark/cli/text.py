@@ -65,6 +65,17 @@ def moment(time_ms: int | None) -> str:
     return found.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def duration(seconds: float) -> str:
+    """Seconds as options write durations: `30 d`, `1 h 30 min`; fractions as they are."""
+    if seconds != int(seconds):
+        return f"{seconds:,} s"
+    left, parts = int(seconds), []
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        parts += [f"{count:,} {unit}"] if count else []
+    return " ".join(parts) or "0 s"
+
+
 def size(count: int) -> str:
     """Bytes as people read them."""
     amount, unit = float(count), "B"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.cli.answer import Answer, plain, rows, sentence
+from paimon_spark.cli.answer import Answer, lines, plain, rows, sentence
 from paimon_spark.cli.call import Call
 from paimon_spark.cli.command import Argument, Command, Kind, flag
 from paimon_spark.cli.commands.snapshot import MAX_DELETES, OLDER_THAN, RETAIN_MAX, RETAIN_MIN, moment_of
+from paimon_spark.cli.failure import UsageError
 from paimon_spark.cli.removed import names, removal
 from paimon_spark.cli.text import counted, safe, size
 
@@ -109,19 +110,52 @@ def _dropped(done: DroppedPartitions, dry_run: bool) -> Answer:
 
 
 def _remove_orphans(call: Call) -> Answer:
-    table, older = call.table(), moment_of(call["older_than"])
+    every, older = _tables(call), moment_of(call["older_than"])
+    if every is None:
+        table = call.table()
+        return call.deleting(
+            f"remove orphan files of {table.name}",
+            plan=lambda: table.remove_orphan_files(older, dry_run=True),
+            act=lambda: table.remove_orphan_files(older),
+            answer=_orphans,
+        )
     return call.deleting(
-        f"remove orphan files of {table.name}",
-        plan=lambda: table.remove_orphan_files(older, dry_run=True),
-        act=lambda: table.remove_orphan_files(older),
-        answer=_orphans,
+        f"remove orphan files of {names([t.name for t in every], 'table')}",
+        plan=lambda: {t.name: t.remove_orphan_files(older, dry_run=True) for t in every},
+        act=lambda: {t.name: t.remove_orphan_files(older) for t in every},
+        answer=_orphans_by_table,
     )
 
 
+def _tables(call: Call) -> list[Table] | None:
+    """All tables of the database where `db.*` is named, as Paimon's action has it; None for a single table."""
+    text = "" if call["path"] else str(call["table"])
+    if text != "*" and not text.endswith(".*"):
+        return None
+    database = call["database"] or text.removesuffix("*").removesuffix(".").strip("`")
+    if not database:
+        raise UsageError(f"{call.what}: all tables of which database? Give db.*, or --database with --table '*'")
+    return [call.table(f"`{database}`.`{name}`") for name in call.catalog().list_tables(database)]
+
+
 def _orphans(done: RemovedOrphans, dry_run: bool) -> Answer:
-    told = f"{'would delete' if dry_run else 'deleted'} {counted(done.files, 'file')}, {size(done.bytes)}"
-    paths = [f"  {safe(p)}" for p in done.paths] if dry_run else []
-    return sentence(told, {"dry_run": dry_run, **plain(done)}, *paths)
+    return sentence(_orphans_told(done, dry_run), {"dry_run": dry_run, **plain(done)}, *_paths(done, dry_run))
+
+
+def _orphans_by_table(done: dict[str, RemovedOrphans], dry_run: bool) -> Answer:
+    told = []
+    for name, of_table in done.items():
+        told += [f"{safe(name)}: {_orphans_told(of_table, dry_run)}", *_paths(of_table, dry_run)]
+    data = [{"table": name, "dry_run": dry_run, **plain(of_table)} for name, of_table in done.items()]
+    return lines(told or ["the database has no tables"], data)
+
+
+def _orphans_told(done: RemovedOrphans, dry_run: bool) -> str:
+    return f"{'would delete' if dry_run else 'deleted'} {counted(done.files, 'file')}, {size(done.bytes)}"
+
+
+def _paths(done: RemovedOrphans, dry_run: bool) -> list[str]:
+    return [f"  {safe(p)}" for p in done.paths] if dry_run else []
 
 
 COMMANDS = (
@@ -167,5 +201,6 @@ COMMANDS = (
         (Argument("older_than", "only files last changed before this time; else one day ago"),),
         Kind.DELETE,
         aliases=("remove-orphan-files",),
+        details="A table db.* stands for all tables of a database.",
     ),
 )

@@ -8,7 +8,7 @@ from paimon_spark.cli.answer import Answer, plain, rows, sentence
 from paimon_spark.cli.call import Call
 from paimon_spark.cli.command import Argument, Command, Kind, flag
 from paimon_spark.cli.removed import names, removal
-from paimon_spark.cli.text import moment, safe
+from paimon_spark.cli.text import duration, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
@@ -21,7 +21,7 @@ RETAINED = Argument("time_retained", "how long the tag lives, such as `7 d`; els
 
 def _row(tag: TagInfo) -> tuple[object, ...]:
     what = "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
-    until = None if tag.time_retained_s is None else f"{tag.time_retained_s:,.0f} s"
+    until = None if tag.time_retained_s is None else duration(tag.time_retained_s)
     branches = ", ".join(tag.branches) or (tag.guards or "")
     return (
         tag.name,

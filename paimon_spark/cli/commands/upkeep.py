@@ -33,7 +33,7 @@ def _only_supported(call: Call) -> None:
     if call["full"] and call["compact_strategy"] == "minor":
         raise UsageError(f"{call.what}: --full and --compact-strategy minor exclude each other; give one of them")
     for name in ("order_strategy", "order_by", "partition_idle_time", "buckets"):
-        if call.get(name):
+        if call.get(name) and (name, str(call[name]).lower()) != ("order_strategy", "none"):
             raise UsageError(
                 f"--{name.replace('_', '-')} is not supported here; leave it out, and choose partitions with "
                 "--partition or --where",

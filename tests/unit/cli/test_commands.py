@@ -231,6 +231,30 @@ def test_rows_are_deleted_by_the_action(cli: CommandLine) -> None:
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("named", [["db.*"], ["--database", "db", "--table", "*"]])
+def test_orphans_go_from_all_tables_of_a_database(named: list[str], cli: CommandLine) -> None:
+    cli.done("table", "create", "db.other", "id BIGINT")
+    places = ("orders/dt=2024-01-01/bucket-0", "other/bucket-0")
+    stray = [cli.warehouse / "db.db" / place / "data-x-0.parquet" for place in places]
+    for path in stray:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"12345")
+        os.utime(path, (0, 0))
+    would = cli.done("remove_orphan_files", *named, "--dry_run", "true")
+    assert would.out.splitlines() == [
+        line
+        for name, path in zip(("orders", "other"), stray, strict=True)
+        for line in (f"db.{name}: would delete 1 file, 5 B", f"  {path}")
+    ]
+    assert cli("remove_orphan_files", *named).code == 2
+    assert all(path.exists() for path in stray)
+    gone = cli.done("remove_orphan_files", *named, "--yes", "--json").json
+    assert [(t["table"], t["files"]) for t in gone] == [("db.orders", 1), ("db.other", 1)]
+    assert not any(path.exists() for path in stray)
+    assert cli("orphan", "remove", "*").code == 2
+    assert cli("orphan", "remove", "nodb.*").code == 3
+
+
 @pytest.mark.parametrize(
     ("words", "files"),
     [
@@ -262,6 +286,7 @@ def test_tables_are_compacted_one_by_one_or_all(cli: CommandLine) -> None:
     found = cli.done("compact-database", "--including_databases", "d.", "--excluding_tables", "db\\.x.*", "--json").json
     assert [f["table"] for f in found] == ["db.orders"]
     assert cli("compact", "db.orders", "--order_strategy", "zorder").code == 2
+    cli.done("compact", "db.orders", "--order_strategy", "none")
     assert cli("compact", "db.orders", "--full", "--compact-strategy", "minor").code == 2
     assert cli("compact-database", "--including_tables", "(").code == 2
     assert cli.done("compact-manifest", "db.orders").code == 0

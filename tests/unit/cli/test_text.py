@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.cli.answer import plain
 from paimon_spark.cli.reporting import Bar, Log
-from paimon_spark.cli.text import counted, grid, moment, safe, shown, size, width
+from paimon_spark.cli.text import counted, duration, grid, moment, safe, shown, size, width
 from paimon_spark.progress import Progress
 
 
@@ -28,6 +28,11 @@ def test_control_characters_are_shown_as_escapes() -> None:
 
 def test_letters_of_all_languages_stay() -> None:
     assert safe("Größe 東京 🙂 [bold]%s{x}") == "Größe 東京 🙂 [bold]%s{x}"
+
+
+def test_durations_are_in_the_largest_units() -> None:
+    shown_by_seconds = {0: "0 s", 59: "59 s", 3600: "1 h", 5430: "1 h 30 min 30 s", 2_592_000: "30 d", 0.5: "0.5 s"}
+    assert {seconds: duration(seconds) for seconds in shown_by_seconds} == shown_by_seconds
 
 
 def test_wide_letters_take_two_columns() -> None:
