@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from dataclasses import dataclass
 
 import pytest
@@ -92,6 +93,18 @@ def test_the_first_rows_are_written_at_once_and_the_next_when_the_interval_is_ov
     assert recorder.tick()
     assert barriers(index) == [0, 1, 2]
     assert recorder.due_in_s() is None
+
+
+def test_without_an_interval_a_batch_is_one_commit_to_each_table_of_snapshots(index: MemoryIndex, clock: Clock) -> None:
+    recorder = Recorder(index, 0, clock=clock, background=False)
+    for barrier in range(5):
+        recorder.add(rows(barrier))
+        assert recorder.due_in_s() == 0
+        assert recorder.tick()
+        assert not recorder.tick()
+        assert barriers(index) == list(range(barrier + 1))
+    commits = Counter(name for upsert in index.upserts for name in upsert)
+    assert commits == {SOURCE_SNAPSHOT.name: 5, SINK_SNAPSHOT.name: 5, SOURCE_JOB.name: 1, SINK_JOB.name: 1}
 
 
 def test_after_a_pause_longer_than_the_interval_rows_are_written_at_once(recorder: Recorder, clock: Clock) -> None:
