@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
+
+
+@pytest.fixture
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of commits begins at this day's noon: what counts days sees one, whenever it runs."""
+    begun, real = time.time_ns(), time.time_ns
+    at = int(datetime.now().replace(hour=12, minute=0).timestamp()) * 10**9  # noqa: DTZ005 - days are of the machine
+    monkeypatch.setattr(time, "time_ns", lambda: at + real() - begun)
 
 
 @pytest.fixture(autouse=True)

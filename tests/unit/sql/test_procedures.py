@@ -179,6 +179,7 @@ def test_tags_expire_and_are_named(run: Run) -> None:
     assert run("expire_tags", older_than="9999-01-01 00:00:00") == [("long",)]
 
 
+@pytest.mark.usefixtures("noon")
 def test_automatic_tags_are_made_when_asked(table: Table, run: Run) -> None:
     assert run("trigger_tag_automatic_creation") == [(True,)]
     assert table.tags() == []

@@ -149,6 +149,7 @@ def test_tags_go_when_their_time_is_over(tmp_path: Path) -> None:
     assert tag_names(table.handle) == ["ever", "long"]
 
 
+@pytest.mark.usefixtures("noon")
 def test_automatic_tags_are_made_before_snapshots_go(tmp_path: Path) -> None:
     table = a_table(
         tmp_path, snapshot__num_retained__min="1", snapshot__num_retained__max="1",
@@ -161,6 +162,7 @@ def test_automatic_tags_are_made_before_snapshots_go(tmp_path: Path) -> None:
     assert list_snapshot_ids(table.handle) == [2]
 
 
+@pytest.mark.usefixtures("noon")
 def test_savepoints_are_made_at_their_time(tmp_path: Path) -> None:
     table = a_table(tmp_path, savepoint__create_time="00:00", savepoint__create_interval="1 d")
     table.write(rows("a"))

@@ -289,6 +289,7 @@ def test_write_only_leaves_rows_to_a_compaction_by_others(tmp_path: Path) -> Non
     assert not batch(path, 3, rows_of(3)).was_committed
 
 
+@pytest.mark.usefixtures("noon")
 @pytest.mark.parametrize("kind", ["buckets", "keys"])
 def test_periodic_savepoints_are_made_by_the_commits_of_batches(tmp_path: Path, kind: str) -> None:
     options = {**KINDS[kind], "savepoint.create-time": "00:00", "savepoint.create-interval": "1d"}
