@@ -192,7 +192,7 @@ class StoreContract:
         place.store.create_exclusive(f"{place.root}/r/warm", b"")
         for round_ in range(3):
             path = f"{place.root}/r/{round_}"
-            winners = self.racers(place.store, path, 6)
+            winners = self.racers(place.store, path, 4)
             assert len(winners) == 1
             assert place.store.read(path) == winners[0]
         assert [i.name for i in place.store.list(f"{place.root}/r")] == ["0", "1", "2", "warm"]
@@ -281,7 +281,7 @@ def race_threads(store: Store, path: str, count: int) -> list[bytes]:
     barrier = threading.Barrier(count)
 
     def create(i: int) -> bytes | None:
-        barrier.wait(60)
+        barrier.wait(120)
         return _attempt(store, path, i)
 
     with ThreadPoolExecutor(count) as pool:
@@ -310,7 +310,7 @@ def race_processes(store: Store, path: str, count: int) -> list[bytes]:
 
 def _race(store: Store, path: str, i: int, barrier: Any, pipe: multiprocessing.connection.Connection) -> None:
     store.exists(path)  # connects
-    barrier.wait(60)
+    barrier.wait(120)
     pipe.send(_attempt(store, path, i))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.commit.listeners import CommitEvent
@@ -440,6 +440,7 @@ def course(draw: Any, world: World) -> None:
 OTHERS = ["foreign", "roll back", "expire", "sync"]
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_after_a_sync_the_tables_say_what_the_snapshots_say(data: st.DataObject) -> None:
     world = World()
@@ -452,6 +453,7 @@ def test_after_a_sync_the_tables_say_what_the_snapshots_say(data: st.DataObject)
     assert_whole(world.index)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_a_query_that_runs_again_records_all_of_its_batches_alive(data: st.DataObject) -> None:
     world = World()

@@ -127,7 +127,7 @@ def by_bucket(splits: Sequence[DataSplit]) -> dict[tuple[bytes, int], list[tuple
     return out
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(COMMITS, st.data())
 def test_pieces_give_what_the_whole_gives_bucket_by_bucket_in_the_order_of_commits(
     commits: list[list[File]], data: st.DataObject
@@ -152,7 +152,7 @@ def test_pieces_give_what_the_whole_gives_bucket_by_bucket_in_the_order_of_commi
         assert of_commits == sorted(of_commits)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 @given(COMMITS, st.integers(1, 5000), st.integers(1, 5000))
 def test_options_that_only_tune_change_neither_order_nor_digest(
     commits: list[list[File]], target: int, cost: int

@@ -11,7 +11,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError
@@ -67,6 +67,7 @@ def fastavro_rows(data: bytes) -> list[Any]:
     return list(fastavro.reader(io.BytesIO(data)))
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(entry_tables, st.sampled_from(["zstd", "null", "deflate", "snappy", "bzip2"]), st.booleans())
 def test_entries_come_back(table: pa.Table, compression: str, lock_step: bool) -> None:
     data = manifest_writer.encode_manifest(table, compression)
@@ -77,6 +78,7 @@ def test_entries_come_back(table: pa.Table, compression: str, lock_step: bool) -
     assert decoded.to_pylist() == table.to_pylist()
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(entry_tables)
 def test_fastavro_reads_what_its_own_writer_would_have_written(table: pa.Table) -> None:
     container = avro.open_container(manifest_writer.encode_manifest(table, "null"), "m")

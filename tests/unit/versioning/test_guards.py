@@ -209,7 +209,7 @@ def test_what_java_expires_on_a_branch_older_tags_of_main_may_need(tmp_path: Pat
 
 
 Foreign.TestCase.settings = settings(
-    max_examples=200 if NIGHTLY else 25,
+    max_examples=200 if NIGHTLY else 15,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
