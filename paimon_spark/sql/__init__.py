@@ -17,6 +17,7 @@ session.py     one call of catalog.sql: catalog, Spark session, current database
 scripts.py     several statements in one text → each, a script of BEGIN … END being one
 parse.py       text → statement
 execute.py     statement → DataFrame
+wording.py     messages that speak of Python's arguments, in the words of SQL
 queries/       SELECT and all that Spark runs: Paimon tables found, columns and conditions that they need, replaced
 tables/        CREATE, REPLACE, ALTER, DROP of tables and databases
 shows/         SHOW, DESCRIBE, USE, ANALYZE, REFRESH

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.errors import PaimonError
 from paimon_spark.table.catalog import Catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -141,3 +145,37 @@ def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, cata
         "comment": "NULL",
         **unknown,
     }
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE TABLE db.t (a INT)", "or say CREATE TABLE IF NOT EXISTS"),
+        ("CREATE DATABASE db", "say CREATE DATABASE IF NOT EXISTS, or"),
+        ("DROP DATABASE db", "or say DROP DATABASE … CASCADE"),
+        ("ALTER TABLE db.t CREATE BRANCH fix", "or say CREATE BRANCH IF NOT EXISTS"),
+        ("ALTER TABLE db.t CREATE TAG v1", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
+        ("ALTER TABLE db.t DROP PARTITION (p = 1)", "no partitions to choose from"),
+        ("CALL sys.create_tag('db.t', 'v1')", "replace_tag moves it, delete_tag deletes it"),
+        ("CALL sys.create_tag('db.t', 'v2', 1, 'soon')", "give text such as '7 d'"),
+        ("CALL sys.create_branch('db.t', 'fix', 'v1')", "or ignoreIfExists => 'true'"),
+        ("CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)", "and snapshot is 2"),
+        ("INSERT INTO db.t BY NAME SELECT 1 AS id, 1 AS w", "or SET spark.paimon.write.merge-schema=true to add"),
+    ],
+)
+def test_errors_speak_of_what_the_statement_can_say(
+    spark: SparkSession, catalog: Catalog, statement: str, words: str
+) -> None:
+    table = catalog.create_table("db.t", "id INT, v INT")
+    for n in (1, 2):
+        table.write(pa.table({"id": pa.array([n], pa.int32()), "v": pa.array([n], pa.int32())}))
+    table.create_tag("v1", snapshot_id=1)
+    table.create_branch("fix", tag="v1")
+
+    with pytest.raises(PaimonError) as raised:
+        catalog.sql(statement, session=spark)
+
+    text = str(raised.value)
+    assert words in text
+    assert text == raised.value.args[0] == str(pickle.loads(pickle.dumps(raised.value)))
+    assert re.search(r"=True|=False|timedelta|_id=|leave partitions", text) is None

@@ -7,6 +7,7 @@ from typing import Final
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.sql.place import Place
 from paimon_spark.sql.procedures.procedure import DONE, TABLE, Arguments, Kind, Parameter, Procedure, Rows
+from paimon_spark.sql.wording import in_sql
 
 _BRANCH: Final = Parameter("branch", required=True, doc="Name of the branch.")
 _BACKUP: Final = Parameter("backup", Kind.BOOLEAN, doc="Keep what main loses as a branch.", default="true", is_own=True)
@@ -64,7 +65,10 @@ def _replace_main(place: Place, a: Arguments) -> Rows:
 
 def _doctor(place: Place, a: Arguments) -> Rows:
     found = a.table(place).doctor(repair=a.truth("repair"))
-    return [(f.kind, f.severity.value, f.branch, f.message, f.remedy, f.repaired) for f in found]
+    return [
+        (f.kind, f.severity.value, f.branch, *(in_sql(t, is_call=True) for t in (f.message, f.remedy)), f.repaired)
+        for f in found
+    ]
 
 
 _SOURCES: Final = (
