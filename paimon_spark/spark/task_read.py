@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from paimon_spark.spark.stream_worker import settle
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -92,4 +94,5 @@ class StreamTaskReader:
         """The rows of a group of splits, as Spark's Arrow schema wants them."""
         assert isinstance(partition, StreamPartition)
         requests, names, table_name = pickle.loads(partition.shared)  # noqa: S301 - bytes that Spark carried for us
-        return TaskReader(requests, names, self.target, table_name).read(partition)
+        yield from TaskReader(requests, names, self.target, table_name).read(partition)
+        settle()
