@@ -1,4 +1,4 @@
-"""One JVM, and one folder of tables of each peer, for the whole run."""
+"""One process of each peer, and one folder of its tables, for the whole run of a worker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 
 from tests.interop import peers
+from tests.interop.connector import Connector
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.java_tables import JavaTables
+from tests.interop.pypaimon_peer import PyPaimon
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests of this folder take longer: the first of a worker waits for peers that start on a busy machine."""
+    for item in items:
+        if item.path.is_relative_to(peers.HERE):
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +28,22 @@ def java() -> Iterator[JavaPaimon]:
     """Java Paimon, started at its first call."""
     with JavaPaimon() as peer:
         yield peer
+
+
+@pytest.fixture(scope="session")
+def connector() -> Iterator[Connector]:
+    """Java Paimon's Spark connector, started at its first request."""
+    peer = Connector()
+    yield peer
+    peer.close()
+
+
+@pytest.fixture(scope="session")
+def py() -> Iterator[PyPaimon]:
+    """pypaimon, started at its first call."""
+    peer = PyPaimon()
+    yield peer
+    peer.close()
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ The calls, by `op` (every one takes `path`; `branch` and dynamic `options` where
     write(rows, overwrite?, identifier?, user?, watermark?, columns?, firstRowId?); compact(full?, buckets?)
     deleteRows(column, values): by deletion vectors, on append tables
     createTag(name, snapshot?, retained?) deleteTag renameTag createBranch(name, tag?) deleteBranch renameBranch
-    fastForward(name) mergeBranch(name, to) rollback(snapshot | tag) expireSnapshots(retain) expirePartitions
-    removeOrphans(olderThan) truncate compactManifests analyze(records) consumer(name, next) sleep(ms)
+    fastForward(name) mergeBranch(name, to) rollback(snapshot | tag) expireSnapshots(retain)
+    expirePartitions -> partitions, as procedures tell them; removeOrphans(olderThan, dryRun?) -> removed, bytes
+    truncate compactManifests analyze(records) consumer(name, next) sleep(ms)
     read(columns?, where?, rowTracking?, kinds?, system?) -> rows, schema, schemaId
     versions -> label -> read, of every head, snapshot and tag; changes(from) -> snapshot id -> rows with _KIND
     stream(restore?, schemaId?, plans?, notify?) -> plans of {snapshot, first, watermark, rows with _KIND}, next, ended
@@ -90,7 +91,7 @@ class JavaPaimon:
         if self._process is not None:
             assert self._process.stdin is not None and self._process.stdout is not None
             self._process.stdin.close()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=120)
             self._process.stdout.close()
             self._process = None
         if self._log is not None:
@@ -112,7 +113,7 @@ class JavaPaimon:
         if self._process is None:
             classpath = f"{peers.java_paimon_jar()}:{peers.hadoop_jars()}"
             classes = _compiled(classpath)
-            self._scratch = Path(tempfile.mkdtemp(prefix="java-paimon-"))
+            self._scratch = peers.scratch("java-paimon-")
             self._log = (self._scratch / "log").open("wb+")
             command = [
                 _tool("java"), f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
@@ -133,7 +134,7 @@ class JavaPaimon:
     def _reply(self, line: bytes) -> Reply:
         if not line:
             assert self._process is not None and self._log is not None
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=120)
             self._log.seek(0)
             said = self._log.read().decode("utf-8", "replace")[-4000:]
             code, self._process = self._process.returncode, None

@@ -11,13 +11,13 @@ from tests.interop.table_script import Row, TableScript, Type, array, delete, ma
 _WORDS = ["", "a", "b", "word", "a longer text, over fifteen bytes", "日本", "\n", "é" * 9]
 
 
-def random_script(seed: int) -> TableScript:
-    """The table of this seed: the same on every machine."""
+def random_script(seed: int, *, brief: bool = False) -> TableScript:
+    """The table of this seed, the same on every machine; with at most four batches when `brief`."""
     rng = random.Random(seed)
-    return _primary_key(seed, rng) if rng.random() < 0.7 else _append(seed, rng)
+    return _primary_key(seed, rng, 4 if brief else 8) if rng.random() < 0.7 else _append(seed, rng, 4 if brief else 5)
 
 
-def _append(seed: int, rng: random.Random) -> TableScript:
+def _append(seed: int, rng: random.Random, most: int) -> TableScript:
     columns = _columns(rng, rng.randrange(2, 8))
     options = {"file.format": rng.choice(["parquet", "parquet", "orc", "avro"])}
     partition = ["p"] if rng.random() < 0.5 else []
@@ -28,7 +28,7 @@ def _append(seed: int, rng: random.Random) -> TableScript:
         options.update({"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": rng.choice(["true", "false"])})
     fields = [["id", "INT"], ["p", "STRING"], *columns]
     script = TableScript(f"random_append_{seed}", str(options), fields, partition=partition, options=options)
-    for step in range(rng.randrange(2, 6)):
+    for step in range(rng.randrange(2, most + 1)):
         script.write([_row(rng, rng.randrange(50), columns) for _ in range(rng.randrange(1, 60))])
         if vectors and rng.random() < 0.7:
             script.delete_rows("id", *rng.sample(range(50), 5))
@@ -41,7 +41,7 @@ def _append(seed: int, rng: random.Random) -> TableScript:
     return _filtered(rng, script)
 
 
-def _primary_key(seed: int, rng: random.Random) -> TableScript:
+def _primary_key(seed: int, rng: random.Random, most: int) -> TableScript:
     columns = _columns(rng, rng.randrange(1, 7))
     engine = rng.choice(["deduplicate", "deduplicate", "partial-update", "aggregation", "first-row"])
     options = {"merge-engine": engine, "file.format": rng.choice(["parquet", "parquet", "orc", "avro"])}
@@ -58,7 +58,7 @@ def _primary_key(seed: int, rng: random.Random) -> TableScript:
     fields = [["id", "INT NOT NULL"], ["p", "STRING" + not_null.get("p", "")], *more, *columns]
     about = f"{partition} {options}"
     script = TableScript(f"random_pk_{seed}", about, fields, pk=keys, partition=partition, options=options)
-    for step in range(rng.randrange(2, 9)):
+    for step in range(rng.randrange(2, most + 1)):
         rows: list[Row] = []
         for _ in range(rng.randrange(1, 50)):
             values = _row(rng, rng.randrange(40), columns, partitioned=bool(partition), more=more)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +23,8 @@ from paimon_spark.lineage.tables import (
 from paimon_spark.storage.urls import open_store
 from paimon_spark.table.lineage_index import TableIndex, open_index
 from tests.harness.rows import difference
-from tests.interop import peers
 from tests.interop.comparing import disagreement
+from tests.interop.connector import Connector
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon
 
@@ -41,13 +38,6 @@ CROSS_CATALOG = f"""
     WHERE s.job='{JOB}' AND s.snapshot_id=10
 """
 """The query of the proposal, of the tables that have these columns."""
-
-
-@pytest.fixture(scope="module")
-def pypaimon_peer() -> Iterator[PyPaimon]:
-    peer = PyPaimon()
-    yield peer
-    peer.close()
 
 
 @pytest.fixture
@@ -88,11 +78,11 @@ def ours(index: TableIndex, definition: Definition) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("definition", TABLES.values(), ids=list(TABLES))
 def test_java_and_pypaimon_read_what_we_wrote(
-    definition: Definition, index: TableIndex, java: JavaPaimon, pypaimon_peer: PyPaimon
+    definition: Definition, index: TableIndex, java: JavaPaimon, py: PyPaimon
 ) -> None:
     path = path_of(index, definition)
     assert ours(index, definition)
-    for reply in (java.call("read", path=path), pypaimon_peer.call("read", path=path)):
+    for reply in (java.call("read", path=path), py.call("read", path=path)):
         assert difference(ours(index, definition), reply["rows"]) is None
         assert disagreement(path, reply, options={}) is None
 
@@ -120,9 +110,9 @@ def test_lineage_switched_by_java_is_seen(index: TableIndex, java: JavaPaimon) -
     assert (read_switch(index).table, read_switch(index).data) == (True, False)
 
 
-def test_pypaimon_upserts_and_we_read_on(index: TableIndex, pypaimon_peer: PyPaimon) -> None:
+def test_pypaimon_upserts_and_we_read_on(index: TableIndex, py: PyPaimon) -> None:
     path = path_of(index, SOURCE_SNAPSHOT)
-    pypaimon_peer.call("write", path=path, rows=[[JOB, 3, "db", "src", 300], [JOB, 50, "db", "src", 55]])
+    py.call("write", path=path, rows=[[JOB, 3, "db", "src", 300], [JOB, 50, "db", "src", 55]])
     index.upsert({SOURCE_SNAPSHOT.name: [(JOB, 50, "db", "src", 56)]})
     found = {r["barrier_id"]: r["snapshot_id"] for r in ours(index, SOURCE_SNAPSHOT)}
     assert found == {**{b: b + 5 for b in range(12)}, 3: 300, 50: 56}
@@ -167,10 +157,9 @@ def test_javas_catalog_sees_tables_only_and_leaves_the_rest_alone(
     assert paimon_spark.load_catalog(index.warehouse.url).list_databases() == []
 
 
-def test_the_proposals_query_runs_in_javas_spark_over_two_warehouses(tmp_path: Path) -> None:
+def test_the_proposals_query_runs_in_javas_spark_over_two_warehouses(tmp_path: Path, connector: Connector) -> None:
     first, second = written(tmp_path / "one"), written(tmp_path / "two")
-    python, jar = peers.connector()
-    catalogs = {"catalog1": str(tmp_path / "one"), "catalog2": str(tmp_path / "two")}
+    catalogs = {"catalog1": tmp_path / "one", "catalog2": tmp_path / "two"}
     sink = "catalog2.paimon.sink_snapshot_lineage"
     statements = [
         CROSS_CATALOG,
@@ -183,10 +172,7 @@ def test_the_proposals_query_runs_in_javas_spark_over_two_warehouses(tmp_path: P
         "CALL catalog1.sys.remove_orphan_files(table => 'paimon.*')",
         CROSS_CATALOG,
     ]
-    command = [str(python), "-m", "tests.interop.connector_sql", str(jar), json.dumps(catalogs), json.dumps(statements)]
-    done = subprocess.run(command, cwd=peers.ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    results = json.loads(done.stdout)
+    results = connector.rows(catalogs, statements)
     errors = {s: r["error"] for s, r in zip(statements, results, strict=True) if isinstance(r, dict)}
     assert not errors
     assert results[0] == [[11]]

@@ -6,10 +6,10 @@ Both sides begin with copies of one warehouse, so that snapshots have the same i
 
 from __future__ import annotations
 
-import json
+import os
+import re
 import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import paimon_spark
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.sql.procedures.registry import PROCEDURES
 from paimon_spark.table.catalog import Catalog
-from tests.interop import peers
+from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.newest]
 
@@ -70,16 +70,29 @@ LATER_CALLS = (
     "CALL sys.compact(table => 'db.t')",
     "CALL sys.compact(table => 'db.p', where => 'dt > \"2001-02-01\"')",
     "CALL sys.expire_partitions(table => 'db.p', expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd')",
-    "CALL sys.remove_orphan_files(table => 'db.t')",
-    "CALL sys.remove_orphan_files(table => 'db.t', older_than => '2023-10-31 12:00:00')",
     "CALL sys.remove_orphan_files(table => 'db.*', older_than => '2023-10-31 12:00:00', dry_run => true)",
+    "CALL sys.remove_orphan_files(table => 'db.t', older_than => '2010-10-31 12:00:00')",
+    "CALL sys.remove_orphan_files(table => 'db.t', older_than => '2023-10-31 12:00:00')",
+    "CALL sys.remove_orphan_files(table => 'db.t')",
+    "CALL sys.remove_orphan_files(table => 'db.p')",
     "CALL sys.reset_consumer(table => 'db.t', consumerId => 'myid')",
     "CALL sys.rollback(table => 'db.t', version => '3')",
     "CALL sys.rollback(table => 'db.t', version => 'TAG3')",
     "CALL sys.expire_snapshots(table => 'db.t', retain_max => 2, retain_min => 1)",
 )
-OTHER_RESULTS = ("rollback", "remove_orphan_files", "expire_partitions", "compact")
-"""Procedures whose columns 2.x changed, or whose result tells of files that the sides name and pack differently."""
+SINCE_2 = {
+    "rollback": [["previous_snapshot_id", "bigint", False], ["current_snapshot_id", "bigint", False]],
+    "remove_orphan_files": [["deletedFileCount", "bigint", True], ["deletedFileTotalLenInBytes", "bigint", True]],
+}
+"""Columns of results in Java's 2.0 where they are not 0.9's: OUTPUT_TYPE of RollbackProcedure and of
+RemoveOrphanFilesProcedure in org.apache.paimon.spark.procedure. Values: see `expected_since_2`."""
+ORPHANS = {
+    "t/bucket-0/data-00000000-0000-0000-0000-000000000001-0.parquet": 10,
+    "t/manifest/manifest-00000000-0000-0000-0000-000000000002-0": 200,
+    "p/dt=2001-01-01/bucket-0/data-00000000-0000-0000-0000-000000000003-0.parquet": 3000,
+    "p/dt=2999-01-01/bucket-0/changelog-00000000-0000-0000-0000-000000000004-0.parquet": 40000,
+}
+"""Files that nothing names, and their sizes in bytes."""
 
 
 def rows(answer: Any) -> list[Any]:
@@ -94,8 +107,33 @@ def steps(times: dict[str, str]) -> list[str]:
     out += [text.format(**times) for text in CALLS]
     out += [*STATE, *(text.format(**times) for text in QUERIES)]
     for text in LATER_CALLS:
-        out += [text.format(**times), *(STATE if any(f"sys.{name}(" in text for name in SHOWN_AFTER) else ())]
+        name = procedure_of(text)
+        # What a roll back says since 2.0 is seen from the snapshots before and after it.
+        out += [STATE[1]] if name == "rollback" else []
+        out += [text.format(**times), *(STATE if name in SHOWN_AFTER else ())]
     return out
+
+
+def procedure_of(text: str) -> str | None:
+    """Name of the procedure that the statement calls."""
+    found = re.match(r"CALL (?:paimon\.)?sys\.(\w+)\(", text)
+    return found[1] if found else None
+
+
+def expected_since_2(name: str, answer: list[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Any]:
+    """The rows that Java's 2.0 gives where 0.9 gave these.
+
+    Args:
+        name: the procedure.
+        answer: rows of 0.9: whether it rolled back, or the paths of files.
+        before: rows of `$snapshots` before the call, by Java.
+        after: the same, after it.
+    """
+    if name == "rollback":
+        assert answer == [[True]]
+        return [[max(i for (i,) in before), max(i for (i,) in after)]]
+    paths = [path.split("/db.db/", 1)[1] for (path,) in answer]
+    return [[len(paths), sum(ORPHANS[path] for path in paths)]]
 
 
 def state(catalog: Catalog) -> dict[str, list[list[Any]]]:
@@ -111,8 +149,17 @@ def state(catalog: Catalog) -> dict[str, list[list[Any]]]:
     }
 
 
+def plant(database: Path) -> None:
+    """Put `ORPHANS` there, old ones."""
+    for name, size in ORPHANS.items():
+        path = database / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+
+
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Catalog, list[str], list[Any]]:
+def sides(connector: Connector, tmp_path_factory: pytest.TempPathFactory) -> tuple[Catalog, list[str], list[Any]]:
     """Our catalog, the statements, and what Java's connector answers."""
     home = tmp_path_factory.mktemp("sql")
     catalog = paimon_spark.load_catalog(warehouse=str(home / "ours"))
@@ -123,6 +170,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Catalog, list[str],
     parted = catalog.create_table("db.p", "k BIGINT, dt STRING", partition_keys=["dt"])
     for i in (1, 2):
         parted.write(pa.table({"k": [i, i], "dt": ["2001-01-01", "2999-01-01"]}))
+    plant(home / "ours" / "db.db")
     shutil.copytree(home / "ours", home / "theirs")
     snapshots = table.snapshots()
     moment = datetime.fromtimestamp(snapshots[1].time_ms / 1000, timezone.utc)
@@ -132,12 +180,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Catalog, list[str],
         "ms3": str(snapshots[2].time_ms),
     }
     statements = steps(times)
-    python, jar = peers.connector()
-    given = [json.dumps({"paimon": str(home / "theirs")}), json.dumps(["SET TIME ZONE 'UTC'", *statements])]
-    command = [str(python), "-m", "tests.interop.connector_sql", str(jar), *given]
-    done = subprocess.run(command, cwd=peers.ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return catalog, statements, json.loads(done.stdout.splitlines()[-1])[1:]
+    return catalog, statements, connector.answers({"paimon": home / "theirs"}, ["SET TIME ZONE 'UTC'", *statements])[1:]
 
 
 def test_documented_forms_answer_as_javas_connector_does(
@@ -146,21 +189,33 @@ def test_documented_forms_answer_as_javas_connector_does(
     catalog, statements, theirs = sides
     problems: list[str] = []
     last = ""
-    for text, answer in zip(statements, theirs, strict=True):
-        last = text if text.startswith("CALL") else last
+    for i, (text, answer) in enumerate(zip(statements, theirs, strict=True)):
+        name = procedure_of(text)
+        last = text if name else last
+        columns: Any = None
         try:
-            asked = state(catalog)[text] if text in STATE else catalog.sql(text, session=spark).collect()
-            ours = rows([list(row) for row in asked])
+            if text in STATE:
+                ours = rows(state(catalog)[text])
+            else:
+                frame = catalog.sql(text, session=spark)
+                columns = [[f.name, f.dataType.simpleString(), f.nullable] for f in frame.schema.fields]
+                ours = rows([list(row) for row in frame.collect()])
         except Exception as e:  # noqa: BLE001  # all of them are told at once
             ours = [type(e).__name__, str(e)[:300]]
-        if isinstance(answer, dict):
+        if "error" in answer:
             problems.append(f"{text}: Java says {answer['error'][:300]}; ours {ours}")
-        elif not (text.startswith("CALL") and any(f"sys.{name}(" in text for name in OTHER_RESULTS)):
-            expected = rows(answer)
-            if ours != expected:
-                problems.append(f"after {last!r}, {text}: Java {expected}, ours {ours}")
-        elif not ours or not isinstance(ours[0], list):
-            problems.append(f"{text}: {ours}")
+            continue
+        expected = rows(answer["rows"])
+        if name in SINCE_2:
+            around = (
+                [theirs[i - 1]["rows"], theirs[i + 1 + STATE.index(STATE[1])]["rows"]] if name == "rollback" else []
+            )
+            expected = expected_since_2(name, expected, *around)
+        if ours != expected:
+            problems.append(f"after {last!r}, {text}: Java {expected}, ours {ours}")
+        named = SINCE_2.get(name or "", answer["columns"])
+        if name and columns != named:
+            problems.append(f"{text}: Java's columns {named}, ours {columns}")
     assert not problems, "\n".join(problems)
 
 

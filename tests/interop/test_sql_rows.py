@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from tests.interop import peers
+from tests.interop.connector import Connector
 
 pytestmark = pytest.mark.interop
 
@@ -111,17 +109,14 @@ def script(kind: str, chosen: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scripts_leave_the_rows_that_javas_connector_leaves(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+def test_scripts_leave_the_rows_that_javas_connector_leaves(
+    spark: SparkSession, connector: Connector, kind: str, tmp_path: Path
+) -> None:
     statements = list(script(kind, random.Random(f"rows of {kind}")))
-    python, jar = peers.connector()
     theirs = ["CREATE DATABASE IF NOT EXISTS c.db", definition("c.db.t", kind)]
     for statement in statements:
         theirs += [statement.replace("{t}", "c.db.t"), "SELECT id, p, v, s.a, s.b, s IS NULL FROM c.db.t"]
-    catalogs = {"c": str(tmp_path / "theirs")}
-    command = [str(python), "-m", "tests.interop.connector_sql", str(jar), json.dumps(catalogs), json.dumps(theirs)]
-    done = subprocess.run(command, cwd=peers.ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    answers = json.loads(done.stdout)[2:]
+    answers = connector.rows({"c": tmp_path / "theirs"}, theirs)[2:]
 
     catalog = paimon_spark.load_catalog(str(tmp_path / "ours"))
     catalog.create_database("db")

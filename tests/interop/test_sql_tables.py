@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.errors import PaimonError
-from tests.interop import peers
+from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -96,22 +95,9 @@ def definitions(warehouse: Path) -> dict[str, Any]:
     return out
 
 
-def connector(catalogs: dict[str, Path], statements: list[str]) -> list[Any]:
-    python, jar = peers.connector()
-    arguments = [str(jar), json.dumps({k: str(v) for k, v in catalogs.items()}), json.dumps(statements)]
-    done = subprocess.run(
-        [str(python), "-m", "tests.interop.connector_sql", *arguments],
-        cwd=peers.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    found: list[Any] = json.loads(done.stdout)
-    return found
-
-
-def test_definitions_by_sql_are_those_of_the_connector(spark: SparkSession, tmp_path: Path) -> None:
+def test_definitions_by_sql_are_those_of_the_connector(
+    spark: SparkSession, connector: Connector, tmp_path: Path
+) -> None:
     spark.conf.unset("spark.paimon-spark.current-database")
     ours, theirs, mixed = (tmp_path / name for name in ("ours", "theirs", "mixed"))
     for warehouse in (ours, mixed):
@@ -122,7 +108,7 @@ def test_definitions_by_sql_are_those_of_the_connector(spark: SparkSession, tmp_
     # They make and alter their own tables, refuse what we refuse, and alter those that we made.
     batches = {"theirs": [*MADE, *ALTERED, *REFUSED], "mixed": ALTERED}
     statements = [s.format(c=name) for name, batch in batches.items() for s in batch]
-    results = dict(zip(statements, connector({"theirs": theirs, "mixed": mixed}, statements), strict=True))
+    results = dict(zip(statements, connector.rows({"theirs": theirs, "mixed": mixed}, statements), strict=True))
     surprising = [
         (statement, results[statement.format(c=name)])
         for name, batch in batches.items()

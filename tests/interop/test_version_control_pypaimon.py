@@ -6,7 +6,7 @@ compaction, and it never deletes a data or manifest file that was committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,6 @@ KEYED = {"pk": ["k"], "partition": [], "tableOptions": {"bucket": "1"}}
 APPEND: dict[str, Any] = {"pk": [], "partition": [], "tableOptions": {}}
 KINDS = pytest.mark.parametrize("kind", [KEYED, APPEND], ids=["keyed", "append"])
 EXPIRE = {"retain_max": 1, "retain_min": 1}
-
-
-@pytest.fixture(scope="module")
-def py() -> Iterator[PyPaimon]:
-    peer = PyPaimon()
-    yield peer
-    peer.close()
 
 
 @pytest.fixture

@@ -5,12 +5,14 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 import org.apache.paimon.consumer.Consumer;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.FileIO;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.operation.CleanOrphanFilesResult;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.options.Options;
@@ -19,6 +21,7 @@ import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.schema.SchemaManager;
 import org.apache.paimon.stats.Statistics;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
@@ -110,14 +113,15 @@ final class Tables {
                 reply.put("expired", expireSnapshots(call));
                 break;
             case "expirePartitions":
-                FileStoreTable expiring = open(call);
-                try (TableCommitImpl commit = expiring.newCommit("expire")) {
-                    expiring.store().newPartitionExpire("expire", expiring).expire(Long.MAX_VALUE);
-                }
+                expirePartitions(call, reply.putArray("partitions"));
                 break;
             case "removeOrphans":
-                reply.put("removed", new LocalOrphanFilesClean(open(call), call.path("olderThan").asLong(Long.MAX_VALUE))
-                        .clean().getDeletedFileCount());
+                CleanOrphanFilesResult removed = new LocalOrphanFilesClean(
+                        open(call),
+                        call.path("olderThan").asLong(Long.MAX_VALUE),
+                        call.path("dryRun").asBoolean(false)).clean();
+                reply.put("removed", removed.getDeletedFileCount())
+                        .put("bytes", removed.getDeletedFileTotalLenInBytes());
                 break;
             case "truncate":
                 try (TableCommitImpl commit = open(call).newCommit("truncate")) {
@@ -142,6 +146,16 @@ final class Tables {
                 throw new IllegalArgumentException("no op " + call.get("op"));
         }
         return reply.put("ok", true);
+    }
+
+    /** The partitions in the order and the text that the procedures of Spark and Flink show. */
+    private static void expirePartitions(JsonNode call, ArrayNode partitions) {
+        FileStoreTable table = open(call);
+        for (Map<String, String> expired :
+                table.store().newPartitionExpire("expire", table).expire(Long.MAX_VALUE)) {
+            String text = expired.toString();
+            partitions.add(text.substring(1, text.length() - 1));
+        }
     }
 
     private static void createTable(JsonNode call) throws Exception {

@@ -12,7 +12,7 @@ import org.apache.paimon.io.CompactIncrement;
 import org.apache.paimon.io.DataFileMeta;
 import org.apache.paimon.io.DataIncrement;
 import org.apache.paimon.manifest.ManifestCommittable;
-import org.apache.paimon.reader.RecordReaderIterator;
+import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.paimon.table.FileStoreTable;
@@ -110,10 +110,14 @@ final class Writes {
         InternalRowSerializer copier = new InternalRowSerializer(table.rowType());
         try (GlobalIndexAssigner assigner = new GlobalIndexAssigner(table)) {
             assigner.open(1 << 20, null, spill, 1, 0, (row, bucket) -> writeUnchecked(write, copier.copy(row), bucket));
-            try (RecordReaderIterator<InternalRow> known =
-                    new RecordReaderIterator<>(new IndexBootstrap(table).bootstrap(1, 0))) {
-                while (known.hasNext()) {
-                    assigner.bootstrapKey(known.next());
+            try (RecordReader<InternalRow> known = new IndexBootstrap(table).bootstrap(1, 0)) {
+                RecordReader.RecordIterator<InternalRow> batch;
+                while ((batch = nextBatch(known)) != null) {
+                    InternalRow key;
+                    while ((key = batch.next()) != null) {
+                        assigner.bootstrapKey(key);
+                    }
+                    batch.releaseBatch();
                 }
             }
             assigner.endBoostrap(false);
@@ -121,6 +125,16 @@ final class Writes {
                 assigner.processInput(row);
             }
         }
+    }
+
+    /**
+     * The next batch of existing keys, asked for after a moment: a ParallelExecution whose last batch is taken before
+     * its thread has ended waits two seconds for another one.
+     */
+    private static RecordReader.RecordIterator<InternalRow> nextBatch(RecordReader<InternalRow> reader)
+            throws Exception {
+        Thread.sleep(30);
+        return reader.readBatch();
     }
 
     private static void writeUnchecked(TableWriteImpl<?> write, InternalRow row, int bucket) {
