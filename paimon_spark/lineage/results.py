@@ -84,7 +84,7 @@ class Result:
         rows = [names, *([" ".join(str("" if v is None else v).split()) for v in row] for row in found)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
-        lines = [". ".join(filter(None, self._heading())), *shown, f"and {left} more" if left else ""]
+        lines = ["; ".join(filter(None, self._heading())), *shown, f"and {left} more" if left else ""]
         return "\n".join(line.rstrip() for line in lines if line)
 
     def _repr_html_(self) -> str:

@@ -504,11 +504,11 @@ def test_a_table_of_which_nothing_was_read_is_said_so() -> None:
         ),
         (),
         snapshot=1,
-        note="By hand",
+        note="no recorded job writes db.c",
     )
     found = Relations(reach, "upstream")
     assert str(found).splitlines() == [
-        "Upstream of db.c, snapshot 1. By hand",
+        "Upstream of db.c, snapshot 1; no recorded job writes db.c",
         "kind   name  warehouse  depth  snapshot          path",
         "table  db.a  file:///w  1      nothing read yet  db.c → j → db.a",
         "table  db.b  file:///w  1      part of 1         db.c → j → db.b",
