@@ -179,3 +179,31 @@ def test_errors_speak_of_what_the_statement_can_say(
     assert words in text
     assert text == raised.value.args[0] == str(pickle.loads(pickle.dumps(raised.value)))
     assert re.search(r"=True|=False|timedelta|_id=|leave partitions", text) is None
+
+
+def test_fields_of_structs_are_filled_by_place_where_columns_are(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    columns = "id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<c: INT>>, m MAP<STRING, STRUCT<d: INT, e: INT>>"
+    catalog.create_table("db.t", columns)
+    spark.sql(f"CREATE TABLE plain ({columns}) USING parquet LOCATION '{tmp_path / 'plain'}'")
+    try:
+        for values in (
+            "1, struct(1, 'x'), array(struct(2)), map('k', struct(3, 4))",
+            "2, named_struct('b', 7, 'a', 'seven'), NULL, map()",
+            "3, NULL, array(), NULL",
+            "5, struct(5, NULL), array(NULL), map('k', NULL)",
+        ):
+            spark.sql(f"INSERT INTO plain SELECT {values}")
+            catalog.sql(f"INSERT INTO db.t SELECT {values}", session=spark)
+        catalog.sql(
+            "INSERT INTO db.t BY NAME SELECT 4 AS id, named_struct('b', 'y', 'a', NULL) AS s, array() AS l",
+            session=spark,
+        )
+        spark.sql("INSERT INTO plain BY NAME SELECT 4 AS id, named_struct('b', 'y', 'a', NULL) AS s, array() AS l")
+        expected = sorted(map(tuple, spark.table("plain").collect()))
+    finally:
+        spark.sql("DROP TABLE plain")
+
+    assert sorted(map(tuple, catalog.sql("SELECT * FROM db.t", session=spark).collect())) == expected
+    assert expected[1][1] == (7, "seven")

@@ -19,9 +19,9 @@ from paimon_spark.options.batch_write import (
 )
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.spark.literals import typed
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.expressions import conjuncts_of, with_defaults
+from paimon_spark.sql.rows.fitted import fitted
 from paimon_spark.sql.rows.grammar import read_insert, read_with
 from paimon_spark.sql.rows.parameters import bound
 from paimon_spark.sql.rows.statements import Insert
@@ -31,9 +31,10 @@ from paimon_spark.sql.session import Session
 from paimon_spark.sql.text import quoted, words
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
-    from paimon_spark.types import DataField
+    from paimon_spark.types import DataField, DataType
 
 _READING: Final = frozenset(("FROM", "TABLE", "JOIN"))
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
@@ -105,14 +106,17 @@ class _Insertion:
                 )
             found = found.toDF(*names)
         known = {f.name.lower(): f.type for f in self.target.columns}
-        columns = [
-            typed(F.col(quoted(f.name)), f.dataType, known[f.name.lower()], f.name).alias(f.name)
-            if f.name.lower() in known
-            else F.col(quoted(f.name))
-            for f in found.schema.fields
-        ]
+        columns = [self._filled(f, known.get(f.name.lower())) for f in found.schema.fields]
         constants = [constant(self.target, k, v).alias(k) for k, v in self.static.values.items()]
         return found.select(*columns, *constants)
+
+    def _filled(self, given: StructField, wanted: DataType | None) -> Column:
+        """A column of the query as the table takes it; of one that the table lacks, as it is."""
+        column = F.col(quoted(given.name))
+        if wanted is None:
+            return column
+        by_place = self.columns is not None
+        return fitted(column, given.dataType, wanted, given.name, by_place=by_place).alias(given.name)
 
 
 def _insertion(target: Target, statement: Insert) -> _Insertion:
