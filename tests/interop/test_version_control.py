@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.errors import CorruptFileError
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.table.table import Table
+from paimon_spark.versioning.doctor.findings import Severity
 from tests.harness.rows import difference, rows_of
 from tests.interop.java_paimon import JavaPaimon
 
@@ -123,6 +125,78 @@ def test_java_expiring_a_branch_looks_at_the_tags_of_main(
     [reply] = java.run([{"op": "read", "path": path, "branch": "b", "branchTag": "own"}])
     assert "FileNotFoundException" in reply["error"]
     assert "missing-files" in {finding.kind for finding in table.doctor()}
+
+
+@KINDS
+def test_what_java_expires_on_our_branch_takes_what_only_the_branch_keeps(
+    kind: dict[str, Any], make: Callable[[dict[str, Any]], Table], java: JavaPaimon
+) -> None:
+    """Its tag, its savepoint and its child are lost, and told by the doctor; heads and all of main are whole."""
+    table = make(kind)
+    path = table.location.removeprefix("file://")
+    write(table, [[1, "a"]])
+    table.create_tag("base")
+    table.create_branch("b", tag="base")
+    branch = table.branch("b")
+    write(branch, [[2, "b"]])
+    branch.create_tag("own")
+    branch.create_branch("child", tag="own")
+    replaced(branch, [[3, "c"]])
+    savepoint = branch.create_savepoint()
+    for n in (4, 5):
+        replaced(branch, [[n, "later"]])
+    before = everything(table)
+    assert before["child"] == before["b.own"] == [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}]
+    assert table.doctor() == []
+
+    java.call("expireSnapshots", path=path, branch="b", retain=1)
+
+    assert rows(table) == by_java(java, table) == rows(table.at("tag-name.base")) == before["main"]
+    assert rows(branch) == by_java(java, table, branch="b") == before["b"] == [{"k": 5, "v": "later"}]
+    lost = {"own": branch.at("tag-name.own"), "savepoint": branch.at(f"savepoint.{savepoint.id}")}
+    for state in (*lost.values(), table.branch("child")):
+        with pytest.raises(CorruptFileError, match="is missing"):
+            rows(state)
+    [reply] = java.run([{"op": "read", "path": path, "branch": "child"}])
+    assert "FileNotFoundException" in reply["error"]
+    found = {f.branch: f for f in table.doctor() if f.kind == "missing-files"}
+    assert set(found) == {"b", "child"}
+    assert all(f.severity is Severity.ERROR for f in found.values())
+    assert "tag 'own'" in found["b"].message and f"tag 'savepoint-{savepoint.id}'" in found["b"].message
+
+    # As the finding says: without these refs the table is whole, and goes on.
+    table.delete_branch("child")
+    branch.delete_tag("own")
+    branch.delete_savepoint(savepoint.id)
+    assert not [f for f in table.doctor() if f.kind == "missing-files"]
+    assert missing_files(table.handle) == []
+    table.merge_branch("b")
+    assert by_java(java, table) == before["b"]
+
+
+@pytest.mark.parametrize("write_only", [False, True])
+def test_a_branch_that_is_write_only_keeps_its_tags_when_java_writes(
+    write_only: bool, make: Callable[[dict[str, Any]], Table], java: JavaPaimon
+) -> None:
+    """As docs/limits.md tells to set it: Java's commits expire nothing there."""
+    few = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"}
+    table = make({**APPEND, "tableOptions": few})
+    path = table.location.removeprefix("file://")
+    write(table, [[1, "a"]])
+    table.create_branch("b", snapshot_id=1)
+    branch = table.branch("b")
+    if write_only:
+        branch = branch.alter(set_options={"write-only": "true"})
+    write(branch, [[2, "b"]])
+    branch.create_tag("own")
+    replaced(branch, [[3, "c"]])
+    java.call("write", path=path, branch="b", rows=[[4, "java"]])
+    kinds = {finding.kind for finding in table.doctor()}
+    if write_only:
+        assert rows(branch.at("tag-name.own")) == [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}]
+        assert "missing-files" not in kinds and len(branch.snapshots()) == 4
+    else:
+        assert "missing-files" in kinds and len(branch.snapshots()) == 1
 
 
 def test_java_makes_automatic_tags_of_a_branch_on_main(
