@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,39 +10,12 @@ import pytest
 
 from paimon_spark.cli.commands.sql import split
 from tests.harness.command_line import CommandLine, orders
+from tests.harness.submitting import submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def submitted(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as a job."""
-    script = subprocess.run(
-        [sys.executable, "-m", "paimon_spark", "job-script"], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout.strip()
-    submit = Path(sys.executable).with_name("spark-submit")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.log.level": "ERROR",
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
-    }
-    options = [f"--conf={key}={value}" for key, value in settings.items()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-    return subprocess.run(
-        [str(submit), "--master", "local[2]", *options, script, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=home,
-        env=environment,
-    )
 
 
 def test_jobs_carry_out_commands_and_their_exit_codes_carry_over(tmp_path: Path) -> None:
