@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -165,20 +166,25 @@ def test_a_state_is_of_inserts() -> None:
     assert not plan_whole(t.open(), [(t.last, Content.DELTA)], QUERY).request.as_inserts
 
 
-@pytest.mark.parametrize("content", [Content.STATE, Content.DELTA, Content.CHANGELOG])
-def test_files_made_before_a_moment_are_left_out(content: Content, monkeypatch: pytest.MonkeyPatch) -> None:
-    for zone, offset_ms in (("UTC", 0), ("Asia/Kolkata", 19_800_000)):  # manifests hold the wall clock of the writer
-        with monkeypatch.context() as around:
-            around.setenv("TZ", zone)
-            time.tzset()
-            t = appended()
-            files = [file("old", created_ms=999 + offset_ms), file("new", created_ms=1000 + offset_ms)]
-            t.commit(*files, changelog=files)
-            u = units(t, content, created_since_ms=1000)
-            found = unit_names(u)
+@pytest.fixture(params=[("UTC", 0), ("Asia/Kolkata", 19_800_000)], ids=["utc", "kolkata"])
+def offset_ms(request: pytest.FixtureRequest) -> Iterator[int]:
+    """By how much the machine's clock on the wall is ahead of UTC."""
+    zone, offset = request.param
+    with pytest.MonkeyPatch.context() as around:
+        around.setenv("TZ", zone)
         time.tzset()
-        assert found == [["new"]]
-        assert [s.reason for s in u.report.skipped] == [Reason.CREATED]
+        yield offset
+    time.tzset()
+
+
+@pytest.mark.parametrize("content", [Content.STATE, Content.DELTA, Content.CHANGELOG])
+def test_files_made_before_a_moment_are_left_out(content: Content, offset_ms: int) -> None:
+    t = appended()  # manifests hold the wall clock of the writer
+    files = [file("old", created_ms=999 + offset_ms), file("new", created_ms=1000 + offset_ms)]
+    t.commit(*files, changelog=files)
+    u = units(t, content, created_since_ms=1000)
+    assert unit_names(u) == [["new"]]
+    assert [s.reason for s in u.report.skipped] == [Reason.CREATED]
 
 
 def test_a_whole_range_keeps_to_the_moment_of_the_query() -> None:
