@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -71,7 +72,7 @@ class Connector:
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:
             python, jar = peers.connector()
-            self._scratch = peers.scratch("connector-")
+            self._scratch = Path(tempfile.mkdtemp(prefix="connector-"))
             self._log = (self._scratch / "log").open("w+", encoding="utf-8")
             self._process = subprocess.Popen(
                 [str(python), "-m", "tests.interop.connector_driver", str(jar), str(self._scratch)],

@@ -113,7 +113,7 @@ class JavaPaimon:
         if self._process is None:
             classpath = f"{peers.java_paimon_jar()}:{peers.hadoop_jars()}"
             classes = _compiled(classpath)
-            self._scratch = peers.scratch("java-paimon-")
+            self._scratch = Path(tempfile.mkdtemp(prefix="java-paimon-"))
             self._log = (self._scratch / "log").open("wb+")
             command = [
                 _tool("java"), f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -13,16 +11,6 @@ HOME = ROOT / ".interop"
 
 class PeerMissingError(RuntimeError):
     """A peer is not installed; the message says what to run."""
-
-
-def scratch(prefix: str) -> Path:
-    """A new directory for what a peer spills: in memory where the system has a file system there.
-
-    RocksDB, with which Java finds keys across partitions, syncs every file that it writes: on a disk that takes longer
-    than all else that it does.
-    """
-    memory = Path("/dev/shm")  # mkdtemp makes a directory of its own there
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=memory if os.access(memory, os.W_OK) else None))
 
 
 def versions() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,6 @@ APPEND: dict[str, Any] = {"pk": [], "partition": [], "tableOptions": {"write-onl
 KINDS = pytest.mark.parametrize("kind", [KEYED, APPEND], ids=["keyed", "append"])
 FIRST = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
 OURS = {**FIRST, "consumer-id": "ours"}
-
-
-@pytest.fixture(scope="module")
-def py() -> Iterator[PyPaimon]:
-    peer = PyPaimon()
-    yield peer
-    peer.close()
 
 
 @pytest.fixture

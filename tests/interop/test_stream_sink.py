@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +79,6 @@ def batch(dice: random.Random) -> list[list[Any]]:
 
 def state(path: str, **options: str) -> list[dict[str, Any]]:
     return rows_of(paimon_spark.load_table(path, **options).scan().to_arrow(), TYPES)
-
-
-@pytest.fixture(scope="module")
-def py() -> Iterator[PyPaimon]:
-    peer = PyPaimon()
-    yield peer
-    peer.close()
 
 
 @pytest.fixture
