@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.commit import cleanup
 from paimon_spark.commit.committer import CommitResult, Committer
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from paimon_spark.table.recording import Recording
 
 _LOG = logging.getLogger(__name__)
+
+_KEEP_LONGER: Final = (
+    "So that it can be told, keep the table's snapshots longer than the query is ever down (snapshot.time-retained)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,12 +298,16 @@ def _lost(handle: TableHandle, sink: Sink, batch_id: int, fate: Lost | Unknown) 
     elif fate.is_doubtful:
         text = (
             f"it cannot be told whether batch {batch_id} of query {sink.query_id} is in {handle.describe()}: "
-            f"{fate.why}. Look whether its rows are there; {go_on} writes it, a second time if they are"
+            f"{fate.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would write "
+            f"them a second time: give the query a new checkpoint that begins where batch {batch_id} ends (the file "
+            f"offsets/{batch_id} of this one says where). {_KEEP_LONGER}"
         )
     else:
         text = (
             f"it cannot be told whether the batches before {batch_id} of query {sink.query_id} are in "
-            f"{handle.describe()}: {fate.why}. Look whether their rows are there; {go_on} goes on with batch {batch_id}"
+            f"{handle.describe()}: {fate.why}. Look whether their rows are there. If they are, {go_on} goes on with "
+            f"batch {batch_id}; if not, give the query a new checkpoint that begins where the first of those missing "
+            f"began (the files offsets/ of this one say where). {_KEEP_LONGER}"
         )
     return BatchesLostError(
         f"{text}. Nothing was committed",

@@ -398,3 +398,37 @@ def test_another_number_of_buckets_does_not_break_the_next_batch(tmp_path: Path)
     table(path).alter(set_options={"bucket": "4"})
     plan(path).commit(rows, 1)
     assert ids(path) == [1, 2, 3]
+
+
+def test_a_doubtful_batch_is_told_with_what_to_do_whether_it_is_there_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    batches(path, range(4))
+    for number in (50, 51):
+        table(path).write(rows_of(number))
+    table(path).expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(
+        BatchesLostError,
+        match=r"cannot be told whether batch 3 of .* have expired.*If not, option write.stream.lost-batches = continue "
+        r"writes .* second time: .* where batch 3 ends \(the file offsets/3 .*snapshot.time-retained.* Nothing was",
+    ):
+        batch(path, 3, rows_of(3))
+    assert ids(path) == [0, 1, 2, 3, 50, 51]
+    batch(path, 3, rows_of(3), **{"write.stream.lost-batches": "continue"})
+    assert ids(path) == [0, 1, 2, 3, 3, 50, 51]
+
+
+def test_doubtful_batches_before_are_told_with_what_to_do_whether_they_are_there_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    batches(path, range(4))
+    for number in (50, 51):
+        table(path).write(rows_of(number))
+    table(path).expire_snapshots(retain_max=1, retain_min=1)
+    (path / "sink" / f"sink-{QUERY}").unlink()
+    with pytest.raises(
+        BatchesLostError,
+        match=r"cannot be told whether the batches before 4 of .* have expired.* If they are, option "
+        r"write.stream.lost-batches = continue goes on with batch 4; if not, give the query a new checkpoint",
+    ):
+        batch(path, 4, rows_of(4))
+    batch(path, 4, rows_of(4), **{"write.stream.lost-batches": "continue"})
+    assert ids(path) == [0, 1, 2, 3, 4, 50, 51]
