@@ -61,10 +61,10 @@ test-unit: setup  ## unit tests and golden tables, without Spark
 	@$(PYTEST) tests/unit tests/format -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
 
 test-spark: setup  ## Spark tests on the newest PySpark
-	@$(PYTEST) tests/spark -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTEST) tests/spark -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
-	@$(OLDEST_VENV)/bin/python -m pytest tests/spark -m 'not newest' -n $(JOBS) --dist loadfile $(ARGS)
+	@$(OLDEST_VENV)/bin/python -m pytest tests/spark -m 'not newest' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)

@@ -275,6 +275,7 @@ def run(spark, home):
 """
 
 
+@pytest.mark.newest
 def test_streams_through_connect_say_the_same(server: ConnectServer, tmp_path: Path) -> None:
     catalog = recording_catalog(tmp_path / "wh", "a", ROWS.schema)
     for _ in range(2):

@@ -1,7 +1,11 @@
-"""Every version of every golden table reads through Spark exactly as its producer's own reader reads it."""
+"""Golden tables read through Spark exactly as their producers' own readers read them.
+
+Every snapshot is read without Spark, in `tests/format`; here the first and the head of each table, and all other reads.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,9 +17,20 @@ from tests.harness.rows import Row, rows_of, to_microseconds
 
 pytestmark = pytest.mark.spark
 
-READS = golden_reads()
-# What a release of Spark could make of values is seen at each table's head.
-EACH = [pytest.param(r, marks=() if r.label == "latest" else pytest.mark.newest) for r in READS]
+LATER_SNAPSHOT = re.compile(r"(.*,)?snapshot=(?!1$)\d+")
+READS = [read for read in golden_reads() if not LATER_SNAPSHOT.fullmatch(read.label)]
+# What a release of Spark could make of values is seen at these heads.
+ON_OLDEST = {
+    "append_all_types_avro", "append_all_types_orc", "append_all_types_parquet", "append_partitioned_escaped",
+    "append_schema_evolution", "branches", "empty_table", "pk_deletion_vectors", "pk_partial_update", "py_append_types",
+}  # fmt: skip
+
+
+def on_oldest(read: GoldenRead) -> bool:
+    return read.label == "latest" and read.table in ON_OLDEST
+
+
+EACH = [pytest.param(r, marks=() if on_oldest(r) else pytest.mark.newest) for r in READS]
 # One read a type: where instants and wall clock times could slip by a session's zone.
 WITH_TIMES = [
     read
@@ -35,7 +50,10 @@ def load(spark: SparkSession, read: GoldenRead) -> DataFrame:
 def rows_through_spark(spark: SparkSession, read: GoldenRead) -> list[Row]:
     # Where the producer's types are not recorded, ours say which integers are times of day.
     own = {f.name: str(f.type) for f in paimon_spark.load_table(str(read.path)).row_type}
-    return rows_of(load(spark, read).toArrow(), {**own, **read.types})
+    frame = load(spark, read)
+    if read.label == "latest" and read.schema:
+        assert frame.columns == [name for _, name, _ in read.schema]
+    return rows_of(frame.toArrow(), {**own, **read.types})
 
 
 def as_spark_holds(read: GoldenRead) -> GoldenRead:
@@ -65,15 +83,10 @@ def new_york(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("read", EACH, ids=str)
-def test_rows_are_those_of_the_producer(spark: SparkSession, read: GoldenRead) -> None:
+def test_rows_and_columns_are_those_of_the_producer(spark: SparkSession, read: GoldenRead) -> None:
     as_spark_holds(read).check(rows_through_spark(spark, read))
 
 
 @pytest.mark.parametrize("read", WITH_TIMES, ids=str)
 def test_the_zone_of_the_session_changes_no_value(new_york: SparkSession, read: GoldenRead) -> None:
     as_spark_holds(read).check(rows_through_spark(new_york, read))
-
-
-@pytest.mark.parametrize("read", [r for r in READS if r.label == "latest" and r.schema], ids=str)
-def test_columns_are_those_of_the_producer(spark: SparkSession, read: GoldenRead) -> None:
-    assert load(spark, read).columns == [name for _, name, _ in read.schema or ()]

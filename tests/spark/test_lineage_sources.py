@@ -94,7 +94,12 @@ def _writer(df: DataFrame, home: Path, name: str = "a job/1") -> DataStreamWrite
     return df.writeStream.queryName(name).option("checkpointLocation", checkpoint).trigger(availableNow=True)
 
 
-@pytest.mark.parametrize("start", [to_noop, to_parquet, to_function])
+NEWEST = pytest.mark.newest
+
+
+@pytest.mark.parametrize(
+    "start", [pytest.param(to_noop, marks=NEWEST), pytest.param(to_parquet, marks=NEWEST), to_function]
+)
 def test_batches_to_a_sink_that_is_no_paimon_table_are_recorded(
     spark: SparkSession, tmp_path: Path, start: Start
 ) -> None:
@@ -111,11 +116,8 @@ def test_batches_to_a_sink_that_is_no_paimon_table_are_recorded(
     assert notes[0].who.query_name == "a job/1"
 
 
+@pytest.mark.newest  # PySpark 4.1 does not say that a query is about to end
 def test_a_query_that_ends_has_written_its_rows(spark: SparkSession, tmp_path: Path) -> None:
-    from pyspark.sql import datasource
-
-    if not hasattr(datasource.DataSourceStreamReader, "getDefaultReadLimit"):
-        pytest.skip("PySpark 4.1 does not say that a query is about to end")
     table = make(tmp_path)
     for k in range(3):
         put(table, k)
@@ -157,6 +159,7 @@ def test_a_batch_that_fails_and_runs_again_has_one_row(spark: SparkSession, tmp_
     assert rows(table) == [("a job/1", 0, "db", "t", 1), ("a job/1", 1, "db", "t", 2)]
 
 
+@pytest.mark.newest
 def test_the_read_may_name_the_job_and_a_second_query_of_the_name_has_its_own(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -169,6 +172,7 @@ def test_the_read_may_name_the_job_and_a_second_query_of_the_name_has_its_own(
     assert [r[0] for r in rows(table)] == ["mine", f"mine@{query_id[:8]}"]
 
 
+@pytest.mark.newest
 def test_snapshots_without_rows_for_the_query_are_recorded_too(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path)
     put(table, 1)
@@ -177,6 +181,7 @@ def test_snapshots_without_rows_for_the_query_are_recorded_too(spark: SparkSessi
     assert rows(table) == [("a job/1", 0, "db", "t", 1)]
 
 
+@pytest.mark.newest
 def test_notes_that_cannot_be_written_change_nothing_for_the_query(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path)
     own = tmp_path / "paimon.db" / "_lineage"
@@ -189,6 +194,7 @@ def test_notes_that_cannot_be_written_change_nothing_for_the_query(spark: SparkS
     assert rows(table) == []
 
 
+@pytest.mark.newest
 def test_with_a_sink_in_another_warehouse_the_join_of_both_gives_the_pairs(spark: SparkSession, tmp_path: Path) -> None:
     source, sink = make(tmp_path / "one"), make(tmp_path / "two")
     for k in range(3):
@@ -222,6 +228,7 @@ def test_a_sink_of_the_same_warehouse_records_alone(spark: SparkSession, tmp_pat
     assert all(n.batch_id == 1 for q in all_stream_queries(warehouse) for n in stream_notes(warehouse, q))
 
 
+@pytest.mark.newest
 def test_where_lineage_is_off_nothing_is_made(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, on=False)
     put(table, 1)

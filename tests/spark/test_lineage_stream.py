@@ -139,14 +139,14 @@ def test_a_query_is_recorded_by_its_name_its_id_or_the_name_that_the_write_gives
 
 
 @pytest.mark.parametrize(
-    "read", [{}, {"read.stream.aligned": "true"}, {"read.stream.maxRowsPerTrigger": "2", "scan.snapshot-id": "1"}]
+    "read",
+    [
+        {},
+        pytest.param({"read.stream.aligned": "true"}, marks=pytest.mark.newest),
+        pytest.param({"read.stream.maxRowsPerTrigger": "2", "scan.snapshot-id": "1"}, marks=pytest.mark.newest),
+    ],
 )
 def test_snapshots_say_what_their_rows_prove(world: World, read: dict[str, str]) -> None:
-    import pyspark
-
-    if read and tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
-        pytest.skip("no limits before PySpark 4.2")
-
     def both() -> DataFrame:
         return world.stream("a", **read).unionByName(world.stream("b"))
 
@@ -177,6 +177,7 @@ def test_snapshots_say_what_their_rows_prove(world: World, read: dict[str, str])
     assert in_parts == ("read.stream.maxRowsPerTrigger" in read)
 
 
+@pytest.mark.newest
 def test_a_join_and_a_rate_source_name_their_paimon_sources(world: World) -> None:
     a = world.stream("a").select(F.col("id").alias("a"), "n")
     b = world.stream("b").select(F.col("id").alias("b"), "n")
@@ -193,6 +194,7 @@ def test_a_join_and_a_rate_source_name_their_paimon_sources(world: World) -> Non
     assert world.said("rated") == [Provenance(query, 0, (), query)]
 
 
+@pytest.mark.newest
 def test_complete_output_says_whence_the_whole_table_came(world: World) -> None:
     def totals() -> DataFrame:
         return world.stream("a").groupBy("id").count()
@@ -205,6 +207,7 @@ def test_complete_output_says_whence_the_whole_table_came(world: World) -> None:
     assert [p.sources[0].last for p in world.said("t")] == [2, 3]
 
 
+@pytest.mark.newest
 def test_a_batch_whose_rows_are_all_left_out_is_recorded(world: World) -> None:
     world.run(world.stream("a").where("id < 3"), "t", "few")
     world.feed("a")
@@ -218,6 +221,7 @@ def test_a_batch_whose_rows_are_all_left_out_is_recorded(world: World) -> None:
     ]
 
 
+@pytest.mark.newest
 def test_where_lineage_is_off_snapshots_say_nothing(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path)
     world.run(world.stream("a"), "t", "etl")
@@ -225,6 +229,7 @@ def test_where_lineage_is_off_snapshots_say_nothing(spark: SparkSession, tmp_pat
     assert not (tmp_path / "wh" / "paimon.db").exists()
 
 
+@pytest.mark.newest
 def test_a_sink_outside_of_a_warehouse_works_unrecorded(world: World) -> None:
     path = world.home / f"t{uuid.uuid4().hex}"
     writer = world.stream("a").writeStream.format("paimon").option("checkpointLocation", str(world.home / "chk"))

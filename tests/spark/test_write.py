@@ -54,7 +54,10 @@ def expected(df: DataFrame, times: int = 1) -> list[Row]:
     return sorted(df.collect() * times, key=str)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+ON_OLDEST = ("unaware", "partitioned_keys", "dynamic")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in ON_OLDEST else pytest.mark.newest) for k in KINDS])
 def test_both_writes_make_the_rows_visible(spark: SparkSession, rows: DataFrame, kind: str, tmp_path: Path) -> None:
     path, keyed = tmp_path / "t", "primary-key" in KINDS[kind]
     save(rows, path, **KINDS[kind])
@@ -65,10 +68,12 @@ def test_both_writes_make_the_rows_visible(spark: SparkSession, rows: DataFrame,
     result = table.write(changed)
     assert result.snapshot_ids[0] == head + 1
     assert result.snapshot_id == table.snapshots()[-1].id
-    assert read(spark, path) == (expected(changed) if keyed else expected(rows.union(changed)))
-    assert table.scan().to_arrow().num_rows == len(read(spark, path))
+    found = read(spark, path)
+    assert found == (expected(changed) if keyed else expected(rows.union(changed)))
+    assert table.scan().to_arrow().num_rows == len(found)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("kind", ["buckets", "partitioned_buckets", "keys", "dynamic", "partitioned_dynamic"])
 def test_table_write_gives_each_bucket_to_one_task(
     spark: SparkSession, rows: DataFrame, kind: str, tmp_path: Path
@@ -81,6 +86,7 @@ def test_table_write_gives_each_bucket_to_one_task(
     assert len(buckets) == len(set(buckets)) > 1
 
 
+@pytest.mark.newest
 def test_one_key_in_many_tasks_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
     many = spark.range(0, 4000, numPartitions=8).selectExpr("id % 50 k", "id v")
     for options in ({"bucket": "2"}, {}):
@@ -136,13 +142,12 @@ def test_names_in_a_warehouse_are_written(spark: SparkSession, rows: DataFrame, 
     ("change", "message"),
     [
         ("id, dt, v, 1 more", "no column 'more'"),
-        ("dt, v", "id"),
-        ("cast(id as string) id, dt, v", "id"),
-        ("cast(id as double) id, dt, v", "id"),
+        pytest.param("dt, v", "id", marks=pytest.mark.newest),
+        pytest.param("cast(id as string) id, dt, v", "id", marks=pytest.mark.newest),
         ("if(id = 77, null, id) id, dt, v", "primary key"),
-        ("id, if(id = 77, null, dt) dt, v", "dt"),
-        ("id, dt, if(id = 77, 1L << 40, v) v", "v"),
-        ("id, if(id = 77, 'too long', dt) dt, v", "dt"),
+        pytest.param("id, if(id = 77, null, dt) dt, v", "dt", marks=pytest.mark.newest),
+        pytest.param("id, dt, if(id = 77, 1L << 40, v) v", "v", marks=pytest.mark.newest),
+        pytest.param("id, if(id = 77, 'too long', dt) dt, v", "dt", marks=pytest.mark.newest),
     ],
 )
 def test_bad_rows_leave_nothing(
@@ -195,6 +200,7 @@ def test_a_task_that_fails_midway_leaves_nothing(spark: SparkSession, tmp_path: 
     assert files(path) == before
 
 
+@pytest.mark.newest
 def test_a_table_that_a_failed_write_made_is_gone(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     bad = rows.withColumn("id", F.expr("if(id = 77, null, id)"))
     with pytest.raises(PySparkException, match="primary key"):
@@ -202,6 +208,7 @@ def test_a_table_that_a_failed_write_made_is_gone(spark: SparkSession, rows: Dat
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.newest
 def test_row_kinds_come_from_a_column(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     schema = "id LONG, v STRING, op STRING"
@@ -213,6 +220,7 @@ def test_row_kinds_come_from_a_column(spark: SparkSession, tmp_path: Path) -> No
         save(spark.createDataFrame([(1, "A", "?")], schema), path)
 
 
+@pytest.mark.newest
 def test_merge_schema_grows_the_branch(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(rows, path)
@@ -243,12 +251,14 @@ def test_all_types_come_back(spark: SparkSession, tmp_path: Path) -> None:
         assert found == wanted
 
 
+@pytest.mark.newest
 def test_columns_of_other_case_and_order_are_matched(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     save(rows, tmp_path / "t")
     save(rows.selectExpr("v V", "dt", "id Id"), tmp_path / "t")
     assert read(spark, tmp_path / "t") == expected(rows, 2)
 
 
+@pytest.mark.newest
 def test_small_batches_of_spark_are_regrouped(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(0, 200_000, numPartitions=1).selectExpr("id", "id % 7 v"), tmp_path / "t")
     (file,) = (tmp_path / "t").rglob("data-*.parquet")
