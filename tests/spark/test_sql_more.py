@@ -207,3 +207,54 @@ def test_fields_of_structs_are_filled_by_place_where_columns_are(
 
     assert sorted(map(tuple, catalog.sql("SELECT * FROM db.t", session=spark).collect())) == expected
     assert expected[1][1] == (7, "seven")
+
+
+ODD: tuple[tuple[str, set[int], Any], ...] = (
+    ("SELECT id FROM db.a VERSION   AS\n\t OF   fix.v2", {1, 3}, None),
+    ("SELECT id FROM db.a version /* c */ as -- d\n of fix.v2 WHERE id > 1", {3}, None),
+    ("SELECT x.id FROM db.a VERSION AS OF fix.v2 AS x FULL JOIN db.a VERSION AS OF v1 y ON x.id = y.id", {1, 3}, None),
+    ("SELECT id FROM db.a VERSION AS OF rel-1.0", {1}, None),
+    ("SELECT id FROM db.a VERSION AS OF fix.`v2`", {1, 3}, None),
+    ("SELECT id FROM db.a$branch_fix VERSION AS OF 1", {1}, None),
+    ("SELECT id FROM db.a VERSION AS OF 1 version WHERE version.id = 1", {1}, None),
+    ("SELECT id version FROM db.a", {1, 2}, None),
+    ("WITH a AS (SELECT id FROM db.a VERSION AS OF 1) SELECT id FROM a", {1}, None),
+    (
+        (
+            "WITH q AS (TABLE db.a VERSION AS OF fix.v2) "
+            "SELECT id FROM q WHERE id IN (SELECT id FROM db.a VERSION AS OF 1)"
+        ),
+        {1},
+        None,
+    ),
+    ("SELECT (SELECT max(id) FROM db.a VERSION AS OF fix.v2) AS m FROM db.a VERSION AS OF 1", {3}, None),
+    (
+        (
+            "SELECT x.id FROM db.a VERSION AS OF fix.v2 x, "
+            "LATERAL (SELECT id FROM db.a VERSION AS OF 1 y WHERE y.id = x.id)"
+        ),
+        {1},
+        None,
+    ),
+    ("SELECT id FROM db.a VERSION AS OF fix.v2 EXCEPT SELECT id FROM db.a VERSION AS OF 1", {3}, None),
+    ("FROM db.a VERSION AS OF fix.v2 |> WHERE id > 1 |> SELECT id", {3}, None),
+    ("SELECT id FROM db.a VERSION AS OF ? WHERE id = ?", {1}, ["v1", 1]),
+    ("SELECT id FROM db.a VERSION AS OF :v x WHERE x.id = :i", {3}, {"v": "fix.v2", "i": 3}),
+    ("SELECT id FROM db.a TIMESTAMP AS OF current_timestamp() - INTERVAL 0 SECONDS WHERE id = 2", {2}, None),
+    ("SELECT id FROM db.a WITH (`scan.tag-name` = 'v1') z WHERE z.id = 1", {1}, None),
+)
+
+
+def test_versions_stand_in_odd_statements(spark: SparkSession, catalog: Catalog) -> None:
+    table = catalog.create_table("db.a", "id INT")
+    table.write(pa.table({"id": pa.array([1], pa.int32())}))
+    table.create_tag("v1")
+    table.create_tag("rel-1.0")
+    table.create_branch("fix", tag="v1")
+    table.write(pa.table({"id": pa.array([2], pa.int32())}))
+    table.branch("fix").write(pa.table({"id": pa.array([3], pa.int32())}))
+    table.branch("fix").create_tag("v2")
+
+    found = {sql: {row[0] for row in catalog.sql(sql, args, spark).collect()} for sql, _, args in ODD}
+
+    assert found == {sql: expected for sql, expected, _ in ODD}
