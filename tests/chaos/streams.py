@@ -11,11 +11,11 @@ import multiprocessing
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -65,6 +65,8 @@ class Stream:
         kills: times that the query is killed.
         life_s: the longest that it lives after it did some steps.
         pause_s: the longest that others rest after what they did.
+        ahead: snapshots of the source that the query has yet to read, beyond which nothing is written: a query that
+            starts slowly would not come to its end.
     """
 
     warehouse: str
@@ -76,6 +78,7 @@ class Stream:
     kills: int = 3
     life_s: float = 0.15
     pause_s: float = 0.1
+    ahead: int = 10**9
     seed: int = 1
 
     @property
@@ -157,79 +160,82 @@ def make(stream: Stream) -> None:
     os.close(log)
 
 
-class Life(Protocol):
-    """A run of the query, in a process of its own."""
-
-    @property
-    def exitcode(self) -> int | None: ...
-    def join(self, timeout: float | None = None) -> None: ...
-    def kill(self) -> None: ...
-
-
-def run(
-    stream: Stream,
-    begin: Callable[[Stream, int], Life] | None = None,
-    finish: Callable[[Stream], None] | None = None,
-) -> dict[str, int]:
-    """Kill the query again and again beside the others, and let it come to the end when they are done.
-
-    Args:
-        stream: who there is.
-        begin: starts a run of the query.
-        finish: runs the query until all is read.
-    """
+def run(stream: Stream) -> dict[str, int]:
+    """Kill the query again and again beside the others, and let it come to the end when they are done."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.chaos.streams"])
     chance = random.Random(f"{stream.seed} {stream.producer} {stream.keeps} {stream.read}")
-    others: list[Any] = [context.Process(target=job, args=(stream,)) for job in (_writer, _source_keeper, _sink_keeper)]
-    query: Life | None = None
+    query: Any = None
     lives = kills = 0
     try:
-        for process in others:
-            process.start()
-        while kills < stream.kills:
-            lives += 1
-            assert lives < 20 * stream.kills, f"the query ends by itself all the time: {said(stream, '# ')}"
-            query = begin(stream, lives) if begin else _begun(context, stream, lives)
-            if begin is None:
+        with Others([stream]) as others:
+            while kills < stream.kills:
+                lives += 1
+                assert lives < 20 * stream.kills, f"the query ends by itself all the time: {said(stream, '# ')}"
+                query = context.Process(target=_query, args=(stream, lives))
+                query.start()
                 _wait(stream, query, lives, chance.randrange(_STEPS))
-            query.join(chance.uniform(0, stream.life_s))
-            if query.exitcode is None:
-                query.kill()
-                query.join()
-                kills += 1
-            assert query.exitcode in (0, -9), f"the query failed: {said(stream, '# ')}"
-            assert all(p.exitcode is None for p in others), f"another one failed: {said(stream, '# ')}"
-        (stream.logs / "stop").touch()
-        for process in others:
-            process.join(60)
-            assert process.exitcode == 0, f"{process}: {said(stream, '# ')}"
+                query.join(chance.uniform(0, stream.life_s))
+                if query.exitcode is None:
+                    query.kill()
+                    query.join()
+                    kills += 1
+                assert query.exitcode in (0, -9), f"the query failed: {said(stream, '# ')}"
+                others.check()
     finally:
-        for process in (*others, query):
-            if process is not None and process.exitcode is None:
-                process.kill()
-                process.join()
+        if query is not None and query.exitcode is None:
+            query.kill()
+            query.join()
     before = stream.checkpoint.ended()
     CACHE.clear()
-    if finish:
-        finish(stream)
-    else:
-        stream.engine(available_now=True).run()
+    stream.engine(available_now=True).run()
     return {"kills": kills, "refused": lives - kills, "batches": 1 + (before or 0)}
 
 
-def _wait(stream: Stream, query: Life, life: int, steps: int) -> None:
+class Others:
+    """The processes at sources and sinks beside queries: from the beginning to the end of a `with`, where all stop."""
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["tests.chaos.streams"])
+        self._streams = streams
+        self._processes = [
+            context.Process(target=job, args=(stream,))
+            for stream in streams
+            for job in (_writer, _source_keeper, _sink_keeper)
+        ]
+
+    def __enter__(self) -> Others:
+        for process in self._processes:
+            process.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            for stream in self._streams:
+                (stream.logs / "stop").touch()
+            for process in self._processes if kind is None else ():
+                process.join(60)
+                assert process.exitcode == 0, f"{process}: {self._said()}"
+        finally:
+            for process in self._processes:
+                if process.exitcode is None:
+                    process.kill()
+                    process.join()
+
+    def check(self) -> None:
+        """Fail when one of them did."""
+        assert all(p.exitcode is None for p in self._processes), f"another one failed: {self._said()}"
+
+    def _said(self) -> list[str]:
+        return [line for stream in self._streams for line in said(stream, "# ")]
+
+
+def _wait(stream: Stream, query: Any, life: int, steps: int) -> None:
     """Wait until the query has done so many steps."""
     path, end = stream.logs / f"query-{life}.log", time.monotonic() + 60
     while query.exitcode is None and (not path.exists() or path.read_text().count("\n") < steps):
         assert time.monotonic() < end, f"the query hangs: {path}"
         time.sleep(0.005)
-
-
-def _begun(context: Any, stream: Stream, life: int) -> Life:
-    process: Life = context.Process(target=_query, args=(stream, life))
-    process.start()  # type: ignore[attr-defined]
-    return process
 
 
 def said(stream: Stream, word: str) -> list[str]:
@@ -240,6 +246,18 @@ def said(stream: Stream, word: str) -> list[str]:
         for line in path.read_text().splitlines()
         if line.startswith(word)
     ]
+
+
+def kept(stream: Stream) -> dict[str, int]:
+    """Snapshots that were made by compactions of either table, and that were expired of it, beside the query."""
+    found = {f"{table} {act}": 0 for table in ("source", "sink") for act in ("compact", "expire")}
+    for table in ("source", "sink"):
+        log = stream.logs / f"keeper-{table}.log"
+        for line in log.read_text().splitlines() if log.exists() else ():
+            act, _, count = line.partition(" ")
+            if f"{table} {act}" in found:
+                found[f"{table} {act}"] += int(count)
+    return found
 
 
 def _query(stream: Stream, life: int) -> None:
@@ -269,9 +287,18 @@ def _writer(stream: Stream) -> None:
     log = os.open(stream.logs / "writer.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     label = 0
     while not (stream.logs / "stop").exists():
-        label += 1
-        write(stream, label, log)
+        if not _is_far_behind(stream):
+            label += 1
+            write(stream, label, log)
         time.sleep(chance.uniform(0, stream.pause_s))
+
+
+def _is_far_behind(stream: Stream) -> bool:
+    begun = stream.checkpoint.begun()
+    if stream.ahead == Stream.ahead or begun is None:
+        return False
+    head = stream.source().snapshots()[-1].id
+    return head - (stream.checkpoint.offset(begun).snapshot_id or 0) > stream.ahead
 
 
 def write(stream: Stream, label: int, log: int) -> None:
@@ -313,9 +340,10 @@ def _source_keeper(stream: Stream) -> None:
         time.sleep(0.01)
     chance = random.Random(f"{stream.seed} expiry")
 
-    def expire() -> None:
+    def expire() -> int:
         now = datetime.now(timezone.utc)
-        stream.source().expire_snapshots(retain_max=chance.randrange(1, 4), retain_min=1, older_than=now)
+        keep = chance.randrange(1, 4)
+        return len(stream.source().expire_snapshots(retain_max=keep, retain_min=1, older_than=now).snapshots)
 
     _keep(stream, "source", stream.source, expire, [])
 
@@ -328,38 +356,39 @@ def _sink_keeper(stream: Stream) -> None:
     """
     number = 0
 
-    def write() -> None:
+    def write() -> int:
         nonlocal number
         number += 1
         stream.sink().write(foreign_row(stream, number), **PATIENCE)
         log = os.open(stream.logs / "foreign.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.write(log, f"foreign {number}\n".encode())
         os.close(log)
+        return 1
 
-    def expire() -> None:
+    def expire() -> int:
         ended = stream.checkpoint.ended() or 0
-        if ended >= 2:
-            made_s = (stream.checkpoint.root / "commits" / str(ended - 2)).stat().st_mtime
-            until = datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
-            stream.sink().expire_snapshots(retain_min=1, older_than=until)
+        if ended < 2:
+            return 0
+        made_s = (stream.checkpoint.root / "commits" / str(ended - 2)).stat().st_mtime
+        until = datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
+        return len(stream.sink().expire_snapshots(retain_min=1, older_than=until).snapshots)
 
     _keep(stream, "sink", stream.sink, expire, [write])
 
 
 def _keep(
-    stream: Stream, name: str, opened: Callable[[], Table], expire: Callable[[], Any], more: list[Callable[[], Any]]
+    stream: Stream, name: str, opened: Callable[[], Table], expire: Callable[[], int], more: list[Callable[[], int]]
 ) -> None:
     chance = random.Random(f"{stream.seed} {name}")
     log = os.open(stream.logs / f"keeper-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def compact() -> None:
-        opened().compact(full=chance.random() < 0.3)
+    def compact() -> int:
+        return len(opened().compact(full=chance.random() < 0.3).snapshot_ids)
 
     while not (stream.logs / "stop").exists():
         act = chance.choice([expire, compact, *more])
         try:
-            act()
-            os.write(log, f"{act.__name__}\n".encode())
+            os.write(log, f"{act.__name__} {act()}\n".encode())
         except BUSY as e:
             os.write(log, f"refused {act.__name__} {type(e).__name__} {json.dumps(str(e)[:300])}\n".encode())
         except Exception as e:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.chaos.stream_checks import check, kill_places
-from tests.chaos.streams import FOREIGN, Stream, make, run, write
+from tests.chaos.streams import FOREIGN, Stream, kept, make, run, write
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
@@ -47,7 +47,9 @@ def test_each_row_arrives_once(query: str, tmp_path: Path) -> None:
     stream = Stream(str(tmp_path / "wh"), tmp_path, **QUERIES[query], **SIZE)
     make(stream)
     figures = run(stream)
-    print(query, {**figures, **check(stream)}, dict(kill_places(stream)))
+    beside = kept(stream)
+    print(query, {**figures, **check(stream)}, beside, dict(kill_places(stream)))
+    assert not FULL or min(beside.values()) > 0, beside
 
 
 @pytest.mark.parametrize("query", ["append", "keys", "input-aligned-changes", "lookup-changes"])
