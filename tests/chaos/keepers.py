@@ -63,8 +63,8 @@ class Scene:
     merges: bool = False
     writers: int = 2
     keepers: int = 2
-    seconds: float = 12.0
-    kills: int = 12
+    seconds: float = 9.0
+    kills: int = 9
     seed: int = 1
 
     def open(self, branch: str = "main") -> Table:

@@ -67,7 +67,8 @@ class Jobs:
         self._process.wait()
 
     def output(self) -> str:
-        return self._log.read_text(errors="replace")[-5000:]
+        said = self._log.read_text(errors="replace")
+        return f"{said[:4000]}\n…\n{said[4000:][-4000:]}"  # what failed first, and what came of it
 
 
 def _begun(pipeline: Pipeline) -> int:

@@ -11,7 +11,7 @@ from tests.harness.sink_faults import HOW, FailingSink
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
-STEP = 1 if os.environ.get("PAIMON_SPARK_CHAOS") == "full" else 6
+STEP = 1 if os.environ.get("PAIMON_SPARK_CHAOS") == "full" else 9
 KINDS = ["unaware", "keys", "dynamic", "first_row", "deletion_vectors", "changelog"]
 
 
@@ -22,6 +22,6 @@ def test_a_batch_whose_commit_failed_anywhere_is_there_once(
     kind: str, how: str, complete: bool, tmp_path: Path
 ) -> None:
     sink = FailingSink(tmp_path, kind, complete)
-    turn = KINDS.index(kind) + 2 * list(HOW).index(how) + 3 * complete
+    turn = KINDS.index(kind) + 2 * list(HOW).index(how) + 4 * complete
     for at in range(1 + turn % STEP, sink.calls() + 4, STEP):
         sink.check(how, at)
