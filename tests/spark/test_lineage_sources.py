@@ -213,6 +213,8 @@ def test_with_a_sink_in_another_warehouse_the_join_of_both_gives_the_pairs(spark
         "SELECT s.snapshot_id, k.snapshot_id FROM k JOIN s ON s.job = k.job AND s.barrier_id = k.barrier_id "
         "WHERE s.job = 'copy'"
     ).collect()
+    for name in view:
+        spark.catalog.dropTempView(name)
     assert sorted(map(tuple, pairs)) == [(1, 1), (2, 2), (3, 3)]
 
 

@@ -138,7 +138,10 @@ def test_metadata_columns_come_on_request(spark: SparkSession) -> None:
 
 def test_a_temporary_view_keeps_its_options(spark: SparkSession) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING paimon OPTIONS (path '{BRANCHES}', versionAsOf 't1')")
-    assert rows(spark.table("v")) == rows(load(spark, BRANCHES, versionAsOf="t1"))
+    try:
+        assert rows(spark.table("v")) == rows(load(spark, BRANCHES, versionAsOf="t1"))
+    finally:
+        spark.catalog.dropTempView("v")
 
 
 def test_an_empty_table_and_an_empty_plan_have_no_rows(spark: SparkSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,11 +166,19 @@ def test_the_schema_grows_where_the_session_or_the_statement_says_so(
     ]
 
 
+@pytest.fixture
+def of_spark(spark: SparkSession) -> Iterator[None]:
+    """A temporary view of Spark."""
+    spark.createDataFrame([(8,)], "n INT").createOrReplaceTempView("of_spark")
+    yield
+    spark.catalog.dropTempView("of_spark")
+
+
+@pytest.mark.usefixtures("of_spark")
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_change_by_any_condition(spark: SparkSession, catalog: Catalog, sql: Any, kind: str) -> None:
+def test_rows_change_by_any_condition(catalog: Catalog, sql: Any, kind: str) -> None:
     catalog.create_table("db.t", "id INT, p STRING, v INT, s STRUCT<a: INT, `b c`: STRING>", **KINDS[kind])
     catalog.create_table("default.other", "id INT")
-    spark.createDataFrame([(8,)], "n INT").createOrReplaceTempView("of_spark")
     sql("INSERT INTO db.t SELECT id, 'p' || id % 3, id * 10, named_struct('a', id, 'b c', 'x') FROM range(9)")
     sql("INSERT INTO other VALUES (1), (2), (NULL)")
     expected: dict[int, tuple[Any, ...]]
