@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
-from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from paimon_spark import errors
+from paimon_spark.commit.committer import new_commit_user
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
@@ -58,7 +58,7 @@ def save_job(
     Raises as `Table.write`.
     """
     base = latest_snapshot(handle)
-    user = COMMIT_USER.get(options) or str(uuid4())
+    user = COMMIT_USER.get(options) or new_commit_user(handle.options.raw)
     _save(rows, handle, mode, {**options, COMMIT_USER.key: user})
     return WriteResult(_made(handle, user, 0 if base is None else base.id))
 

@@ -65,6 +65,16 @@ def test_settings_of_the_session_reach_every_statement_that_changes_rows(spark: 
     assert rows(catalog, "db.t") == [(2, "b", 12)]
 
 
+def test_commits_of_statements_go_by_the_prefix_of_the_session(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.create_table("db.t", "id INT, v INT")
+    with setting(spark, "spark.paimon.commit.user-prefix", "nightly"):
+        catalog.sql("INSERT INTO db.t VALUES (1, 1), (2, 2)", session=spark)
+        catalog.sql("UPDATE db.t SET v = 3 WHERE id = 2", session=spark)
+    users = catalog.sql("SELECT commit_user FROM db.`t$snapshots`", session=spark).collect()
+    assert len(users) == 2
+    assert all(user.startswith("nightly_") for (user,) in users)
+
+
 def test_the_branch_of_the_session_is_where_statements_write_and_calls_work(
     spark: SparkSession, catalog: Catalog
 ) -> None:
