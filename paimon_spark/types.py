@@ -6,7 +6,7 @@ Source: Paimon spec, chapter Schema; Java `types/DataTypes`, `DataTypeJsonParser
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -208,6 +208,14 @@ class RowType(DataType):
     def project(self, names: Sequence[str]) -> RowType:
         """The fields called `names`, in that order. Raises KeyError for an unknown name."""
         return replace(self, fields=tuple(self.field(n) for n in names))
+
+
+def in_any_case(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is `name`: written just so, or the only one that differs in case alone; else None."""
+    near = [n for n in names if n.lower() == name.lower()]
+    if name in near:
+        return name
+    return near[0] if len(near) == 1 else None
 
 
 def _suffix(t: DataType) -> str:

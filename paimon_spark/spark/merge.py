@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType
 from paimon_spark.options.location import quoted
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.row_level.way import check_deletes, check_set
-from paimon_spark.spark.literals import typed
+from paimon_spark.spark.fitted import fitted
 from paimon_spark.spark.row_level_job import (
     ACTION,
     DELETE,
@@ -241,7 +241,7 @@ class Merge:
         handle = self.change.handle
         wanted = handle.schema.row_type.field(name).type
         found = rows.select(F.expr(expression).alias(name)).schema.fields[0].dataType
-        made = typed(F.expr(expression), found, wanted, name)
+        made = fitted(F.expr(expression), found, wanted, name)
         schema = rows.select(made.alias(name)).schema
         column_assignment(arrow_schema(schema).field(0).type, wanted, name, handle.describe())
         if self._types[name] == StringType().simpleString():

@@ -12,7 +12,7 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import quoted
 from paimon_spark.row_level.way import Way, check_deletes, way_of
-from paimon_spark.spark.literals import typed
+from paimon_spark.spark.fitted import fitted
 from paimon_spark.spark.merge import Clause, Merge, Verb, When
 from paimon_spark.spark.row_level_job import (
     ACTION,
@@ -80,7 +80,7 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     """Change `rows`, which are some of those that `change.read` gives. `new`: where a new value is, by column."""
     types = {f.name: f.dataType for f in rows.schema.fields}
     fields = {f.name: f.type for f in change.handle.schema.fields}
-    values = {n: typed(F.col(c), types[c], fields[n], n) for n, c in new.items()}
+    values = {n: fitted(F.col(c), types[c], fields[n], n) for n, c in new.items()}
     refuse_nulls(change.handle, rows, {n: (F.col(quoted(n)), value) for n, value in values.items()})
     columns = [values[n].alias(n) if n in new else F.col(quoted(n)) for n in change.names]
     places = [F.col(n) for n in rows.columns if n in PLACES]

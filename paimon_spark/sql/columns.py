@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import ColumnNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.types import in_any_case
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import Table
-
-
-def in_any_case(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is `name`: written just so, or the only one that differs in case alone; else None."""
-    near = [n for n in names if n.lower() == name.lower()]
-    if name in near:
-        return name
-    return near[0] if len(near) == 1 else None
 
 
 def column_name(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:

@@ -213,8 +213,8 @@ class Lineage:
         Args:
             tables: names, or opened.
             others: catalogs of other warehouses.
-            ignoring: jobs that do not count, such as one that has ended and whose table another goes on writing. Snapshots
-                that they made after the other jobs of a table are left out.
+            ignoring: jobs that do not count, such as one that has ended and whose table another goes on writing.
+                Snapshots that they made after the other jobs of a table are left out.
 
         Returns:
             Snapshot ids by the names as given; an opened table goes by `db.t` or `db.t$branch_fix`.

@@ -65,6 +65,20 @@ def test_settings_of_the_session_reach_every_statement_that_changes_rows(spark: 
     assert rows(catalog, "db.t") == [(2, "b", 12)]
 
 
+def test_updates_and_merges_take_empty_collections(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.create_table("db.t", "id INT, m MAP<STRING, INT>, a ARRAY<INT>, r ROW<x INT, y STRING>")
+    catalog.sql(
+        "INSERT INTO db.t VALUES (1, map('k', 1), array(1), struct(1, 'b')), (2, NULL, NULL, NULL)", session=spark
+    )
+    catalog.sql("UPDATE db.t SET m = map(), r = named_struct('x', NULL, 'y', 'z') WHERE id = 2", session=spark)
+    catalog.sql(
+        "MERGE INTO db.t USING (SELECT 1 AS n) s ON id = n WHEN MATCHED THEN UPDATE SET m = map(), a = array()",
+        session=spark,
+    )
+    found = catalog.sql("SELECT * FROM db.t ORDER BY id", session=spark).collect()
+    assert [tuple(r) for r in found] == [(1, {}, [], (1, "b")), (2, {}, None, (None, "z"))]
+
+
 def test_commits_of_statements_go_by_the_prefix_of_the_session(spark: SparkSession, catalog: Catalog) -> None:
     catalog.create_table("db.t", "id INT, v INT")
     with setting(spark, "spark.paimon.commit.user-prefix", "nightly"):

@@ -19,9 +19,9 @@ from paimon_spark.options.batch_write import (
 )
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.spark.fitted import fitted
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.expressions import conjuncts_of, with_defaults
-from paimon_spark.sql.rows.fitted import fitted
 from paimon_spark.sql.rows.grammar import read_insert, read_with
 from paimon_spark.sql.rows.parameters import bound
 from paimon_spark.sql.rows.statements import Insert

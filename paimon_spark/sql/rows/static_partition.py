@@ -16,10 +16,10 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.rows.target import Target
 from paimon_spark.sql.values import values_of
 from paimon_spark.table.replaced_partition import partition_values
+from paimon_spark.types import in_any_case
 
 
 @dataclass(frozen=True, slots=True)

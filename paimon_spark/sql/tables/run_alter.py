@@ -17,7 +17,6 @@ from paimon_spark.definition.changes import (
     UpdateTableComment,
 )
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.names import CATALOG, TableName, target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
@@ -36,7 +35,7 @@ from paimon_spark.sql.text import quoted
 from paimon_spark.table.altering import altered
 from paimon_spark.table.dropping import drop_partitions
 from paimon_spark.table.head import refuse_version
-from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType
+from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case
 
 _OF_SPARK = ("provider", "location", "owner", "external")
 

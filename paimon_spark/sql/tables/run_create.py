@@ -19,7 +19,6 @@ from paimon_spark.options.catalog import table_defaults
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB
 from paimon_spark.spark.schema import row_type
-from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.names import TableName, source, target
 from paimon_spark.sql.queries.run import query_dataframe
 from paimon_spark.sql.session import Session
@@ -28,7 +27,7 @@ from paimon_spark.sql.tables.statements import CreateTable, CreateTableLike, Mak
 from paimon_spark.sql.text import quoted, words
 from paimon_spark.table.replacing import replace_table, undo_replacement
 from paimon_spark.table.write_target import undo_creation
-from paimon_spark.types import RowType
+from paimon_spark.types import RowType, in_any_case
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

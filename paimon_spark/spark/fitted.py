@@ -1,4 +1,4 @@
-"""A column of INSERT's query, with the names of fields and the types of NULLs that the table's column has.
+"""A value for a table's column, with the names of fields and the types of NULLs that the column has.
 
 Source: Spark's `TableOutputResolver`; Java Spark connector, `PaimonAnalysis.addCastToStructByPosition`.
 """
@@ -12,19 +12,18 @@ from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import NullType, StructField, StructType
 
 from paimon_spark.spark.schema import spark_type
-from paimon_spark.sql.columns import in_any_case
-from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType
+from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType, in_any_case
 
 
-def fitted(column: Column, found: SparkType, wanted: DataType, name: str, *, by_place: bool) -> Column:
+def fitted(column: Column, found: SparkType, wanted: DataType, name: str, *, by_place: bool = False) -> Column:
     """The column as a write takes it: what else differs, the write casts or refuses.
 
     Args:
-        column: of the query.
+        column: the value.
         found: its type.
         wanted: type of the table's column.
         name: of the table's column.
-        by_place: whether fields of structs are filled by their places, as columns are without BY NAME.
+        by_place: whether fields of structs are filled by their places, as columns are by INSERT without BY NAME.
     """
     made = _fitted(found, wanted, name, by_place)
     return column if made == found else column.cast(made)
