@@ -37,7 +37,7 @@ def has_directories(protocol: str) -> bool:
 
 
 def alone(protocol: str) -> AbstractContextManager[object]:
-    """What to hold during a call: fsspec's memory is one dictionary of the process, which threads must take in turns."""
+    """What to hold during a call: fsspec's memory is one dictionary of the process, for threads to take in turns."""
     return _IN_MEMORY if protocol == "memory" else nullcontext()
 
 
