@@ -341,7 +341,9 @@ def _run(reference: weakref.ref[Recorder], state: State) -> None:
         del recorder
         with state.lock:
             again = reference()
-            due = None if again is None else again.due_in_s()
+            if again is None or again._state is not state:  # noqa: SLF001 - of this module
+                return
+            due = again.due_in_s()
             del again
             if due is not None and due > 0:
                 state.lock.wait(min(due, _LONGEST_SLEEP_S))

@@ -1,6 +1,6 @@
 """Messages of the verbs of Catalog and Table, which speak of Python's arguments, in the words of SQL.
 
-The phrases are those of the messages as they are; a test provokes each of them.
+The phrases are those of the messages as they are: tests/unit/sql/test_wording.py finds each where it is written.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class CrossPartitions:
         if request.existing_keys is None:
             raise UnsupportedFeatureError(
                 f"the primary key of {handle.describe()} lacks a partition column, so a row may have to move from "
-                "another partition, which only Table.write and df.write look for; to delete a row, write it with "
-                "_VALUE_KIND 3",
+                "another partition, which only Table.write, df.write and changes of rows in a Spark session look for; "
+                "to delete a row without one, write it with _VALUE_KIND 3",
                 feature="bucket",
                 table=handle.name,
             )

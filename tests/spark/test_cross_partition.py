@@ -40,3 +40,19 @@ def test_keys_move_when_one_task_sees_all_rows(spark: SparkSession, tmp_path: Pa
     assert read(spark, path) == {**dict.fromkeys(range(20), "a"), **dict.fromkeys(range(20, 60), "b")}
     save(rows(spark, "c", 0, 30).coalesce(1), path)
     assert read(spark, path) == {**dict.fromkeys(range(30), "c"), **dict.fromkeys(range(30, 60), "b")}
+
+
+def test_a_session_changes_rows_wherever_their_keys_are(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    save(rows(spark, "a", 0, 40).coalesce(1), path, **TABLE)
+    table = paimon_spark.load_table(str(path))
+    table.delete("id < 10")
+    table.update("id >= 30", {"dt": "'b'"})
+    table.merge(
+        spark.range(20, 50, numPartitions=3).selectExpr("id AS n"),
+        "id = n",
+        when_matched_update={"dt": "concat(dt, '!')"},
+        when_not_matched_insert={"id": "n", "dt": "'c'"},
+    )
+    expected = dict.fromkeys(range(10, 20), "a") | dict.fromkeys(range(20, 30), "a!")
+    assert read(spark, path) == expected | dict.fromkeys(range(30, 40), "b!") | dict.fromkeys(range(40, 50), "c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.cli.main import main
 from tests.harness.s3_server import REGION, s3_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.newest]
@@ -28,6 +30,7 @@ def s3_options() -> Iterator[dict[str, str]]:
         )
         server.call_s3("create_bucket", Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
         yield options
+        server.rm("lake", recursive=True)  # what the server holds, it holds for the whole process
 
 
 def test_a_table_is_corrected_on_a_branch(spark: SparkSession, s3_options: dict[str, str], tmp_path: Path) -> None:
@@ -55,3 +58,15 @@ def test_a_table_is_corrected_on_a_branch(spark: SparkSession, s3_options: dict[
     read = catalog.sql("SELECT * FROM shop.copy ORDER BY id").collect()
     assert [tuple(r) for r in read] == [(1, "a"), (2, "b"), (3, "c")]
     assert catalog.table("shop.t").doctor() == []
+
+
+def test_the_command_line_runs_sql_there(
+    spark: SparkSession, s3_options: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    paimon_spark.load_catalog("s3://lake/wh", **s3_options).create_database("db")
+    told = [word for key, value in s3_options.items() for word in ("-o", f"{key}={value}")]
+    statements = (
+        "CREATE TABLE db.t (id INT); INSERT INTO db.t VALUES (1); ALTER TABLE db.t CREATE TAG made; SHOW TAGS db.t"
+    )
+    assert main(["sql", statements, "--json", "--warehouse", "s3://lake/wh", *told]) == 0
+    assert [row["tag"] for row in json.loads(capsys.readouterr().out)] == ["made"]

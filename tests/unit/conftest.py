@@ -18,6 +18,12 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: at + real() - begun)
 
 
+@pytest.fixture(scope="session")
+def spark() -> None:
+    """A session would stay in the process, and verbs of later tests would run as its jobs."""
+    pytest.fail("tests that need Spark are in tests/spark")
+
+
 @pytest.fixture(autouse=True)
 def _recorders_end_with_their_test() -> Iterator[None]:
     """Rows of lineage are written by a thread, seconds after they came: by then another test has patched what it uses.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
@@ -13,9 +12,6 @@ import pytest
 from paimon_spark.cli.main import main
 from tests.harness.command_line import Ran, fill_orders
 from tests.harness.s3_server import s3_server
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.s3
 WAREHOUSE = "s3://lake/wh"
@@ -143,9 +139,3 @@ def test_without_credentials_the_store_says_what_is_missing(
     ran = OnS3(["--warehouse", WAREHOUSE, "-o", f"s3.endpoint={options['s3.endpoint']}"], capsys)("table", "list")
     assert (ran.code, ran.out) == (5, "")
     assert "Unable to locate credentials" in ran.err
-
-
-@pytest.mark.spark
-def test_sql_on_tables_in_s3(spark: SparkSession, cli: OnS3) -> None:
-    shown = cli.done("sql", "ALTER TABLE db.orders CREATE TAG made; SHOW TAGS db.orders", "--json").json
-    assert [row["tag"] for row in shown] == ["branch-guard-fix", "made", "v1"]

@@ -274,7 +274,7 @@ def test_rows_are_deleted_by_writing_their_kind(tmp_path: Path) -> None:
     root = str(tmp_path / "t")
     made(root, {})
     put(root, [("x", 1), ("x", 2)])
-    with pytest.raises(UnsupportedFeatureError, match="write it with _VALUE_KIND 3"):
+    with pytest.raises(UnsupportedFeatureError, match="without one, write it with _VALUE_KIND 3"):
         paimon_spark.load_table(root).delete("k = 1")
     # Where the row is counts, not where the deletion says it is.
     deletion = pa.Table.from_pylist([{"p": "y", "k": 1, VALUE_KIND: 3}], schema=SOURCE)
