@@ -6,7 +6,6 @@ source.py       the data sources `paimon` and `paimon_py`; imports nothing heavy
 register.py     adds them to a session that cannot find them
 options.py      what Spark hands over → Scan
 schema.py       Paimon types → Spark types; what `.schema(…)` may ask
-filters.py      pushed filters → predicates, exact ones only
 batch_read.py   DataSourceReader: plans on the driver
 system_read.py  the same for system tables
 task_read.py    what executors run

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.spark.filters import translate
 from paimon_spark.spark.packing import pack
-from paimon_spark.spark.schema import arrow_schema, check_readable_as, spark_type
+from paimon_spark.spark.schema import arrow_schema, check_readable_as
 from paimon_spark.spark.task_read import SplitsPartition, TaskReader
-from paimon_spark.types import DataType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,51 +21,38 @@ if TYPE_CHECKING:
 
 _DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
-_PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader:
-    """A reader of the columns of `declared`, which takes filters when Spark is about to push some.
+    """A reader of the columns of `declared`, planned.
 
-    Spark fails every query of a reader that takes filters while `spark.sql.python.filterPushdown.enabled` is false,
-    and there is no way to read the setting here: but with it on, another worker module runs the planning.
+    It takes no filters that Spark pushes (`spark.sql.python.filterPushdown.enabled`). Spark keeps what one query of a
+    DataFrame was planned with, and gives it to the next query that has no filter, and to the other side of a union or
+    a join: rows would be missing. PySpark 4.1.4 and 4.3.0, `PythonDataSourceV2.setReadInfo`; tests/spark/test_pushdown.py
+    shows it of any source.
 
     Raises:
         ColumnNotFoundError, SchemaMismatchError: `declared` is not a view of the table.
     """
-    filters_come = _filters_come()
-    reader: BatchReader | SystemReader
-    if scan.is_system:
-        reader = _system_reader(scan, declared, filters_come)
-    else:
-        reader = FilteringBatchReader(scan, declared) if filters_come else BatchReader(scan, declared)
-    if filters_come:
-        return reader  # plans when the filters are there
+    reader = _system_reader(scan, declared) if scan.is_system else BatchReader(scan, declared)
     reader.plan()
     return reader
 
 
-def _system_reader(scan: Scan, declared: StructType, filters_come: bool) -> SystemReader:
+def _system_reader(scan: Scan, declared: StructType) -> SystemReader:
     # Only reads of system tables pay for these.
-    from paimon_spark.spark.system_read import FilteringSystemReader, SystemReader
+    from paimon_spark.spark.system_read import SystemReader
     from paimon_spark.table.system_table import SystemScan
 
     assert isinstance(scan, SystemScan)
-    return FilteringSystemReader(scan, declared) if filters_come else SystemReader(scan, declared)
-
-
-def _filters_come() -> bool:
-    if _PUSHDOWN_WORKER in sys.modules:
-        return True
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)  # where Spark starts a process per query
-    return spec is not None and spec.name == _PUSHDOWN_WORKER
+    return SystemReader(scan, declared)
 
 
 class BatchReader(DataSourceReader):
     """Plans beside the driver; what goes to executors is a `TaskReader`."""
 
     def __init__(self, scan: Scan, declared: StructType) -> None:
-        self._names, self._unchanged = _match(scan, declared)
+        self._names = _match(scan, declared)
         self._scan = scan.project(self._names)
         self._target = arrow_schema(declared)
 
@@ -108,24 +92,9 @@ class BatchReader(DataSourceReader):
         return TaskReader, (reader.requests, reader.names, reader.target, reader.table_name)
 
 
-class FilteringBatchReader(BatchReader):
-    """A reader that filters itself where it can do so exactly."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Take the filters we evaluate exactly; the others are Spark's. Driver."""
-        taken, left = translate(filters, self._unchanged)
-        self._scan = self._scan.filtered(taken)
-        self.plan()
-        return iter(left)
-
-
-def _match(scan: Scan, declared: StructType) -> tuple[tuple[str, ...], dict[str, DataType]]:
-    """For each declared column the table's, by name; and the types of those that Spark sees as they are stored."""
+def _match(scan: Scan, declared: StructType) -> tuple[str, ...]:
+    """For each declared column the table's, by name."""
     row_type = scan.columns_named([field.name for field in declared.fields])
-    unchanged: dict[str, DataType] = {}
     for field, f in zip(declared.fields, row_type, strict=True):
         check_readable_as(f.name, f.type, f.type.nullable, field.dataType, field.nullable)
-        stored = f in scan.schema.fields
-        if stored and f.name == field.name and spark_type(f.type, f.name) == field.dataType:
-            unchanged[f.name] = f.type
-    return row_type.names, unchanged
+    return row_type.names

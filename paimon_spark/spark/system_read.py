@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.spark.filters import translate
 from paimon_spark.spark.packing import pack
-from paimon_spark.spark.schema import arrow_schema, check_readable_as, spark_type
+from paimon_spark.spark.schema import arrow_schema, check_readable_as
 from paimon_spark.spark.task_read import SplitsPartition
-from paimon_spark.types import DataType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,11 +28,8 @@ class SystemReader(DataSourceReader):
 
     def __init__(self, scan: SystemScan, declared: StructType) -> None:
         row_type = scan.columns_named([field.name for field in declared.fields])
-        self._types: dict[str, DataType] = {}
         for field, f in zip(declared.fields, row_type, strict=True):
             check_readable_as(f.name, f.type, f.type.nullable, field.dataType, field.nullable)
-            if f.name == field.name and spark_type(f.type, f.name) == field.dataType:
-                self._types[f.name] = f.type
         self._scan = scan.project(row_type.names)
         self._target = arrow_schema(declared)
 
@@ -65,17 +60,6 @@ class SystemReader(DataSourceReader):
         """Executors get what reading needs."""
         reader = self._task_reader()
         return SystemTaskReader, (reader.reading, reader.names, reader.target, reader.table_name)
-
-
-class FilteringSystemReader(SystemReader):
-    """A reader that filters itself where it can do so exactly."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Take the filters we evaluate exactly; the others are Spark's. Driver."""
-        taken, left = translate(filters, self._types)
-        self._scan = self._scan.filtered(taken)
-        self.plan()
-        return iter(left)
 
 
 @dataclass(frozen=True)

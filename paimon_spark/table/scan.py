@@ -215,9 +215,9 @@ class Scan:
     def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
         """Make the read a temporary view of a session, for plain `spark.sql`; one of that name is replaced.
 
-        The view keeps the version, columns and conditions of this read. Its queries read in parallel, and skip files
-        by their own conditions where Spark hands those on (see `configure_session`). Without a version it stays at the
-        snapshot that its first query reads: make it anew to see later commits.
+        The view keeps the version, columns and conditions of this read. Its queries read in parallel; their own
+        conditions skip no files (`catalog.sql` does that). Without a version it stays at the snapshot that its first
+        query reads: make it anew to see later commits.
 
         Args:
             name: of the view.

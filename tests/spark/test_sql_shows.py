@@ -103,7 +103,13 @@ def test_tables_are_described_and_listed_as_spark_does(catalog: Catalog, spark: 
     assert sql("DESC db.t$branch_fix") == [*columns, ["extra", "array<struct<a:int>>", None], *partition]
     assert sql("DESC db.t VERSION AS OF 'fix'")[5] == ["extra", "array<struct<a:int>>", None]
     assert sql("DESC db.t$branches")[:2] == [["branch_name", "string", None], ["create_time", "timestamp_ntz", None]]
-    assert sql("DESC EXTENDED db.t ID") == [["col_name", "id"], ["data_type", "bigint"], ["comment", "the key"]]
+    unknown = ["min", "max", "num_nulls", "distinct_count", "avg_col_len", "max_col_len", "histogram"]
+    assert sql("DESC EXTENDED db.t ID") == [
+        ["col_name", "id"],
+        ["data_type", "bigint"],
+        ["comment", "the key"],
+        *([name, "NULL"] for name in unknown),
+    ]
     assert sql("DESC db.t v")[2] == ["comment", "NULL"]
     told = {key: value for key, value, _ in sql("DESC EXTENDED db.t PARTITION (dt='2024-01-01', hh=2)")}
     assert (told["Database"], told["Table"], told["Partition Values"]) == ("db", "t", "[dt=2024-01-01, hh=2]")

@@ -280,8 +280,7 @@ def test_modes_and_options_that_do_not_exist_are_refused(spark: SparkSession, tm
 
 
 def test_a_session_is_configured_in_one_call(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
-    before: dict[str, Any] = {k: spark.conf.get(k) for k in ("spark.sql.python.filterPushdown.enabled",
-                                                             "spark.sql.execution.arrow.maxBytesPerBatch")}  # fmt: skip
+    before: dict[str, Any] = {k: spark.conf.get(k) for k in ("spark.sql.execution.arrow.maxBytesPerBatch",)}
     try:
         done = paimon_spark.configure_session(spark)
         assert done.keys() == before.keys()

@@ -12,14 +12,13 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 from paimon_spark.errors import ColumnNotFoundError, SchemaMismatchError
-from paimon_spark.spark.batch_read import BatchReader, FilteringBatchReader, batch_reader
+from paimon_spark.spark.batch_read import BatchReader, batch_reader
 from paimon_spark.spark.options import scan_of
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.source import PaimonDataSource
 from paimon_spark.spark.task_read import SplitsPartition, TaskReader
 from tests.harness.golden import golden_path
 
-PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 TABLE = str(golden_path("pk_lsm_levels"))
 
 
@@ -70,26 +69,11 @@ def test_a_partition_that_spark_made_itself_has_no_rows() -> None:
     assert list(reader.read(ds.InputPartition(None))) == []
 
 
-def test_filters_are_taken_only_where_spark_pushes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, PUSHDOWN_WORKER, raising=False)
-    plain = reader_of(TABLE)
-    assert type(plain) is BatchReader
-    # Spark refuses the whole query when this is overridden while pushdown is off.
-    assert type(plain).pushFilters is ds.DataSourceReader.pushFilters
-    monkeypatch.setitem(sys.modules, PUSHDOWN_WORKER, sys)
-    assert isinstance(reader_of(TABLE), FilteringBatchReader)
-
-
-def test_filters_taken_drop_rows_and_the_others_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, PUSHDOWN_WORKER, sys)
-    everything = reader_of(TABLE)
-    assert list(everything.pushFilters([])) == []
-    (partition,) = everything.partitions()
-    column = next(n for b in everything.read(partition) for n in b.schema.names)
-    reader = reader_of(TABLE)
-    pushed: list[ds.Filter] = [ds.IsNull((column,)), ds.EqualTo((column,), object())]
-    assert list(reader.pushFilters(pushed)) == pushed[1:]
-    assert sum(b.num_rows for p in reader.partitions() for b in reader.read(p)) == 0
+@pytest.mark.parametrize("path", [TABLE, f"{TABLE}$files"])
+def test_filters_are_left_to_spark(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
+    # Spark looks whether this is overridden, and pushes nothing where it is not.
+    assert type(reader_of(path)).pushFilters is ds.DataSourceReader.pushFilters
 
 
 def test_a_declared_schema_is_checked_before_anything_is_read() -> None:
