@@ -26,10 +26,11 @@ _DIGITS: Final = 6
 def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader:
     """A reader of the columns of `declared`, planned.
 
-    It takes no filters that Spark pushes (`spark.sql.python.filterPushdown.enabled`). Spark keeps what one query of a
+    It takes no filters that Spark pushes (`spark.sql.python.filterPushdown.enabled`): Spark keeps what one query of a
     DataFrame was planned with, and gives it to the next query that has no filter, and to the other side of a union or
-    a join: rows would be missing. PySpark 4.1.4 and 4.3.0, `PythonDataSourceV2.setReadInfo`; tests/spark/test_pushdown.py
-    shows it of any source.
+    a join, where rows are missing then. `tests/spark/test_pushdown.py` shows it of another source.
+
+    Source: PySpark 4.1.4 and 4.3.0, `PythonDataSourceV2.setReadInfo`.
 
     Raises:
         ColumnNotFoundError, SchemaMismatchError: `declared` is not a view of the table.
