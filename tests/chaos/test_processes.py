@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 
 from paimon_spark.errors import PaimonError
 from tests.chaos.workload import Scenario, check, make_table, run
-from tests.harness.s3_server import REGION, s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
@@ -86,7 +85,5 @@ def s3_options() -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize("table", ["append", "keys"])
 def test_s3(table: str, tmp_path: Path, s3_options: dict[str, str]) -> None:
     bucket = f"b-{uuid.uuid4().hex}"
-    fsspec.filesystem(
-        "s3", key="test", secret="test", endpoint_url=s3_options["s3.endpoint"], client_kwargs={"region_name": REGION}
-    ).mkdir(bucket)
+    make_bucket(s3_options, bucket)
     survive(Scenario(f"s3://{bucket}/t", tmp_path, s3_options, commit_s=1, **TABLES[table], **ON_S3))

@@ -11,7 +11,7 @@ import pytest
 import paimon_spark
 from tests.harness.golden import golden_path, golden_reads
 from tests.harness.rows import rows_of
-from tests.harness.s3_server import s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 
 TABLES = (
     "append_all_types_avro", "append_all_types_parquet", "append_deletion_vectors", "branches", "pk_deletion_vectors",
@@ -43,17 +43,7 @@ def in_memory() -> Place:
 @pytest.fixture(scope="module")
 def on_s3() -> Iterator[Place]:
     with s3_server() as options:
-        filesystem = fsspec.filesystem(
-            "s3",
-            key=options["s3.access-key"],
-            secret=options["s3.secret-key"],
-            endpoint_url=options["s3.endpoint"],
-            client_kwargs={"region_name": options["s3.region"]},
-            skip_instance_cache=True,
-        )
-        filesystem.call_s3(
-            "create_bucket", Bucket="lake", CreateBucketConfiguration={"LocationConstraint": options["s3.region"]}
-        )
+        filesystem = make_bucket(options, "lake")
         placed: set[str] = set()
 
         def place(table: str) -> tuple[str, dict[str, str]]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 from unittest.mock import patch
+from urllib.request import Request, urlopen
 
 REGION = "eu-central-1"
 
@@ -27,8 +28,8 @@ def s3_server() -> Iterator[dict[str, str]]:
     server.start()
     atomic = patch.object(S3Response, "put_object", put_object)
     atomic.start()
+    host, port = server.get_host_and_port()
     try:
-        host, port = server.get_host_and_port()
         yield {
             "s3.endpoint": f"http://{host}:{port}",
             "s3.access-key": "test",
@@ -38,4 +39,24 @@ def s3_server() -> Iterator[dict[str, str]]:
         }
     finally:
         atomic.stop()
+        # All servers of a process hold the same buckets: the next one shall find none.
+        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"), timeout=60).close()
         server.stop()
+
+
+def make_bucket(options: dict[str, str], name: str) -> Any:
+    """A client of the server, which has made a bucket; it remembers no listing. `options` are those of `s3_server`."""
+    import fsspec
+
+    region = options["s3.region"]
+    client = fsspec.filesystem(
+        "s3",
+        key=options["s3.access-key"],
+        secret=options["s3.secret-key"],
+        endpoint_url=options["s3.endpoint"],
+        client_kwargs={"region_name": region},
+        skip_instance_cache=True,
+        use_listings_cache=False,
+    )
+    client.call_s3("create_bucket", Bucket=name, CreateBucketConfiguration={"LocationConstraint": region})
+    return client

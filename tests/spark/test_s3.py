@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.cli.main import main
-from tests.harness.s3_server import REGION, s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.newest]
 
@@ -20,17 +19,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.newest]
 @pytest.fixture
 def s3_options() -> Iterator[dict[str, str]]:
     with s3_server() as options:
-        server = fsspec.filesystem(
-            "s3",
-            key=options["s3.access-key"],
-            secret=options["s3.secret-key"],
-            endpoint_url=options["s3.endpoint"],
-            client_kwargs={"region_name": REGION},
-            skip_instance_cache=True,
-        )
-        server.call_s3("create_bucket", Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
+        make_bucket(options, "lake")
         yield options
-        server.rm("lake", recursive=True)  # what the server holds, it holds for the whole process
 
 
 def test_a_table_is_corrected_on_a_branch(spark: SparkSession, s3_options: dict[str, str], tmp_path: Path) -> None:

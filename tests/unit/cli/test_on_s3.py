@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from paimon_spark.cli.main import main
 from tests.harness.command_line import Ran, fill_orders
-from tests.harness.s3_server import s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 
 pytestmark = pytest.mark.s3
 WAREHOUSE = "s3://lake/wh"
@@ -48,15 +47,7 @@ def server() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def options(server: dict[str, str]) -> Iterator[dict[str, str]]:
     """How to reach a bucket that holds the warehouse with `db.orders` alone."""
-    fs = fsspec.filesystem(
-        "s3",
-        key=server["s3.access-key"],
-        secret=server["s3.secret-key"],
-        endpoint_url=server["s3.endpoint"],
-        client_kwargs={"region_name": server["s3.region"]},
-        skip_instance_cache=True,
-    )
-    fs.call_s3("create_bucket", Bucket="lake", CreateBucketConfiguration={"LocationConstraint": server["s3.region"]})
+    fs = make_bucket(server, "lake")
     fill_orders(WAREHOUSE, **server)
     yield server
     fs.rm("lake", recursive=True)

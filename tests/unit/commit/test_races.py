@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-import fsspec
 import pytest
 
 from paimon_spark.commit.committer import Committer
@@ -39,7 +38,7 @@ from tests.harness.commits import (
     message,
 )
 from tests.harness.fault_store import Fault, FaultStore
-from tests.harness.s3_server import s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 
 
 class Meddling:
@@ -311,16 +310,7 @@ def test_racing_threads_on_local_disk(root: str) -> None:
 def test_racing_threads_on_s3() -> None:
     with s3_server() as options:
         bucket = f"b-{uuid.uuid4().hex}"
-        client = fsspec.filesystem(
-            "s3",
-            key="test",
-            secret="test",
-            endpoint_url=options["s3.endpoint"],
-            client_kwargs={"region_name": options["s3.region"]},
-            skip_instance_cache=True,
-        )
-        where = {"LocationConstraint": options["s3.region"]}
-        client.call_s3("create_bucket", Bucket=bucket, CreateBucketConfiguration=where)
+        make_bucket(options, bucket)
         race(*open_store(f"s3://{bucket}/wh/t", options), each=4)
 
 

@@ -19,7 +19,7 @@ from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store
 from paimon_spark.storage.urls import open_store
-from tests.harness.s3_server import s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 from tests.harness.store_contract import StoreContract, race_processes, race_threads
 
 
@@ -182,15 +182,7 @@ class TestS3(StoreContract):
     def place(self, s3_options: dict[str, str]) -> FilledBy:
         bucket = f"b-{uuid.uuid4().hex}"
         store, root = open_store(f"s3://{bucket}/wh/", s3_options)
-        client = fsspec.filesystem(
-            "s3",
-            key="test",
-            secret="test",
-            endpoint_url=s3_options["s3.endpoint"],
-            client_kwargs={"region_name": s3_options["s3.region"]},
-            use_listings_cache=False,
-        )
-        client.mkdir(bucket)
+        client = make_bucket(s3_options, bucket)
         return FilledBy(store, root, client)
 
     def test_a_marker_object_of_a_directory_is_no_entry(self, place: FilledBy) -> None:

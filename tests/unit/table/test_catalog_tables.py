@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
@@ -25,7 +24,7 @@ from paimon_spark.errors import (
 from paimon_spark.table.catalog import Catalog
 from paimon_spark.types import RowType
 from tests.harness.golden import golden_path
-from tests.harness.s3_server import s3_server
+from tests.harness.s3_server import make_bucket, s3_server
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +41,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
     if request.param == "memory":
         return paimon_spark.load_catalog(f"memory://{name}/wh")
     options = request.getfixturevalue("s3_options")
-    fs = fsspec.filesystem(
-        "s3",
-        key="test",
-        secret="test",
-        endpoint_url=options["s3.endpoint"],
-        client_kwargs={"region_name": options["s3.region"]},
-    )
-    fs.mkdir(f"/{name}")
+    make_bucket(options, name)
     return paimon_spark.load_catalog(f"s3://{name}/wh", **options)
 
 
