@@ -30,13 +30,15 @@ def order_key(value: Value) -> tuple[bool, Value]:
 
 
 def frozen(value: Value) -> Hashable:
-    """A hashable stand-in, equal exactly when Java's values are equal."""
+    """A hashable stand-in, equal exactly when Java's values are equal: maps whatever the order of their entries."""
     if isinstance(value, float):
         return "float", order_key(value)[1]
     if isinstance(value, bool):
         return "bool", value
     if isinstance(value, dict):
         return tuple(frozen(v) for v in value.values())
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return frozenset(frozen(entry) for entry in value)
     if isinstance(value, (list, tuple)):
         return tuple(frozen(v) for v in value)
     assert isinstance(value, Hashable)

@@ -131,7 +131,7 @@ def _unchanged(
     out = updated.copy()
     for name in compared:
         left = np.flatnonzero(out)
-        out[left] = equal_values(columns[name], before[left], after[left])
+        out[left] = equal_values(columns[name], before[left], after[left], ordered_maps=False)
     return out
 
 

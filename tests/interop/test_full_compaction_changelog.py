@@ -79,3 +79,28 @@ def test_streams_see_the_same_changes(engine: str, java: JavaPaimon, tmp_path: P
     expected = sorted((tuple(r.values()) for r in java.call("read", path=theirs)["rows"]), key=str)
     got: pa.Table = table.scan().to_arrow()
     assert sorted((tuple(r.values()) for r in got.to_pylist()), key=str) == expected
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_maps_whose_entries_come_in_another_order_are_the_same_changes(
+    producer: str, java: JavaPaimon, tmp_path: Path
+) -> None:
+    options = {"bucket": "1", "changelog-producer": producer}
+    options["changelog-producer.row-deduplicate"] = "true"
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    fields = [["k", "INT NOT NULL"], ["m", {"type": "MAP", "key": "STRING", "value": "DOUBLE"}], ["x", "DOUBLE"]]
+    for path in (ours, theirs):
+        java.call("createTable", path=path, fields=fields, pk=["k"], partition=[], tableOptions=options, comment="")
+    source = pa.schema([("k", pa.int32()), ("m", pa.map_(pa.string(), pa.float64())), ("x", pa.float64())])
+    nan, one, two = float("nan"), [("a", 1.0), ("b", float("nan"))], [("b", float("nan")), ("a", 1.0)]
+    for m, x in ((one, nan), (two, nan), (one, 0.0), (two, -0.0), ([("a", 1.0)], -0.0), (two[1:], -0.0)):
+        rows = pa.Table.from_pylist([{"k": 1, "m": m, "x": x}], schema=source)
+        for path in (ours, theirs):
+            paimon_spark.load_table(path).write(rows, **{"write-only": True})
+        paimon_spark.load_table(ours).compact(full=True)
+        java.call("compact", path=theirs, full=True)
+    changes = seen(java, ours)
+    assert [[str(v) for v in row] for rows in changes for row in rows] == [
+        [str(v) for v in row] for rows in seen(java, theirs) for row in rows
+    ]
+    assert [len(rows) for rows in changes] == [1, 2, 2, 2]

@@ -8,21 +8,25 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import paimon_spark
 from paimon_spark.compaction import bucket_merge, keyed
 from paimon_spark.compaction.bucket_vectors import BucketVectors
 from paimon_spark.compaction.keyed import hides_level0
+from paimon_spark.definition.create import create_table
+from paimon_spark.definition.from_arrow import row_type
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.merge.sorted_merge import SequenceField
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.spec import binary_row, deletion_vector
 from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
-from paimon_spark.types import SEQUENCE_NUMBER
+from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.write import merge_tree
 from tests.harness import merge_model as model
 from tests.harness.compacting import (
@@ -273,3 +277,20 @@ def test_many_files_of_level_0_are_merged_a_few_open_at_a_time(
     table.compact()
     assert [(r["k"], r["a"]) for r in table.rows()] == [(1, 5), (2, 0), (3, 1), (4, 2), (5, 3), (6, 4), (7, 5), (9, 5)]
     assert [(kind, key) for kind, key, _ in table.changelog()] == [(0, k) for k in (1, 2, 3, 4, 5, 6, 7, 9)]
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_another_order_of_a_maps_entries_is_no_change_of_a_row(tmp_path: Path, producer: str) -> None:
+    maps = pa.map_(pa.string(), pa.int32())
+    source = pa.schema([pa.field("k", pa.int32(), nullable=False), ("m", maps), ("a", pa.list_(maps))])
+    options = {"bucket": "1", "write-only": "true", "changelog-producer": producer}
+    options["changelog-producer.row-deduplicate"] = "true"
+    create_table(STORE, str(tmp_path / "t"), row_type(source), ("k",), options=options)
+    table = paimon_spark.load_table(str(tmp_path / "t"))
+    for v in (2, 2, 3):
+        for m in ([("x", 1), ("y", v)], [("y", v), ("x", 1)]):
+            table.write(pa.Table.from_pylist([{"k": 1, "m": m, "a": [m]}], schema=source))
+            table.compact(full=True)
+    files = (tmp_path / "t" / "bucket-0").glob("changelog-*")
+    changes = [(r[VALUE_KIND], dict(r["m"])["y"]) for f in files for r in pq.read_table(f).to_pylist()]
+    assert sorted(changes) == [(0, 2), (1, 2), (2, 3)]

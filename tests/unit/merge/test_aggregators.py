@@ -184,6 +184,15 @@ def test_collect() -> None:
     assert run("collect", ARRAY, [None, None]) is None
 
 
+def test_collect_and_nested_update_take_maps_for_equal_in_any_order_of_their_entries() -> None:
+    one, other = [("a", 1), ("b", 2)], [("b", 2), ("a", 1)]
+    maps = {"type": "ARRAY", "element": MAP}
+    assert run("collect", maps, [[one], [other, [("a", 1)]]], distinct="true") == [one, [("a", 1)]]
+    assert run("collect", maps, [[one, one], [other]], " -") == [one]
+    rows = {"type": "ARRAY", "element": {"type": "ROW", "fields": [{"id": 1, "name": "m", "type": MAP}]}}
+    assert run("nested_update", rows, [[{"m": one}, {"m": []}], [{"m": other}]], " -") == [{"m": []}]
+
+
 def test_merge_map() -> None:
     assert run("merge_map", MAP, [{"a": 1, "b": 2}, None, {"b": 3}]) == [("a", 1), ("b", 3)]
     assert run("merge_map", MAP, [{"a": 1, "b": 2}, {"a": 9}], " -") == [("b", 2)]
