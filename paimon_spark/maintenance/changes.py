@@ -93,7 +93,7 @@ class TableChange:
 
     Attributes:
         kind: the verb, `create-branch`; for messages and for who finishes it.
-        label: the operation in words, for messages: `merge of branch 'fix' into main`.
+        label: the operation in words, for messages: `merge into main of branch 'fix'`.
         steps: run in order.
         released: roots that are no longer there after the steps. Files that then no root needs are deleted.
     """

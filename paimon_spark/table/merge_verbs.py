@@ -31,6 +31,9 @@ class MergeVerbs:
         Readers see main as it was or as it will be; commits to main at this moment fail with a conflict, or are kept.
         The branch lives on, independent, and may be merged again. Consumers of main stay as they are.
 
+        Nothing happens to a branch of which main has every commit already, as one that nothing was written to, or that
+        was merged before: the result says `already_merged`. So a merge may be repeated while main goes on.
+
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish exactly that, and nothing after it.
@@ -51,8 +54,24 @@ class MergeVerbs:
     def fast_forward(
         self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
     ) -> MergeResult:
-        """The same as `merge_branch`, by Paimon's name."""
-        return self.merge_branch(name, snapshot=snapshot, backup=backup, dry_run=dry_run)
+        """Make main what a branch is, as Paimon's fast-forward does: also when that takes main back.
+
+        Differs from `merge_branch` where main has every commit of the branch and more: main goes back to the branch's
+        head, and what it had after that is kept as a branch, unless `backup` is False. Main also gets the branch's
+        tags from before the point where it left main, where their names are free.
+
+        Args:
+            name: the branch.
+            snapshot: a snapshot id, tag or version of the branch: main becomes exactly that, and nothing after it.
+            backup: keep what main loses. Without it, files that nothing needs any more are deleted at once.
+            dry_run: only tell what would move, be discarded and be deleted.
+
+        Raises:
+            As `merge_branch`. A branch without snapshots is refused, as Paimon does.
+        """
+        from paimon_spark.versioning.merge import fast_forward
+
+        return fast_forward(at_head(cast("Table", self)), name, snapshot=snapshot, backup=backup, dry_run=dry_run)
 
     def replace_main(self, name: str, *, backup: bool = True, dry_run: bool = False) -> ReplaceResult:
         """Make `main` mean a branch: what it needs of the former main is copied to it, and the former main goes.

@@ -1,12 +1,15 @@
 """A branch becomes main's history: merge_branch and fast_forward. What main loses by it is kept as a branch.
 
+The two differ where main has every commit of the branch already: a merge does nothing then, so that it is safe to
+repeat while main goes on; a fast-forward takes main back to the branch.
+
 Readers see main as it was or as it will be, all of it at once: the new main is first laid down whole beside, in a
 directory below `branch/` whose name begins with `.merge-`; then MAIN-BRANCH names that directory, which every open of
 the table looks at; then main's own directory is written over, in an order that suits engines that do not know
 MAIN-BRANCH; then MAIN-BRANCH is as before and the directory beside goes. Commits on main meanwhile are turned away
 (`commit.still_there`).
 
-Source: PIP-14, Merge Branch To Main.
+Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
 """
 
 from __future__ import annotations
@@ -63,11 +66,13 @@ class MergeResult(ShownAsFacts):
         branch: that was published; it lives on.
         fork_snapshot_id: the newest snapshot that main and the branch shared; None when they shared none.
         published_snapshot_id: main's head now.
-        moved_snapshots, moved_tags: that main has got; empty when it had all of the branch already.
+        moved_snapshots, moved_tags: that main has got.
         discarded_snapshots, discarded_tags: that main had and has no more, or of the same name but not the same.
         discarded_schemas: ids of schemas that main had and has no more, or not the same.
         backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
         removed: files that nothing needs any more and that were deleted.
+        already_merged: main had every commit of the branch before, so nothing was done; after `fast_forward`: main was
+            the branch before.
     """
 
     branch: str
@@ -80,6 +85,7 @@ class MergeResult(ShownAsFacts):
     discarded_schemas: tuple[int, ...] = ()
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
+    already_merged: bool = False
 
 
 def merge_branch(
@@ -95,7 +101,8 @@ def merge_branch(
     """Make a branch's history main's: its snapshots, tags and schemas after the point where it left main.
 
     Main's own after that point go; they are kept as a branch `main-backup-<time>`, unless `backup` is False. The
-    branch lives on and is from then on one that left main at its published snapshot.
+    branch lives on and is from then on one that left main at its published snapshot. Nothing happens when main has
+    every commit of the branch already.
 
     Args:
         handle: main of the table.
@@ -111,10 +118,47 @@ def merge_branch(
             of the branch, or none after the point where it left main.
         OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
     """
+    return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=False)
+
+
+def fast_forward(
+    handle: TableHandle,
+    name: str,
+    *,
+    snapshot: int | str | None = None,
+    backup: bool = True,
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+    wait_ms: int = 60_000,
+) -> MergeResult:
+    """Make main what a branch is, also where main has every commit of the branch and more: then it is taken back.
+
+    As `merge_branch` otherwise, except that main also gets the branch's tags up to the fork, where their names are
+    free. What main has after the fork is kept as a branch, unless `backup` is False.
+
+    Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps nothing.
+    """
+    return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=True)
+
+
+def _publish(
+    handle: TableHandle,
+    name: str,
+    snapshot: int | str | None,
+    backup: bool,
+    dry_run: bool,
+    clock_ms: Callable[[], int],
+    wait_ms: int,
+    *,
+    takes_back: bool,
+) -> MergeResult:
     plans: list[Publication] = []
+    verb = "the fast-forward" if takes_back else "the merge"
 
     def plan() -> TableChange | None:
-        publication = read_publication(handle, name, "the merge", snapshot=snapshot, backup=backup, now_ms=clock_ms())
+        publication = read_publication(
+            handle, name, verb, snapshot=snapshot, backup=backup, now_ms=clock_ms(), takes_back=takes_back
+        )
         plans.append(publication)
         if publication.is_nothing:
             return None
@@ -124,7 +168,8 @@ def merge_branch(
     removed = dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
     publication = plans[-1]
     if publication.is_nothing:
-        return MergeResult(name, publication.done.fork_id, publication.main.head, removed=removed)
+        done = publication.done
+        return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
     if dry_run:
         return _result(publication, removed, ())
     result = _result(publication, removed, keep_late_commits(publication, wait_ms=wait_ms))
@@ -176,7 +221,8 @@ def merge_change(
     now = replace(source, tags={**source.tags, guard: head})
     kept = [now, *([] if plan.backup is None else [plan.backup])]
     gone = (*released(plan.main, new, kept), *released(source, now, [new, *kept]))
-    return TableChange(KIND, f"merge of branch {branch!r} into main", steps, gone)
+    what = "fast-forward of main to branch" if plan.takes_back else "merge into main of branch"
+    return TableChange(KIND, f"{what} {branch!r}", steps, gone)
 
 
 def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> MergeResult:

@@ -44,6 +44,7 @@ class Publication:
         late: name of the branch for what other engines commit to main meanwhile; that of the backup when there is one,
             None when nothing that main loses is kept.
         breaks_off: main has the snapshot that is to be its head, but what follows there was not made on it.
+        takes_back: main becomes the branch also where it has every commit of it and more (`fast_forward`).
     """
 
     handle: TableHandle
@@ -57,6 +58,7 @@ class Publication:
     late: str | None
     now_ms: int
     breaks_off: bool = False
+    takes_back: bool = False
 
     @property
     def head(self) -> Ref:
@@ -65,16 +67,26 @@ class Publication:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether main already has all of it: the branch has nothing that it did not get from main."""
+        """Whether main already has every commit and schema of the branch, and with `takes_back` nothing beyond it."""
+        done = self.done
+        if self.takes_back and (self.main.head != self.source.head or done.discards or done.moved_tags):
+            return False
         return (
-            self.done.fork_id == self.source.head
+            done.fork_id == self.source.head
             and not self.breaks_off
-            and all(self.main.schemas.get(i) == text for i, text in self.source.line.schemas.items())
+            and all(self.main.schemas.get(i) == text for i, text in done.line.schemas.items())
         )
 
 
 def read_publication(
-    handle: TableHandle, name: str, verb: str, *, snapshot: int | str | None, backup: bool, now_ms: int
+    handle: TableHandle,
+    name: str,
+    verb: str,
+    *,
+    snapshot: int | str | None,
+    backup: bool,
+    now_ms: int,
+    takes_back: bool = False,
 ) -> Publication:
     """Read what publishing takes, and refuse what cannot be published.
 
@@ -85,6 +97,7 @@ def read_publication(
         snapshot: the version of the branch that becomes main's head; None for its own head.
         backup: whether what main loses is kept as a branch.
         now_ms: epoch milliseconds.
+        takes_back: as in `Publication`.
 
     Raises:
         InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
@@ -105,14 +118,16 @@ def read_publication(
     source = Source(name, line, head.id, trail, between, exact=snapshot is not None, is_recorded=is_recorded)
     others = tuple(_other(main, n) for n in _branches(main) if n != name)
     old = read_line(main)
-    done = published(old, source, others)
-    _check(main, name, verb, source, done, snapshot, backup)
+    done = published(old, source, others, with_older_tags=takes_back)
+    if not takes_back:
+        _check_is_newer(main, name, verb, source, done)
+    _check_fork_is_known(main, name, verb, done, backup)
     kept, late = None, _backup_name(main, now_ms) if backup else None
     if late is not None and done.discards:
         children = [o.name for o in others if _lost_base(main, o, done)]
         kept = backup_line(late, old, done, children)
     breaks_off = done.fork_id == source.head and _breaks_off(main, old, source.head)
-    return Publication(main, on_branch, fork, old, source, others, done, kept, late, now_ms, breaks_off)
+    return Publication(main, on_branch, fork, old, source, others, done, kept, late, now_ms, breaks_off, takes_back)
 
 
 def backup_steps(plan: Publication) -> tuple[Step, ...]:
@@ -277,24 +292,19 @@ def _head(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Sna
     return found.snapshot
 
 
-def _check(
-    main: TableHandle,
-    name: str,
-    verb: str,
-    source: Source,
-    done: Published,
-    snapshot: int | str | None,
-    backup: bool,
-) -> None:
+def _check_is_newer(main: TableHandle, name: str, verb: str, source: Source, done: Published) -> None:
     own = max(source.line.snapshots)
-    if source.head < done.fork_id or (snapshot is not None and source.head <= done.fork_id and own > source.head):
+    if source.exact and source.head <= done.fork_id and own > source.head:
         raise _refused(
             main,
             name,
             verb,
             f"snapshot {source.head} is not newer than {done.fork_id}, where the branch left main",
-            f"name a snapshot of the branch from {done.fork_id + 1} to {own}, or roll main back to it",
+            f"name a snapshot of the branch from {done.fork_id + 1} to {own}, or fast_forward, which takes main back",
         )
+
+
+def _check_fork_is_known(main: TableHandle, name: str, verb: str, done: Published, backup: bool) -> None:
     if not backup and not done.fork_is_known:
         raise _refused(
             main,

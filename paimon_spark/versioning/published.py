@@ -89,8 +89,15 @@ class Published:
         )
 
 
-def published(main: Line, source: Source, others: Sequence[Other] = ()) -> Published:
-    """Main as it is when the source's head is its head. Changes nothing."""
+def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_older_tags: bool = False) -> Published:
+    """Main as it is when the source's head is its head. Changes nothing.
+
+    Args:
+        main: as it is.
+        source: the branch to publish.
+        others: the branches besides.
+        with_older_tags: main also gets the source's tags up to the fork, as far as their names are free there.
+    """
     fork_id, fork_is_known = _fork(main, source)
     history = _history(main, source, fork_id)
     ids = run_up_to(history.keys(), source.head)
@@ -110,6 +117,12 @@ def published(main: Line, source: Source, others: Sequence[Other] = ()) -> Publi
     }
     # A tag that the branch gave another snapshot is the branch's, as in Paimon; main's is discarded.
     kept_tags = {n: ref for n, ref in kept_tags.items() if n not in moved_tags or moved_tags[n] == ref}
+    if with_older_tags:
+        moved_tags |= {
+            name: ref
+            for name, ref in source.line.tags.items()
+            if guarded_branch(name) is None and ref.id <= fork_id and name not in kept_tags
+        }
     new_tags = sorted(moved_tags.keys() - kept_tags.keys())
     own_tags = {n for n in main.tags if guarded_branch(n) is None}
     leaves = {other.name: leaves_at(other, source, fork_id) for other in others}

@@ -234,6 +234,14 @@ def _branches() -> list[TableScript]:
     forwarded.write([[3, "dev"]], branch="dev").tag("dev_tag", branch="dev").alter(_add("n", "INT"), branch="dev")
     forwarded.write([[4, "dev", 4]], branch="dev").step("fastForward", name="dev").write([[5, "after", 5]])
 
+    back = [
+        _taken_back(T(f"branch_fast_forwarded_back_{name}", f"main goes back to its branch, {about}", *columns, **more))
+        for name, about, columns, more in (
+            ("keyed", "by key", [KV], {"pk": ["k"], "options": BUCKET}),
+            ("append", "without key", [KV], {}),
+        )
+    ]
+
     renamed = T("branch_renamed_deleted", "one branch renamed, one deleted", [["id", "INT"]])
     renamed.write([[1]]).tag("t").branch("old", "t").branch("gone", "t").write([[2]], branch="old").write(
         [[3]], branch="gone"
@@ -252,7 +260,17 @@ def _branches() -> list[TableScript]:
     fallback.pile([["0102", 2, "stream"], ["0103", 3, "stream"], ["0103", 4, "stream"]], branch="stream")
     fallback.pile([["0103", 3, "stream updated"]], branch="stream")
     fallback.where("dt = '0103'", ["=", "dt", "0103"]).where("k = 2", ["=", "k", 2])
-    return [several, forwarded, renamed, fallback]
+    return [several, forwarded, *back, renamed, fallback]
+
+
+def _taken_back(script: TableScript) -> TableScript:
+    """Fast-forwards to a branch that is behind main, was merged before, or is main; one of an empty branch fails."""
+    script.write([[1, "a"]]).write([[2, "b"]]).tag("t2").branch("fix", "t2").branch("empty").write([[3, "c"]])
+    script.step("fastForward", name="empty", mayFail=True)
+    script.step("fastForward", name="fix").write([[5, "e"]]).write([[6, "f"]])
+    script.step("fastForward", name="fix").write([[7, "g"]]).write([[8, "x"]], branch="fix")
+    script.step("fastForward", name="fix").step("fastForward", name="fix")
+    return script.write([[9, "h"]]).write([[10, "y"]], branch="fix")
 
 
 def _snapshots() -> list[TableScript]:

@@ -39,11 +39,12 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
     assert call("sys.rollback('db.t', 'it''s')") == (heads, [(3, 2)])
     assert call("sys.create_branch('db.t', 'fix', 'a', ignore_if_exists => true)") == done
     table.branch("fix").write(pa.table({"id": pa.array([9], pa.int32()), "v": ["é"]}))
-    types, ((result, head, discarded, backup),) = call("sys.merge_branch('db.t', 'fix')")
+    types, ((result, head, discarded, backup, already),) = call("sys.merge_branch('db.t', 'fix')")
     assert types == {
-        "result": "boolean", "published_snapshot_id": "bigint", "discarded_snapshots": "int", "backup_branch": "string"
+        "result": "boolean", "published_snapshot_id": "bigint", "discarded_snapshots": "int",
+        "backup_branch": "string", "already_merged": "boolean",
     }  # fmt: skip
-    assert (result, head, discarded) == (True, table.snapshots()[-1].id, 1)
+    assert (result, head, discarded, already) == (True, table.snapshots()[-1].id, 1, False)
     assert [tuple(r) for r in catalog.sql("SELECT id FROM db.t ORDER BY id", None, spark).collect()] == [(1,), (9,)]
     assert call(f"sys.delete_branch('db.t', '{backup}')") == done
     assert call("sys.compact(table => 'db.t', compact_strategy => 'full')") == done

@@ -83,13 +83,38 @@ def merge(call: Call) -> Answer:
 
 
 def _merged(result: MergeResult, dry_run: bool) -> Answer:
+    if result.already_merged:
+        told = f"branch {safe(result.branch)} is already merged: main has every commit of it"
+        return _answer(result, [f"{told}, and stays at snapshot {result.published_snapshot_id}"], dry_run)
+    return _published(result, dry_run)
+
+
+def _fast_forward(call: Call) -> Answer:
+    table, name, backup = call.table(), call["name"], not call["no_backup"]
+    return call.deleting(
+        f"fast-forward main of {table.name} to branch {name}",
+        plan=lambda: table.fast_forward(name, snapshot=call["snapshot"], backup=backup, dry_run=True),
+        act=lambda: table.fast_forward(name, snapshot=call["snapshot"], backup=backup),
+        answer=_forwarded,
+    )
+
+
+def _forwarded(result: MergeResult, dry_run: bool) -> Answer:
+    if result.already_merged:
+        told = f"main is branch {safe(result.branch)} at snapshot {result.published_snapshot_id} already"
+        return _answer(result, [told], dry_run)
+    return _published(result, dry_run)
+
+
+def _published(result: MergeResult, dry_run: bool) -> Answer:
     verb = "would become" if dry_run else "is"
     lines = [f"main {verb} branch {safe(result.branch)} at snapshot {result.published_snapshot_id}"]
     if result.moved_snapshots:
         lines.append(f"new on main: {names(result.moved_snapshots, 'snapshot')}")
-    else:
-        lines.append("main has all of it already")
-    lines += _lost(result, dry_run)
+    return _answer(result, [*lines, *_lost(result, dry_run)], dry_run)
+
+
+def _answer(result: MergeResult | ReplaceResult, lines: list[str], dry_run: bool) -> Answer:
     return Answer({"dry_run": dry_run, **plain(result)}, lambda room: lines)
 
 
@@ -118,8 +143,7 @@ def _replace_main(call: Call) -> Answer:
 
 def _replaced(result: ReplaceResult, dry_run: bool) -> Answer:
     lines = [f"main {'would mean' if dry_run else 'means'} branch {safe(result.branch)}; it was {result.former_main}"]
-    lines += [*_lost(result, dry_run), safe(result.warning)]
-    return Answer({"dry_run": dry_run, **plain(result)}, lambda room: lines)
+    return _answer(result, [*lines, *_lost(result, dry_run), safe(result.warning)], dry_run)
 
 
 def append(call: Call) -> Answer:
@@ -179,6 +203,15 @@ COMMANDS = (
         "merge",
         "make a branch's history main's; what main loses is kept as a branch",
         merge,
+        (NAME, PUBLISHED, NO_BACKUP),
+        Kind.DELETE,
+        details="Nothing happens when main has every commit of the branch already.",
+    ),
+    Command(
+        "branch",
+        "fast-forward",
+        "make main what a branch is, also when that takes main back; what main loses is kept as a branch",
+        _fast_forward,
         (NAME, PUBLISHED, NO_BACKUP),
         Kind.DELETE,
         aliases=("fast-forward",),

@@ -11,7 +11,10 @@ from paimon_spark.sql.wording import in_sql
 
 _BRANCH: Final = Parameter("branch", required=True, doc="Name of the branch.")
 _BACKUP: Final = Parameter("backup", Kind.BOOLEAN, doc="Keep what main loses as a branch.", default="true", is_own=True)
-_PUBLISHED: Final = "result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING"
+_PUBLISHED: Final = (
+    "result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING, "
+    "already_merged BOOLEAN"
+)
 _REPLACED: Final = "result BOOLEAN, discarded_snapshots INT, backup_branch STRING, warning STRING"
 
 
@@ -50,7 +53,8 @@ def _fast_forward(place: Place, a: Arguments) -> Rows:
 
 def _merge(place: Place, a: Arguments) -> Rows:
     done = a.table(place).merge_branch(a.text("branch"), backup=a.truth("backup", True))
-    return [(True, done.published_snapshot_id, len(done.discarded_snapshots), done.backup_branch)]
+    discarded = len(done.discarded_snapshots)
+    return [(True, done.published_snapshot_id, discarded, done.backup_branch, done.already_merged)]
 
 
 def _append(place: Place, a: Arguments) -> Rows:
@@ -112,14 +116,15 @@ PROCEDURES: Final = (
     ),
     Procedure(
         "fast_forward",
-        "Make a branch's history main's. What main has after the point where the branch left it is kept as a branch.",
+        "Make main what a branch is, also when that takes main back. What main loses is kept as a branch.",
         (TABLE, _BRANCH, _BACKUP),
         DONE,
         _fast_forward,
     ),
     Procedure(
         "merge_branch",
-        "PIP-14's merge, the same as fast_forward. With source_branch it is Paimon 2.1's: see append_branch.",
+        "Make a branch's history main's, as PIP-14 proposes; nothing happens when main has every commit of the branch. "
+        "With source_branch it is Paimon 2.1's: see append_branch.",
         (TABLE, _BRANCH, _BACKUP),
         _PUBLISHED,
         _merge,

@@ -37,10 +37,13 @@ def read_alter(cursor: Cursor) -> RefStatement | None:
     """
     cursor.expect("ALTER", "TABLE")
     table = cursor.name()
-    if cursor.take_one("FAST", "MERGE") is not None:
-        cursor.take("FORWARD")
+    published = cursor.take_one("FAST", "MERGE")
+    if published is not None:
+        takes_back = published == "FAST"
+        if takes_back:
+            cursor.expect("FORWARD")
         cursor.expect("BRANCH")
-        statement: RefStatement = PublishBranch(cursor.sql, table, cursor.identifier(_BRANCH))
+        statement: RefStatement = PublishBranch(cursor.sql, table, cursor.identifier(_BRANCH), takes_back)
         cursor.end()
         return statement
     verb = cursor.take_one(*_VERBS)

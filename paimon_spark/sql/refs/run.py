@@ -127,9 +127,10 @@ def rename_branch(_: Session, table: Table, statement: RenameBranch) -> None:
 
 def publish_branch(session: Session, table: Table, statement: PublishBranch) -> DataFrame:
     """Make main what the branch is; what main loses is kept, and said. Raises as `Table.merge_branch`."""
-    done = table.merge_branch(statement.branch)
-    row = (done.published_snapshot_id, list(done.discarded_snapshots), done.backup_branch)
-    return session.rows("published_snapshot_id BIGINT, discarded_snapshots ARRAY<BIGINT>, backup_branch STRING", [row])
+    done = (table.fast_forward if statement.takes_back else table.merge_branch)(statement.branch)
+    row = (done.published_snapshot_id, list(done.discarded_snapshots), done.backup_branch, done.already_merged)
+    columns = "published_snapshot_id BIGINT, discarded_snapshots ARRAY<BIGINT>, backup_branch STRING"
+    return session.rows(f"{columns}, already_merged BOOLEAN", [row])
 
 
 def _beginning(table: Table, statement: CreateBranch) -> tuple[Table, str | None, int | None]:

@@ -94,9 +94,14 @@ class RenameBranch(RefStatement):
 
 @dataclass(frozen=True, slots=True)
 class PublishBranch(RefStatement):
-    """FAST FORWARD BRANCH and MERGE BRANCH: main becomes what the branch is."""
+    """FAST FORWARD BRANCH and MERGE BRANCH: main becomes what the branch is.
+
+    Attributes:
+        takes_back: FAST FORWARD, which also takes main back where it has every commit of the branch and more.
+    """
 
     branch: str
+    takes_back: bool = False
 
 
 class Refs(Enum):

@@ -157,7 +157,16 @@ def test_a_branch_lives_as_the_proposals_actions_say(cli: CommandLine) -> None:
     cli.done("delete-branch", *named, "--name", "d", "--yes")
     merged = cli.done("merge-branch", *named, "--name", "fix", "--yes")
     assert merged.out.startswith("main is branch fix at snapshot 3\n")
-    cli.done("fast-forward", *named, "--branch_name", "b", "--yes")
+    again = cli.done("merge-branch", *named, "--name", "b", "--yes")
+    assert again.out == "branch b is already merged: main has every commit of it, and stays at snapshot 3\n"
+    assert cli.done("branch", "merge", *named, "--name", "b", "--yes", "--json").json["already_merged"] is True
+    back = cli.done("fast-forward", *named, "--branch_name", "b", "--yes", "--json").json
+    assert (back["published_snapshot_id"], back["discarded_snapshots"], back["already_merged"]) == (2, [3], False)
+    stays = cli.done("fast_forward", *named, "--branch_name", "b", "--yes")
+    assert stays.out == "main is branch b at snapshot 2 already\n"
+    assert cli.done("fast_forward", *named, "--name", "fix", "--dry-run").out == (
+        "main would become branch fix at snapshot 3\nnew on main: 1 snapshot (3)\n"
+    )
     cli.done("replace-main-branch", *named, "--name", "fix", "--yes")
     assert "main means branch fix" in cli.done("status", "db.orders").out
 

@@ -234,6 +234,11 @@ def test_branches_live_and_are_published(catalog: Catalog, table: Table, run: Ru
     table.branch("fix").write(pa.table({"k": [9], "v": ["y"]}))
     assert run("fast_forward", "fix") == [(True,)]
     assert keys(table) == [1, 2, 9]
+    table.write(pa.table({"k": [10], "v": ["z"]}))
+    assert run("merge_branch", "fix") == [(True, table.snapshots()[-1].id, 0, None, True)]
+    assert keys(table) == [1, 2, 9, 10]
+    assert run("fast_forward", "fix") == [(True,)]
+    assert keys(table) == [1, 2, 9], "as Paimon's, it takes main back"
 
 
 def test_merge_branch_is_pip_14s_and_with_source_branch_paimons(catalog: Catalog, table: Table, run: Run) -> None:
@@ -244,12 +249,12 @@ def test_merge_branch_is_pip_14s_and_with_source_branch_paimons(catalog: Catalog
     run("create_branch", "other", snapshot=2)
     assert run("merge_branch", "fix", "other") == [(True,)], "three arguments are those of Paimon's"
     assert keys(table.branch("other")) == [1, 2, 9]
-    ((result, head, discarded, backup),) = run("merge_branch", "fix")
-    assert (result, discarded) == (True, 2)
+    ((result, head, discarded, backup, already),) = run("merge_branch", "fix")
+    assert (result, discarded, already) == (True, 2, False)
     assert keys(table) == [1, 2, 9]
     assert table.snapshots()[-1].id == head
     assert keys(table.branch(backup)) == [1, 2, 3, 9]
-    assert run("merge_branch", branch="fix", backup=False)[0][2:] == (0, None)
+    assert run("merge_branch", branch="fix", backup=False)[0][2:] == (0, None, True)
     with pytest.raises(InvalidInputError, match="needs branch"):
         run("merge_branch")
 

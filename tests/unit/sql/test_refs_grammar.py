@@ -72,7 +72,7 @@ def branch(name: str, **given: Any) -> dict[str, Any]:
         ("REPLACE BRANCH fix AS OF VERSION 4", (CreateBranch, branch("fix", version=4, replace=True))),
         ("DROP BRANCH IF EXISTS fix", (DropBranch, {"branch": "fix", "if_exists": True})),
         ("RENAME BRANCH a TO b", (RenameBranch, {"old": "a", "new": "b"})),
-        ("FAST FORWARD BRANCH fix", (PublishBranch, {"branch": "fix"})),
+        ("FAST FORWARD BRANCH fix", (PublishBranch, {"branch": "fix", "takes_back": True})),
         ("MERGE BRANCH fix", (PublishBranch, {"branch": "fix"})),
     ],
 )
@@ -129,6 +129,8 @@ def test_other_changes_of_a_table_are_left_to_others(words: str) -> None:
         ("CREATE BRANCH b FROM VERSION 1", "expected SNAPSHOT, found 'VERSION'"),
         ("DROP BRANCH a, b", "expected the end of the statement"),
         ("FAST FORWARD fix", "expected BRANCH, found 'fix'"),
+        ("FAST BRANCH fix", "expected FORWARD, found 'BRANCH'"),
+        ("MERGE FORWARD BRANCH fix", "expected BRANCH, found 'FORWARD'"),
     ],
 )
 def test_what_is_written_wrongly_is_said_with_its_place(words: str, said: str) -> None:

@@ -336,14 +336,16 @@ class Branches(RuleBasedStateMachine):
         name = names[which % len(names)]
         branch, main = self.model.lines[name], self.model.line("main")
         fork = main.fork(branch)
-        alive = [i for i in self.ids(name) if i > fork]
+        goes_back = how == "fast_forward"
+        alive = [i for i in self.ids(name) if goes_back or i > fork]
         head = branch.head
         arguments: dict[str, Any] = {"backup": backup}
         if how != "replace_main" and alive and at % 3 == 0:
             head = alive[at % len(alive)]
             arguments["snapshot"] = head
-        if head <= fork:
+        if head <= fork and not goes_back:
             return
+        fork = min(fork, head)
         known = set(self.model.lines)
 
         def after(_: Any) -> None:
@@ -368,6 +370,8 @@ class Branches(RuleBasedStateMachine):
                 self.model.main_is = name
                 return
             moved = {n: t for n, t in branch.tags.items() if fork < t[0] <= head}
+            if goes_back:
+                moved |= {n: t for n, t in branch.tags.items() if t[0] <= fork and n not in kept_tags}
             self.model.lines[self.model.main_is] = Line(branch.up_to(head).history, kept_tags | moved, branch.columns)
 
         argument_text = f"{arguments} fork={fork}"
