@@ -14,6 +14,7 @@ from paimon_spark.metadata.features import IMMUTABLE_OPTIONS
 from paimon_spark.options.descriptor import Option, boolean, names
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
 from paimon_spark.options.table import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.spec.table_schema import TableSchema
 
@@ -94,6 +95,8 @@ def _unchanged(schema: TableSchema, key: str, value: str) -> bool:
         return names(value) == schema.primary_keys
     if key == "partition" and key not in schema.options:
         return names(value) == schema.partition_keys
+    if key == MANIFEST_FORMAT.key:
+        return MANIFEST_FORMAT.get(schema.options) is MANIFEST_FORMAT.get({key: value})
     return schema.options.get(key) == value
 
 

@@ -13,8 +13,10 @@ from paimon_spark.fileformat.registry import READABLE
 from paimon_spark.merge.functions import create_merge_function
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
 from paimon_spark.options.known import is_table_option
+from paimon_spark.options.manifests import parse_manifest_options
 from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
 from paimon_spark.options.value_kinds import per_level
+from paimon_spark.spec.manifest_format import check_codec
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
     ArrayType,
@@ -330,6 +332,8 @@ def _upsert_key(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _manifests(schema: TableSchema, options: TableOptions) -> None:
+    manifests = parse_manifest_options(options.raw)
+    check_codec(manifests.format.value, manifests.compression)
     if not _flag(options, "manifest-sort.enabled"):
         return
     if not options.data_evolution and not schema.partition_keys:

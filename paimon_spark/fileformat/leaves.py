@@ -8,7 +8,14 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow_nested import Convert, keys_and_values, with_children, with_elements, with_entries
+from paimon_spark.spec.arrow_nested import (
+    Convert,
+    field_values,
+    keys_and_values,
+    with_children,
+    with_elements,
+    with_entries,
+)
 
 
 class Replacement(NamedTuple):
@@ -109,27 +116,5 @@ def _conversion(kind: pa.DataType, choose: Choose) -> Convert | None:
 
 
 def _child(array: pa.StructArray, i: int, step: Convert | None) -> pa.Array:
-    """A field of a row. One that is never null has no nulls where the row is null either: Parquet refuses them.
-
-    Raises:
-        pa.ArrowInvalid: a null in a row that is there.
-    """
-    child = array.field(i)
-    f = array.type.field(i)
-    if not f.nullable and child.null_count:
-        missing = arrow_numpy.validity(array) & ~arrow_numpy.validity(child)
-        if bool(missing.any()):
-            raise pa.ArrowInvalid(f"field {f.name} of a row is null, its type is NOT NULL")
-        child = _without_nulls(child)
+    child = field_values(array, i, array.type.field(i).nullable)
     return child if step is None else step(child)
-
-
-def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with some value in place of each null."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        fields = [array.field(i) for i in range(kind.num_fields)]
-        return pa.Array.from_buffers(kind, len(array), [None], null_count=0, children=fields)
-    inner = [array.values] if pa.types.is_nested(kind) else None
-    buffers = [None, *array.buffers()[1 : 2 if inner else None]]
-    return pa.Array.from_buffers(kind, len(array), buffers, null_count=0, offset=array.offset, children=inner)

@@ -21,7 +21,7 @@ from paimon_spark.fileformat.leaves import Replacement, convert_table, replaced_
 from paimon_spark.fileformat.writing import FileWrite, WrittenFile
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
 from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow_nested import with_children, with_elements, with_entries
+from paimon_spark.spec.arrow_nested import with_null_fields
 from paimon_spark.types import ArrayType, AtomicType, DataType, MapType, RowType
 
 COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
@@ -106,24 +106,12 @@ def _plain(table: pa.Table) -> pa.Table:
     struct without nulls, unless they are null themselves.
     """
     columns = [
-        pa.concat_arrays([_with_null_fields(chunk) for chunk in c.chunks])
+        pa.concat_arrays([with_null_fields(chunk) for chunk in c.chunks])
         if pa.types.is_nested(f.type) and c.num_chunks
         else c
         for f, c in zip(table.schema, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def _with_null_fields(array: pa.Array) -> pa.Array:
-    """The array with the fields of null structs null, at any depth."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        return with_children(array, kind, [_with_null_fields(c) for c in array.flatten()])
-    if pa.types.is_map(kind):
-        return with_entries(array, kind, _with_null_fields, _with_null_fields)
-    if pa.types.is_list(kind):
-        return with_elements(array, kind, _with_null_fields)
-    return array
 
 
 def _codec(name: str) -> str:

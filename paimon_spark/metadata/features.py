@@ -16,6 +16,7 @@ from typing import Any, Final
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import check_job_options
+from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
 from paimon_spark.options.table import BUCKET, BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
@@ -76,9 +77,13 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "rowkind.field", "primary-key", "primary-key.nullable", "partition", "force-lookup",
         "row-tracking.enabled", "data-evolution.enabled", "index-file-in-data-file-dir", "blob-field",
         "blob-descriptor-field", "blob-view-field", "pk-clustering-override", "deletion-vectors.enabled",
+        "manifest.format",
     )
 )  # fmt: skip
 """Options that say how a table's files were written: a read cannot give them other values.
+
+`manifest.format` is not among Java's, but Java reads all manifests of a table in the format that the option names at
+the time: a table with manifests in two formats cannot be read by it.
 
 Source: Java `CoreOptions.IMMUTABLE_OPTIONS`, `SchemaManager.checkAlterTableOption`.
 """
@@ -191,6 +196,7 @@ _ENUMERATIONS: Final[tuple[Option[Any], ...]] = (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     SEQUENCE_ORDER,
+    MANIFEST_FORMAT,
 )
 
 
@@ -243,6 +249,7 @@ _DEFAULTS: Final = {
     "bucket": "-1",
     "bucket-function.type": "default",
     "merge-engine": "deduplicate",
+    "manifest.format": "avro",
     **{k: "false" for k in IMMUTABLE_OPTIONS if k.endswith((".enabled", "-delete", "-ordering", "-dir", "-lookup"))},
 }
 """What an option means that is not given, as `_bare` text; empty where it means nothing."""

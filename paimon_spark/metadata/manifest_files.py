@@ -38,14 +38,14 @@ def write_manifest(handle: TableHandle, entries: pa.Table) -> list[ManifestFileM
 
     Raises:
         StorageError: a manifest cannot be written; those before it are deleted again, as far as that goes.
-        InvalidOptionError: option `manifest.compression` names no codec that can be written.
+        InvalidOptionError: option `manifest.format` names no format, or `manifest.compression` no codec of it.
     """
     options = parse_manifest_options(handle.options.raw)
     prefix = f"manifest-{uuid.uuid4()}-"
     metas: list[ManifestFileMeta] = []
     start = 0
     encoded = manifest_writer.encode_manifests(
-        entries, options.compression, options.zstd_level, target_bytes=options.target_bytes
+        entries, options.compression, options.zstd_level, options.format.value, target_bytes=options.target_bytes
     )
     try:
         for rows, data in encoded:
@@ -64,7 +64,7 @@ def write_manifest(handle: TableHandle, entries: pa.Table) -> list[ManifestFileM
 def write_manifest_list(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
     """Write a manifest list; returns its name and its bytes. Raises as `write_manifest`."""
     options = parse_manifest_options(handle.options.raw)
-    data = manifest_writer.encode_manifest_list(metas, options.compression, options.zstd_level)
+    data = manifest_writer.encode_manifest_list(metas, options.compression, options.zstd_level, options.format.value)
     name = f"manifest-list-{uuid.uuid4()}-0"
     handle.store.write(handle.layout.manifest_path(name), data)
     remember_list(handle, name, metas, len(data))
@@ -74,7 +74,7 @@ def write_manifest_list(handle: TableHandle, metas: Sequence[ManifestFileMeta]) 
 def write_index_manifest(handle: TableHandle, entries: Sequence[IndexManifestEntry]) -> str:
     """Write an index manifest; returns its name. Raises as `write_manifest`."""
     options = parse_manifest_options(handle.options.raw)
-    data = index_manifest.encode(entries, options.compression, options.zstd_level)
+    data = index_manifest.encode(entries, options.compression, options.zstd_level, options.format.value)
     name = f"index-manifest-{uuid.uuid4()}-0"
     handle.store.write(handle.layout.manifest_path(name), data)
     return name

@@ -108,6 +108,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "consumer.mode": ("exactly-once", "at-least-once"),
     "data-file.external-paths.strategy": ("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
     "incremental-between-scan-mode": ("auto", "delta", "changelog", "diff"),
+    "manifest.format": ("avro", "orc", "parquet"),
     "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
     "partition.sink-strategy": ("none", "hash", "partition-dynamic"),
     "scan.mode": (

@@ -6,6 +6,7 @@ index_manifest.py   index manifests         deletion_vector.py  bitmaps of delet
 binary_row.py       BinaryRow by row        binary_row_columns  BinaryRow by column
 simple_stats.py     SimpleStats             bucket_hash.py      key → bucket; hive_hash.py Hive's way
 manifest_schema.py  Avro schemas            manifest_writer.py  manifests and lists written
+manifest_format.py  the same as ORC, Parquet
 avro.py             Avro containers         avro_columns.py     Avro → Arrow; avro_lanes.py many blocks at once
 avro_writer.py      containers written      avro_rows.py        Arrow → Avro
 arrow.py            types ↔ Arrow           arrow_nested.py     nested arrays taken apart and put together

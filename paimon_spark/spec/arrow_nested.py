@@ -52,6 +52,18 @@ def with_entries(array: pa.MapArray, kind: pa.MapType, keys: Convert | None, val
     return _with_values(array, kind, entries)
 
 
+def with_null_fields(array: pa.Array) -> pa.Array:
+    """The array with the fields of null structs null, at any depth, and of a slice only what it holds."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return with_children(array, kind, [with_null_fields(c) for c in array.flatten()])
+    if pa.types.is_map(kind):
+        return with_entries(array, kind, with_null_fields, with_null_fields)
+    if pa.types.is_list(kind):
+        return with_elements(array, kind, with_null_fields)
+    return array
+
+
 def keys_and_values(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     """Keys and values of all entries. Arrow's own `keys` and `items` forget where sliced entries start."""
     entries = array.values
@@ -86,3 +98,29 @@ def _with_values(array: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Arr
         offset=array.offset,
         children=[values],
     )
+
+
+def field_values(array: pa.StructArray, i: int, nullable: bool) -> pa.Array:
+    """A field of a row. One that is never null has no nulls where the row is null either: Parquet refuses them.
+
+    Raises:
+        pa.ArrowInvalid: a null in a row that is there.
+    """
+    child = array.field(i)
+    if not nullable and child.null_count:
+        missing = arrow_numpy.validity(array) & ~arrow_numpy.validity(child)
+        if bool(missing.any()):
+            raise pa.ArrowInvalid(f"field {array.type.field(i).name} of a row is null, its type is NOT NULL")
+        child = _without_nulls(child)
+    return child
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with some value in place of each null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        fields = [array.field(i) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, len(array), [None], null_count=0, children=fields)
+    inner = [array.values] if pa.types.is_nested(kind) else None
+    buffers = [None, *array.buffers()[1 : 2 if inner else None]]
+    return pa.Array.from_buffers(kind, len(array), buffers, null_count=0, offset=array.offset, children=inner)

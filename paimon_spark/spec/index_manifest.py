@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError
-from paimon_spark.spec import avro, avro_writer, manifest_schema
+from paimon_spark.spec import avro, manifest_format, manifest_schema
 
 VERSION: Final = 1
 HASH: Final = "HASH"
@@ -75,26 +75,28 @@ def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
         CorruptFileError: not an index manifest.
         UnknownFormatVersionError: an entry is not of version 1.
     """
-    container = avro.open_container(data, path)
     try:
-        return [_entry(r, path) for r in avro.records(container)]
+        return [_entry(r, path) for r in manifest_format.rows(data, path)]
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(f"{path} is not a readable index manifest: {type(e).__name__}: {e}", path=path) from e
 
 
-def encode(entries: Sequence[IndexManifestEntry], compression: str = "zstd", level: int = 1) -> bytes:
+def encode(
+    entries: Sequence[IndexManifestEntry], compression: str = "zstd", level: int = 1, file_format: str = "avro"
+) -> bytes:
     """An index manifest of `entries`, which are all index files of a snapshot.
 
     Args:
         entries: in the order to write them; `kind` is written as it is.
         compression: option `manifest.compression`.
         level: zstd level.
+        file_format: option `manifest.format`.
 
     Raises:
         InvalidOptionError: the compression is not known.
     """
     rows = [_row(e) for e in entries]
-    return avro_writer.container(manifest_schema.INDEX_ENTRY, rows, compression, level)
+    return manifest_format.encode_rows(manifest_schema.INDEX_ENTRY, rows, compression, level, file_format)
 
 
 def _row(entry: IndexManifestEntry) -> dict[str, Any]:

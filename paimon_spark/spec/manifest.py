@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
-from paimon_spark.spec import arrow_numpy, avro, avro_columns
+from paimon_spark.spec import arrow_numpy, avro, avro_columns, manifest_format
 from paimon_spark.spec.arrow import no_rows
 from paimon_spark.spec.arrow_objects import objects
 from paimon_spark.spec.data_file import DataFileMeta
@@ -119,21 +119,42 @@ Fields that the writer did not know are null. Row bytes have the arity prefix.
 def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list[int]]:
     """Entries of manifests given as (path, bytes), in that order, and how many each manifest has.
 
+    A manifest is read in the format it has: a table may have manifests from before `manifest.format` was altered.
+
     Raises:
         CorruptFileError: names the manifest that cannot be decoded or names files outside its table.
         UnknownFormatVersionError: an entry is not of version 2.
         UnsupportedFeatureError: an unknown Avro codec.
     """
-    containers = [avro.open_container(data, path) for path, data in files]
-    counts = [c.count for c in containers]
+    containers = {
+        i: avro.open_container(data, path)
+        for i, (path, data) in enumerate(files)
+        if manifest_format.format_of(data) is None
+    }
     by_schema: dict[bytes, list[int]] = {}
-    for i, c in enumerate(containers):
+    for i, c in containers.items():
         by_schema.setdefault(c.schema_text, []).append(i)
-    tables = [_entries([containers[i] for i in group]) for group in by_schema.values()]
-    if len(tables) <= 1:
-        return (tables[0] if tables else no_rows(ENTRY_SCHEMA)), counts
-    order = _interleaved(list(by_schema.values()), np.array(counts, np.int64))
-    return pa.concat_tables(tables).take(arrow_numpy.take_indices(order)), counts
+    groups, tables = list(by_schema.values()), [_entries([containers[i] for i in g]) for g in by_schema.values()]
+    counts = [containers[i].count if i in containers else 0 for i in range(len(files))]
+    for i, (path, data) in enumerate(files):
+        if i not in containers:
+            groups.append([i])
+            tables.append(_columnar_entries(path, data))
+            counts[i] = len(tables[-1])
+    if not tables:
+        return no_rows(ENTRY_SCHEMA), counts
+    entries = pa.concat_tables(tables)
+    if [i for group in groups for i in group] == list(range(len(files))):
+        return entries, counts
+    order = _interleaved(groups, np.array(counts, np.int64))
+    return entries.take(arrow_numpy.take_indices(order)), counts
+
+
+def _columnar_entries(path: str, data: bytes) -> pa.Table:
+    try:
+        return pa.Table.from_batches([_flat(r) for r in manifest_format.decode(data, path)], ENTRY_SCHEMA)
+    except _BadEntryError as e:
+        raise e.error(path) from e
 
 
 def _interleaved(groups: list[list[int]], counts: Any) -> Any:
@@ -262,9 +283,8 @@ def decode_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
         CorruptFileError: not a manifest list, or it names files outside its table.
         UnknownFormatVersionError: a row is not of version 2.
     """
-    container = avro.open_container(data, path)
     try:
-        return [_manifest_file_meta(r, path) for r in avro.records(container)]
+        return [_manifest_file_meta(r, path) for r in manifest_format.rows(data, path)]
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(f"{path} is not a readable manifest list: {type(e).__name__}: {e}", path=path) from e
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.spec import arrow_numpy, avro, avro_columns, avro_rows, avro_writer, manifest_schema
+from paimon_spark.spec import arrow_numpy, avro, avro_columns, avro_rows, avro_writer, manifest_format, manifest_schema
 from paimon_spark.spec.avro import AvroType
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
@@ -63,17 +63,20 @@ def _as_int8(array: pa.Array) -> pa.Array:
     return arrow_numpy.fixed_array(arrow_numpy.values(array).astype(np.int8), pa.int8())
 
 
-def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1) -> bytes:
+def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1, file_format: str = "avro") -> bytes:
     """A manifest of entries.
 
     Args:
         table: entries as `ENTRY_SCHEMA`.
         compression: option `manifest.compression`.
         level: zstd level.
+        file_format: option `manifest.format`.
 
     Raises:
         InvalidOptionError: the compression is not known.
     """
+    if file_format != "avro":
+        return manifest_format.encode(_records(table), manifest_schema.ENTRY, file_format, compression, level)
     writer = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level)
     for rows, payload in _blocks(table):
         writer.add(rows, payload)
@@ -81,13 +84,16 @@ def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1) 
 
 
 def encode_manifests(
-    table: pa.Table, compression: str = "zstd", level: int = 1, *, target_bytes: int
+    table: pa.Table, compression: str = "zstd", level: int = 1, file_format: str = "avro", *, target_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """As `encode_manifest`, in manifests that end after the block that brings them to `target_bytes`.
+    """As `encode_manifest`, in manifests of about `target_bytes`: Avro ones end after the block that reaches them.
 
     Yields:
         How many of the entries a manifest has, and its bytes; nothing for no entries.
     """
+    if file_format != "avro":
+        yield from _columnar(table, compression, level, file_format, target_bytes)
+        return
     writer, count = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level), 0
     for rows, payload in _blocks(table):
         writer.add(rows, payload)
@@ -99,13 +105,35 @@ def encode_manifests(
         yield count, writer.finish()
 
 
+def _columnar(
+    table: pa.Table, compression: str, level: int, file_format: str, target_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """Manifests whose size is known only when they are whole: each tells how many entries the next may have."""
+    start, rows = 0, _STEP_ROWS
+    while start < len(table):
+        part = table.slice(start, rows)
+        data = encode_manifest(part, compression, level, file_format)
+        if len(data) > 2 * target_bytes and len(part) > 1:
+            rows = max(len(part) * target_bytes // len(data), 1)
+            continue
+        yield len(part), data
+        start += len(part)
+        rows = max(len(part) * target_bytes // len(data), 1)
+
+
 def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
     """Entries encoded, `_BLOCK_ROWS` at a time."""
     for start in range(0, len(table), _STEP_ROWS):
-        part = table.slice(start, _STEP_ROWS).combine_chunks()
-        columns = {path: _chunk(part.column(name)) for name, path in COLUMN_PATHS.items()}
-        columns[("_VERSION",)] = arrow_numpy.fixed_array(np.full(len(part), VERSION, np.int32), pa.int32())
-        yield from avro_rows.slices(avro_rows.encode(_nested(columns, _ENTRY_TYPE), _ENTRY_TYPE), _BLOCK_ROWS)
+        records = _records(table.slice(start, _STEP_ROWS))
+        yield from avro_rows.slices(avro_rows.encode(records, _ENTRY_TYPE), _BLOCK_ROWS)
+
+
+def _records(table: pa.Table) -> pa.StructArray:
+    """Entries as the records of `manifest_schema.ENTRY`."""
+    part = table.combine_chunks()
+    columns = {path: _chunk(part.column(name)) for name, path in COLUMN_PATHS.items()}
+    columns[("_VERSION",)] = arrow_numpy.fixed_array(np.full(len(part), VERSION, np.int32), pa.int32())
+    return _nested(columns, _ENTRY_TYPE)
 
 
 def _nested(columns: Mapping[tuple[str, ...], pa.Array], t: AvroType, path: tuple[str, ...] = ()) -> pa.Array:
@@ -134,7 +162,9 @@ def _chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def encode_manifest_list(metas: Sequence[ManifestFileMeta], compression: str = "zstd", level: int = 1) -> bytes:
+def encode_manifest_list(
+    metas: Sequence[ManifestFileMeta], compression: str = "zstd", level: int = 1, file_format: str = "avro"
+) -> bytes:
     """A manifest list of `metas`, in order; none make a list without rows. Raises as `encode_manifest`."""
     rows = [
         {
@@ -158,4 +188,4 @@ def encode_manifest_list(metas: Sequence[ManifestFileMeta], compression: str = "
         }
         for m in metas
     ]
-    return avro_writer.container(manifest_schema.LIST_ROW, rows, compression, level)
+    return manifest_format.encode_rows(manifest_schema.LIST_ROW, rows, compression, level, file_format)

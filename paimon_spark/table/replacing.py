@@ -16,11 +16,17 @@ from dataclasses import dataclass, replace
 from paimon_spark.commit.committer import Committer, new_commit_user
 from paimon_spark.definition.create import check_new, new_schema
 from paimon_spark.definition.field_ids import FieldIds
-from paimon_spark.errors import CommitRetriesExhaustedError, FileAlreadyThereError, UnsupportedFeatureError
+from paimon_spark.errors import (
+    CommitRetriesExhaustedError,
+    FileAlreadyThereError,
+    InvalidOptionError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.table.after_commit import after_commit
@@ -63,6 +69,7 @@ def replace_table(
         CommitError: others were faster every time, or it is unknown whether the rows went.
     """
     handle = opened_anew(table)
+    options = _as_manifests_are(handle, options or {})
     wanted = new_schema(columns, primary_keys, partition_keys, options, comment, _now_ms())
     check_new(wanted, handle.describe())
     _check_replaceable(handle, wanted)
@@ -77,6 +84,21 @@ def undo_replacement(replaced: Replaced) -> None:
     undisturbed(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
     if replaced.head is not None:
         replace(replaced.table, handle=_reopened(handle)).rollback_to_as_latest(replaced.head)
+
+
+def _as_manifests_are(handle: TableHandle, options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options with the table's `manifest.format`: Java reads all of a table's history in one."""
+    key = MANIFEST_FORMAT.key
+    found = MANIFEST_FORMAT.get(handle.schema.options)
+    if key not in options:
+        return options if key not in handle.schema.options else {**options, key: found.value}
+    if MANIFEST_FORMAT.get(options) is not found and latest_snapshot(handle) is not None:
+        raise InvalidOptionError(
+            f"{handle.describe()} has manifests in {found.value}, and cannot be replaced by one with {key} = "
+            f"{options[key]!r}, as its history stays; leave the option out, or drop the table and create it anew",
+            option=key,
+        )
+    return options
 
 
 def _check_replaceable(handle: TableHandle, wanted: TableSchema) -> None:

@@ -138,6 +138,8 @@ def _rewritten() -> list[TableScript]:
         ("append_vectors_32", {"bucket": "-1"}),
         ("append_vectors_64", {"bucket": "-1", "deletion-vectors.bitmap64": "true"}),
         ("append_vectors_bucketed", {"bucket": "2", "bucket-key": "id"}),
+        ("append_manifests_orc", {"manifest.format": "orc", "manifest.compression": "zlib"}),
+        ("append_manifests_parquet", {"manifest.format": "parquet", "manifest.compression": "gzip"}),
     ):
         vectors = T(
             name,

@@ -225,6 +225,8 @@ def _vectors() -> list[TableScript]:
             "pk_vectors_partial_update",
             {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
         ),
+        ("pk_manifests_orc", {"manifest.format": "orc"}),
+        ("pk_manifests_parquet", {"manifest.format": "PARQUET"}),
         ("pk_vectors_merge_on_read", {"deletion-vectors.merge-on-read": "true"}),
     ):
         script = T(

@@ -288,6 +288,8 @@ def test_a_column_that_an_option_needs_is_not_dropped() -> None:
         (RemoveOption("ignore-delete"), "cannot go from true to false"),
         (SetOption("ignore-delete", "false"), "cannot go from true to false"),
         (RemoveOption("bucket"), "cannot change once there are rows"),
+        (SetOption("manifest.format", "orc"), "cannot change once there are rows"),
+        (SetOption("manifest.format", "csv"), "expected one of avro, orc, parquet"),
         (SetOption("type", "format-table"), "never changes"),
         (SetOption("path", "/x"), "is not stored in it"),
         (SetOption("fs.key", "secret"), "is not stored in it"),
@@ -321,6 +323,14 @@ def test_setting_what_is_set_changes_nothing() -> None:
         after(schema, SetOption("bucket", "2"), SetOption("primary-key", "k, p"), SetOption("partition", "p")) is schema
     )
     assert after(schema, RemoveOption("merge-engine"), UpdateComment(("v",), None)) is schema
+
+
+def test_the_format_of_manifests_is_free_before_the_first_snapshot_and_stays_then() -> None:
+    schema = after(append(), SetOption("manifest.format", "orc"), written=False)
+    assert after(schema, SetOption("manifest.format", "ORC")).options["manifest.format"].lower() == "orc"
+    assert after(append(), SetOption("manifest.format", "avro")).id >= 0
+    with pytest.raises(InvalidOptionError, match="cannot change once there are rows"):
+        after(schema, RemoveOption("manifest.format"))
 
 
 def test_a_bucket_number_may_change_to_another() -> None:

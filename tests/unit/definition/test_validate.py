@@ -51,6 +51,8 @@ ACCEPTED: list[tuple[str, str, dict[str, str]]] = [
     ("", "", {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}),
     ("", "", {"scan.snapshot-id": "3"}),
     ("", "", {"incremental-between": "1,2"}),
+    ("", "", {"manifest.format": "ORC", "manifest.compression": "zlib"}),
+    ("", "", {"manifest.format": "parquet", "manifest.compression": "gzip"}),
 ]
 
 
@@ -124,6 +126,9 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ("", "", {"file-index.bloom-filter.columns": "qq"}, "no such column"),
     ("", "", {"scan.fallback-branch": "a", "scan.primary-branch": "b"}, "exclude each other"),
     ("", "", {"table-read.sequence-number.enabled": "true"}, "needs a primary key"),
+    ("", "", {"manifest.format": "csv"}, "expected one of avro, orc, parquet"),
+    ("", "", {"manifest.format": "orc", "manifest.compression": "gzip"}, "cannot be written in orc files"),
+    ("", "", {"manifest.compression": "gzip"}, "cannot be written in Avro files"),
 ]
 
 

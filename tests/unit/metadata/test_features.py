@@ -112,6 +112,9 @@ def test_a_read_cannot_redefine_the_table() -> None:
         check_overrides(schema, {"merge-engine": "first-row"}, "t")
     with pytest.raises(InvalidOptionError, match="its default"):
         check_overrides(schema, {"row-tracking.enabled": "true"}, "t")
+    check_overrides(schema, {"manifest.format": "avro"}, "t")
+    with pytest.raises(InvalidOptionError, match=r"manifest\.format = 'orc' cannot be given"):
+        check_overrides(schema, {"manifest.format": "orc"}, "t")
 
 
 PARTITIONED_KEYS: Any = {"primary_keys": ("k",), "partition_keys": ("v",)}

@@ -55,6 +55,23 @@ def test_a_manifest_and_its_list_come_back() -> None:
     assert len(handle.store.read(handle.layout.manifest_path(metas[0].file_name))) == metas[0].file_size
 
 
+@pytest.mark.parametrize(("manifest_format", "magic"), [("orc", b"ORC"), ("PARQUET", b"PAR1"), ("avro", b"Obj\x01")])
+def test_everything_is_written_in_the_format_of_the_option(manifest_format: str, magic: bytes) -> None:
+    handle = a_table(**{"manifest.format": manifest_format})
+    table = pa.concat_tables([entries(a_file(1), a_file(2)), entries(a_file(0), kind=FileKind.DELETE)])
+    metas = manifest_files.write_manifest(handle, table)
+    name, size = manifest_files.write_manifest_list(handle, metas)
+    entry = IndexManifestEntry(0, bytes(12), 3, "HASH", "index-1", 8, 2)
+    index = manifest_files.write_index_manifest(handle, [entry])
+    manifests.CACHE.clear()
+    for file in (metas[0].file_name, name, index):
+        assert handle.store.read(handle.layout.manifest_path(file)).startswith(magic)
+    assert len(handle.store.read(handle.layout.manifest_path(name))) == size
+    assert manifests.read_manifest_list(handle, name) == metas
+    assert manifests.read_manifests(handle, metas).to_pylist() == table.to_pylist()
+    assert manifests.read_index_manifest(handle, index) == [entry]
+
+
 def test_what_was_written_is_remembered_as_it_would_be_read() -> None:
     handle = a_table(**{"manifest.target-file-size": "1 kb"})
     stats = SimpleStats(bytes(20), bytes(20), (None, 3))

@@ -9,7 +9,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.definition.ddl import row_type
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.table.replacing import replace_table, undo_replacement
 from paimon_spark.table.table import Table
 
@@ -67,3 +67,17 @@ def test_branches_and_other_partitions_are_refused_and_nothing_changes(table: Ta
         with pytest.raises(kind):
             replace_table(wrong, row_type("id INT, p STRING"), partition_keys=keys)
     assert (len(table.snapshots()), table.schema.id) == (1, 0)
+
+
+def test_the_format_of_manifests_stays_as_the_history_has_it(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "a INT", options={"manifest.format": "orc"})
+    table.write(pa.table({"a": pa.array([1], pa.int32())}))
+    with pytest.raises(InvalidOptionError, match=r"manifest\.format = 'avro'"):
+        replace_table(table, row_type("b INT"), options={"manifest.format": "avro"})
+    done = replace_table(table, row_type("b INT"), options={"bucket": "-1"})
+    assert done.table.schema.options == {"manifest.format": "orc", "bucket": "-1"}
+    manifests = list((tmp_path / "db.db" / "t" / "manifest").iterdir())
+    assert manifests
+    assert all(f.read_bytes().startswith(b"ORC") for f in manifests)
