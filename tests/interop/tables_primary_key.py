@@ -291,6 +291,24 @@ def _bucket_modes() -> list[TableScript]:
             [["c", 0, None, 7], ["a", 20, "n", 1]]
         )
         acrosses.append(other)
+    for engine in ("partial-update", "aggregation", "deduplicate"):
+        options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2", "merge-engine": engine}
+        if engine != "deduplicate":
+            options[f"{engine}.remove-record-on-delete"] = "true"
+        other = T(
+            f"pk_cross_partition_deleted_{engine.replace('-', '_')}",
+            "a deleted key is unknown to the next job, which may give it another bucket",
+            [["p", "STRING"], ["k", "INT NOT NULL"], ["v", "STRING"], ["w", "INT"]],
+            pk=["k"],
+            partition=["p"],
+            options=options,
+            java_may_fail="the cross-partition index needs a key-value store that this bundle may lack",
+        )
+        other.write([delete("x", 2, "gone", 0)])
+        other.write([["x", 1, "one", 1], ["x", 3, "three", 3], ["x", 2, None, None]])
+        other.write([delete("x", 1, None, None), ["x", 4, "four", 4], ["x", 5, "five", 5]])
+        other.write([["y", 1, None, 9], ["y", 2, "moved", None], delete("y", 3, "gone", 7), ["x", 3, None, None]])
+        acrosses.append(other)
     postponed = T(
         "pk_postpone_bucket",
         "rows wait in the postpone bucket until compaction gives them real ones",
