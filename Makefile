@@ -17,12 +17,15 @@ OLDEST_READY := $(OLDEST_VENV)/.ready
 # Processes that share the tests; unit tests take one more, as some of theirs wait for others.
 JOBS ?= 2
 
+# Every run of the tests is the same: order, examples of properties (conftest.py), order of sets. The nightly one is not.
+export PYTHONHASHSEED ?= 0
+
 # More arguments for pytest: make test-spark ARGS="-k branches -x"
 ARGS ?=
 
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
 
-.PHONY: help setup fmt lint type layers check test test-unit test-spark test-oldest test-s3 \
+.PHONY: help setup fmt lint type layers check test test-unit test-nightly test-spark test-oldest test-s3 \
   test-interop test-interop-quick test-chaos test-docs test-wheel bench examples demo docs wheel clean
 
 help:  ## list the targets
@@ -59,6 +62,10 @@ test: test-unit test-spark test-oldest  ## all tests: units, golden tables, Spar
 
 test-unit: setup  ## unit tests and golden tables, without Spark
 	@$(PYTEST) tests/unit tests/format -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
+
+test-nightly: setup  ## search at random: unit tests in random order, 30 times as many examples of each property
+	@PYTHONHASHSEED=random HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit tests/format -p randomly -o timeout=7200 \
+	  -n $(JOBS) --dist worksteal $(ARGS)
 
 test-spark: setup  ## Spark tests on the newest PySpark
 	@$(PYTEST) tests/spark -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)

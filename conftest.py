@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests.harness.connect import LIGHT_JVM
+from tests.harness.search import NIGHTLY, PROFILE, SEARCH_FACTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,16 +23,27 @@ if TYPE_CHECKING:
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 # Time limits are left to pytest-timeout: on a busy machine a slow example is no failure.
-settings.register_profile("default", deadline=None, max_examples=60)
+# Every run tries the same examples. `make test-nightly` searches at random, and replays what it found until that is
+# mended.
 settings.register_profile(
-    "ci",
-    parent=settings.get_profile("default"),
+    "default",
+    deadline=None,
+    max_examples=60,
+    derandomize=True,
     print_blob=True,
-    derandomize=True,  # a change is not refused for what somebody else's change broke; nightly searches on
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("nightly", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+settings.register_profile(
+    NIGHTLY,
+    parent=settings.get_profile("default"),
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
+    max_examples=60 * SEARCH_FACTOR,
+)
+settings.load_profile(PROFILE)
+if PROFILE != NIGHTLY:
+    # Hypothesis mixes in the constants of all modules loaded so far: examples would depend on the tests run before.
+    providers._get_local_constants = Constants  # noqa: SLF001 - nothing public turns that off
 
 
 @pytest.fixture(scope="session")

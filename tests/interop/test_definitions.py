@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paimon_spark.definition.ddl import row_type
 from paimon_spark.errors import PaimonError
 from paimon_spark.types import type_to_json
+from tests.harness.search import examples
 from tests.interop import our_hand
 from tests.interop.java_paimon import JavaPaimon
 from tests.unit.definition.test_validate import ACCEPTED, COLUMNS, REFUSED
@@ -106,7 +107,7 @@ _CHANGE = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(_CHANGE, min_size=1, max_size=12))
 def test_changes_have_the_same_outcome(java: JavaPaimon, tmp_path: Path, changes: list[dict[str, Any]]) -> None:
     folder = Path(tempfile.mkdtemp(dir=tmp_path))

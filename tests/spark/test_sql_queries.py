@@ -21,6 +21,7 @@ import paimon_spark
 from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.spark.native_parquet import SETTING
 from paimon_spark.table.catalog import Catalog
+from tests.harness.search import examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -304,7 +305,7 @@ def queries(draw: st.DrawFn) -> str:
 
 
 @given(text=queries())
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 def test_a_query_gives_the_rows_of_the_same_query_on_plain_views(
     catalog: Catalog, spark: SparkSession, text: str
 ) -> None:

@@ -22,6 +22,7 @@ from paimon_spark.options.commit import CommitOptions, parse_commit_options
 from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
 from paimon_spark.storage.urls import open_store
 from tests.harness.commits import PARTITIONED, a_file, make_table, message
+from tests.harness.search import examples
 
 OPTIONS = parse_commit_options({})
 
@@ -124,7 +125,7 @@ def test_a_file_that_came_back_counts_once() -> None:
     assert cancelled(table, back).column("kind").to_pylist() == [0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_merging_keeps_the_live_files(data: st.DataObject) -> None:
     """Java's conditions hold whatever the sizes are: the same live files, and groups in order."""

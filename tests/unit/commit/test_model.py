@@ -29,6 +29,7 @@ from tests.harness.commits import (
     manifest_names,
     message,
 )
+from tests.harness.search import examples
 
 Place = tuple[int, int]
 PLACES = st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from([0, 1]))
@@ -143,4 +144,4 @@ def _needed(machine: Commits, snapshot: Snapshot) -> set[str]:
 
 
 TestCommits = Commits.TestCase
-TestCommits.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestCommits.settings = settings(max_examples=examples(15), stateful_step_count=20, deadline=None)

@@ -23,6 +23,7 @@ from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.commits import APPEND, KEYED, a_file, make_table, message
+from tests.harness.search import examples
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "INT": st.integers(-(2**31), 2**31 - 1),
@@ -35,7 +36,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_no_manifest_of_a_touched_partition_is_left_out(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -46,12 +45,12 @@ from paimon_spark.write.job_files import new_job, remove_job_files
 from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.table_writer import TableWriter
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.search import is_nightly
 
 STORE = LocalStore()
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.string())])
 VECTORS = {"deletion-vectors.enabled": "true"}
 TRACKED = {"row-tracking.enabled": "true"}
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 KINDS: dict[str, dict[str, str]] = {
     "plain": {},
     "partitions": {"partition": "p"},
@@ -304,7 +303,7 @@ def test_appends_meanwhile_stand_beside_it(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("forever", [False, True])
 @pytest.mark.parametrize("kind", ["vectors", "bucket_vectors"])
 def test_a_failure_at_any_moment_leaves_the_old_files_or_the_new_ones(kind: str, forever: bool, tmp_path: Path) -> None:
-    step = 1 if NIGHTLY else 3
+    step = 1 if is_nightly() else 3
     for at in count(1 + (list(KINDS).index(kind) + 2 * forever) % step, step):
         table = Table(tmp_path, {**KINDS[kind], "commit.max-retries": "1", "commit.min-retry-wait": "1 ms"})
         table.write(5)

@@ -29,6 +29,7 @@ from paimon_spark.storage.local import LocalStore
 from paimon_spark.table import compaction
 from paimon_spark.types import VALUE_KIND
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.search import examples
 
 STORE = LocalStore()
 SCHEMA = pa.schema(
@@ -119,7 +120,7 @@ STEPS = st.one_of(st.lists(WRITTEN, min_size=1, max_size=8), st.booleans())
     [{}, {"deletion_vectors__enabled": "true"}, {"changelog_producer": "lookup"}],
     ids=["plain", "dv", "lookup"],
 )
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(steps=st.lists(STEPS, min_size=2, max_size=8))
 def test_what_is_read_after_compactions_is_what_was_written(
     options: dict[str, str], steps: Sequence[Any], tmp_path_factory: pytest.TempPathFactory

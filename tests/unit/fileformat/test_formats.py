@@ -25,8 +25,9 @@ from paimon_spark.spec.parquet_footer import as_file, int96_as_bytes
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.range_file import open_ranges
 from paimon_spark.types import DataField, DecimalType, parse_type
+from tests.harness.search import examples
 
-SHARED_TMP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+SHARED_TMP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
 
 
 def read(path: Path, fields: dict[str, Any], count: int, **more: Any) -> dict[str, pa.Array]:
@@ -359,7 +360,7 @@ def test_orc_timestamps_of_every_codec(tmp_path: Path, codec: str) -> None:
     assert got["far"].to_pylist() == far
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.one_of(st.binary(max_size=3000), st.text("ab", max_size=3000).map(str.encode)))
 def test_lz4_blocks(data: bytes) -> None:
     packed = pa.Codec("lz4_raw").compress(data, asbytes=True)

@@ -20,6 +20,7 @@ from paimon_spark.fileformat.rows import FileRead
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, DataField
 from tests.harness.golden import golden_path
+from tests.harness.search import examples
 
 FORMATS = ("parquet", "orc", "avro")
 MOST_SECONDS = 20
@@ -110,7 +111,7 @@ def _rows(read: FileRead) -> int:
 
 
 @pytest.mark.parametrize("table", TABLES)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 2**32))
 def test_changed_files(table: str, seed: int) -> None:
     sample = SAMPLES[table]

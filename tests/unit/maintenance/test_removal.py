@@ -26,10 +26,11 @@ from paimon_spark.versioning.branches import create_branch
 from tests.harness.commits import PARTITIONED, a_file, committer, make_table, manifest_names, message
 from tests.harness.fault_store import FaultStore
 from tests.harness.random_history import History
+from tests.harness.search import examples
 
 
 @given(st.randoms(use_true_random=False), st.integers(3, 25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_exactly_what_only_released_roots_need_goes(random: Random, steps: int) -> None:
     history = History(random).run(steps)
     roots = history.roots()

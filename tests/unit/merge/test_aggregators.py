@@ -18,6 +18,7 @@ from paimon_spark.merge.field_options import field_options
 from paimon_spark.merge.key_value import ColumnResult, Groups, concat, take
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.types import parse_type
+from tests.harness.search import examples
 
 NESTED = {"type": "ARRAY", "element": {"type": "ROW", "fields": [
     {"id": 1, "name": "k", "type": "INT"}, {"id": 2, "name": "v", "type": "STRING"},
@@ -107,7 +108,7 @@ def events(draw: st.DrawFn) -> tuple[str, Any, pa.Array, Events]:
     return function, type_, column, Events(groups, counted, retract, reset, older)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(events())
 def test_columns_and_single_values_agree(case: tuple[str, Any, pa.Array, Events]) -> None:
     function, type_, column, what = case

@@ -18,6 +18,7 @@ from paimon_spark.options.table import parse_table_options
 from paimon_spark.types import VALUE_KIND
 from tests.harness import merge_model as model
 from tests.harness.merge_model import Record
+from tests.harness.search import examples
 
 COLUMNS = {"a": "INT", "b": "STRING", "s": "INT", "t": "INT"}
 ARROW = {"a": pa.int32(), "b": pa.string(), "s": pa.int32(), "t": pa.int32()}
@@ -145,7 +146,7 @@ def test_partial_update_takes_what_is_not_null(
     check(data, options, rule, levels=levels, keep_deletes=keep)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     runs(),
     st.sampled_from([{("s",): ("a",), ("t",): ("b",)}, {("s", "t"): ("a", "b")}, {("t", "s"): ("a",)}]),
@@ -224,7 +225,7 @@ TEXT_FUNCTIONS = {
 }
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.booleans().flatmap(lambda deletes: runs(ALL_KINDS if deletes else (0, 2))),
     st.sampled_from(sorted(set(FUNCTIONS) - {"product"})),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.metadata import bucket_state, manifests
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
+from tests.harness.search import examples
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import a_schema
 
@@ -43,7 +44,7 @@ ROW = st.tuples(st.none() | st.sampled_from("abcdefgh"), st.integers(0, 3), st.i
     asked=st.lists(st.none() | st.sampled_from("abcdefghz"), min_size=1, max_size=5),
     small=st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_left_unread_has_no_part_in_it(
     commits: list[list[tuple[str | None, int, int]]], asked: list[str | None], small: bool
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
 from paimon_spark.spec import roaring
+from tests.harness.search import examples
 
 
 def numbers(bits: int) -> st.SearchStrategy[set[int]]:
@@ -24,7 +25,7 @@ def numbers(bits: int) -> st.SearchStrategy[set[int]]:
 FORMS = {32: (roaring.encode32, roaring.decode32), 64: (roaring.encode64, roaring.decode64)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data(), st.sampled_from([32, 64]))
 def test_round_trip_and_union(data: st.DataObject, bits: int) -> None:
     encode, decode = FORMS[bits]
@@ -49,7 +50,7 @@ def test_the_portable_form_is_that_of_the_format() -> None:
     assert roaring.encode32({}) == struct.pack("<II", 12346, 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data(), st.sampled_from([32, 64]))
 def test_damage_is_refused_or_harmless(data: st.DataObject, bits: int) -> None:
     encode, decode = FORMS[bits]

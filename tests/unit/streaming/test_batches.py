@@ -28,6 +28,7 @@ from paimon_spark.streaming.batches import (
 )
 from paimon_spark.streaming.sink_log import Landed, Place, SinkLog, log_path, write_log
 from tests.harness.fault_store import FaultStore
+from tests.harness.search import examples
 from tests.harness.tables import MetadataTable, a_snapshot
 
 QUERY = "query"
@@ -431,7 +432,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_every_verdict_is_true_of_any_history(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]

@@ -26,6 +26,7 @@ from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.source import StreamSource
 from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
+from tests.harness.search import examples
 from tests.harness.streams import again, names, stream
 from tests.harness.table_builder import File, TableBuilder
 
@@ -160,7 +161,7 @@ class Reader:
             assert 0 not in span or set(span) == {0}, "a state came with changes"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     keyed=st.booleans(),
     producer=st.sampled_from(["none", "input", "lookup"]),
@@ -199,7 +200,7 @@ def test_files_are_delivered_once_whatever_the_limits_and_restarts(
     reader.check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     count=st.integers(1, 3),
     first=st.lists(COMMIT, max_size=3),

@@ -17,6 +17,7 @@ from paimon_spark.spec import snapshot as snapshot_file
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.start import UNPLANNED, first_offset
+from tests.harness.search import examples
 from tests.harness.tables import MetadataTable, a_snapshot
 
 LATEST_TIME = 12
@@ -123,14 +124,14 @@ def checked(past: Past, offset: StreamOffset) -> tuple[str, int]:
 
 
 @given(pasts())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_newest_needs_no_search(past: Past) -> None:
     assert started(past) == ("state", past.head)
     assert started(past, scan__mode="latest") == ("changes", past.head + 1)
 
 
 @given(pasts())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_compacted_one_is_the_newest_from_which_nothing_is_missing(past: Past) -> None:
     expected = past.head
     for i in range(past.head, 0, -1):
@@ -143,7 +144,7 @@ def test_the_compacted_one_is_the_newest_from_which_nothing_is_missing(past: Pas
 
 
 @given(pasts(), st.integers(1, 11))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_an_id_is_begun_with_or_refused(past: Past, asked: int) -> None:
     found = started(past, scan__snapshot_id=str(asked))
     if asked in past.readable or asked == past.head + 1:
@@ -155,7 +156,7 @@ def test_an_id_is_begun_with_or_refused(past: Past, asked: int) -> None:
 
 
 @given(pasts(), st.integers(1, 11))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_state_is_begun_with_when_what_follows_is_there(past: Past, asked: int) -> None:
     follows = asked == past.head or asked + 1 in past.readable
     later = SnapshotNotFoundError if asked > past.head else SnapshotExpiredError
@@ -169,7 +170,7 @@ def test_a_state_is_begun_with_when_what_follows_is_there(past: Past, asked: int
 
 
 @given(pasts(), st.integers(0, LATEST_TIME + 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_no_snapshot_since_a_time_is_left_out(past: Past, time_ms: int) -> None:
     first = next((s.id for s in past.history if s.time_ms >= time_ms), past.head + 1)
     found = started(past, scan__timestamp_millis=str(time_ms))
@@ -181,7 +182,7 @@ def test_no_snapshot_since_a_time_is_left_out(past: Past, time_ms: int) -> None:
 
 
 @given(pasts(), st.integers(0, LATEST_TIME + 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_creation_time_is_that_of_files_unless_a_snapshot_before_it_is_there(past: Past, time_ms: int) -> None:
     first = next((s.id for s in past.history if s.time_ms >= time_ms), past.head + 1)
     found = started(past, scan__creation_time_millis=str(time_ms))
@@ -192,7 +193,7 @@ def test_a_creation_time_is_that_of_files_unless_a_snapshot_before_it_is_there(p
 
 
 @given(pasts(), st.integers(1, 11))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_consumer_goes_on_like_an_id(past: Past, asked: int) -> None:
     with past.opened() as handle:
         handle.store.write(f"{handle.layout.consumer_dir}/consumer-c", f'{{"nextSnapshot": {asked}}}'.encode())

@@ -5,7 +5,6 @@ Nothing helps where Java expires a branch, as the tests at the end show.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ from paimon_spark.storage.urls import open_store
 from paimon_spark.versioning.branches import create_branch, delete_branch, rename_branch
 from tests.harness import java_expiry
 from tests.harness.commits import a_file, committer, files, make_table, message
+from tests.harness.search import examples
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 pick = st.integers(0, 1000)
 
 
@@ -209,7 +208,7 @@ def test_what_java_expires_on_a_branch_older_tags_of_main_may_need(tmp_path: Pat
 
 
 Foreign.TestCase.settings = settings(
-    max_examples=200 if NIGHTLY else 15,
+    max_examples=examples(15),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],

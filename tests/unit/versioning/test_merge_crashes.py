@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -24,9 +23,9 @@ from paimon_spark.storage.local import LocalStore
 from paimon_spark.table.table import Table
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.search import is_nightly
 from tests.unit.versioning.publishing import ids, in_order, new_table, put, rows
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 OLD = {1: "a", 2: "wrong", 3: "wrong"}
 NEW = {1: "a", 2: "right"}
 
@@ -80,7 +79,7 @@ VERBS: dict[str, Callable[[Table], Any]] = {
 def test_killed_at_any_change_of_the_store(tmp_path: Path, verb: str, after: bool) -> None:
     was_new = [False]
     made = Path(a_table(tmp_path / "made").handle.layout.root)
-    step = 1 if NIGHTLY else 3  # each verb, before and after, begins at another of them
+    step = 1 if is_nightly() else 3  # each verb, before and after, begins at another of them
     for n in range(1 + (list(VERBS).index(verb) + 2 * after) % step, 200, step):
         place = tmp_path / str(n) / "wh" / "db.db" / "t"
         shutil.copytree(made, place)
@@ -122,7 +121,7 @@ def finish(table: Table, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["merge", "replace"])
 def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> None:
-    for n in range(8 if NIGHTLY else 3):
+    for n in range(8 if is_nightly() else 3):
         table = a_table(tmp_path / str(n))
         stop, errors, seen = threading.Event(), [], []
 
@@ -151,7 +150,7 @@ def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> Non
 
 @pytest.mark.parametrize("verb", ["merge", "replace"])
 def test_commits_beside_are_kept_or_refused(tmp_path: Path, verb: str) -> None:
-    for n in range(6 if NIGHTLY else 3):
+    for n in range(6 if is_nightly() else 3):
         table = a_table(tmp_path / str(n))
         start, done = threading.Barrier(3), {"main": [], "fix": []}
         errors: list[Exception] = []

@@ -6,7 +6,6 @@ cleaning, the files there are the files that something needs.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
@@ -28,9 +27,9 @@ from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.storage.urls import open_store
 from paimon_spark.table.table import Table
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.search import examples, is_nightly
 from tests.harness.version_model import Line, Model, read, roots_of, shape_of, shape_said
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 DEFINITIONS: dict[str, dict[str, Any]] = {
     "keyed": {"primary_keys": ["k"], "options": {"bucket": "2"}},
     "vectors": {"primary_keys": ["k"], "options": {"bucket": "1", "deletion-vectors.enabled": "true"}},
@@ -457,8 +456,8 @@ def line_of(machine: Branches, branch: str) -> Line:
 
 
 Branches.TestCase.settings = settings(
-    max_examples=400 if NIGHTLY else 15,
-    stateful_step_count=40 if NIGHTLY else 20,
+    max_examples=examples(15),
+    stateful_step_count=40 if is_nightly() else 20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

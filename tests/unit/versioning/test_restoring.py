@@ -31,6 +31,7 @@ from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.restoring import Restored, rollback_to_as_latest
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.search import examples
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -149,7 +150,7 @@ class TestState:
         assert rows(t) == [(2, 0)]
         assert missing_files(t.handle) == []
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=examples(15), deadline=None)
     @given(st.lists(st.tuples(st.sampled_from(["write", "overwrite", "back"]), st.integers(0, 9)), max_size=12))
     def test_any_history(self, tmp_path_factory: pytest.TempPathFactory, done: list[tuple[str, int]]) -> None:
         t = a_table(tmp_path_factory.mktemp("t"), keyed=False)

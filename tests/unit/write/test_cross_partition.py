@@ -35,6 +35,7 @@ from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.table_writer import TableWriter
 from tests.harness import merge_model as model
 from tests.harness.merge_model import Record
+from tests.harness.search import examples
 from tests.unit.write.test_keyed_model import ENGINES as KEYED_ENGINES
 from tests.unit.write.test_keyed_model import SCHEMA, SOURCE, Rule, commits, expected
 
@@ -142,7 +143,7 @@ def check_commits(root: str, engine: str, written: Written, layout: dict[str, st
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data(), layout=st.sampled_from(LAYOUTS), at_once=st.sampled_from([2, 100]))
 def test_commits_read_as_the_model_says(
     root: Callable[[], str], engine: str, data: st.DataObject, layout: dict[str, str], at_once: int

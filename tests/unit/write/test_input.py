@@ -16,6 +16,7 @@ from paimon_spark.options.write import parse_write_options
 from paimon_spark.spec.arrow import arrow_schema
 from paimon_spark.types import RowKind
 from paimon_spark.write.input import InputMapper, check_input
+from tests.harness.search import examples
 from tests.harness.writing import a_table
 
 UTC = timezone.utc
@@ -346,7 +347,7 @@ def test_engines_that_cannot_take_back_rows_say_so_before_a_file_is_written(
     start=st.integers(0, 5),
     kind=st.sampled_from(["TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(6, 2)", "FLOAT", "DOUBLE", "STRING"]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_integers_are_kept_exactly_or_refused(values: list[int | None], start: int, kind: str) -> None:
     array = pa.array(values, pa.int64()).slice(start)
     try:
@@ -363,7 +364,7 @@ EXACT = Context(prec=100)
 
 
 @given(unscaled=st.integers(-(10**38) + 1, 10**38 - 1), data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_decimals_are_kept_exactly_or_refused(unscaled: int, data: st.DataObject) -> None:
     unscaled //= 10 ** data.draw(st.integers(0, 38))
     scale = data.draw(st.integers(0, 38))
@@ -382,7 +383,7 @@ def test_decimals_are_kept_exactly_or_refused(unscaled: int, data: st.DataObject
     assert out == [0, value]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     unscaled=st.lists(st.integers(-(10**15) + 1, 10**15 - 1), min_size=1, max_size=50),
     scale=st.integers(0, 15),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.write import key_places
 from paimon_spark.write.key_places import NOWHERE, KeyPlaces
+from tests.harness.search import examples
 
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "int": (pa.int32(), st.integers(-3, 3)),
@@ -27,7 +28,7 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), names=st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=3), colliding=st.booleans())
 def test_every_key_has_one_number_and_keeps_its_place(data: st.DataObject, names: list[str], colliding: bool) -> None:
     schema = pa.schema([(f"c{i}", TYPES[n][0]) for i, n in enumerate(names)])

@@ -30,6 +30,7 @@ from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.table_writer import TableWriter
 from tests.harness import merge_model as model
 from tests.harness.merge_model import Record
+from tests.harness.search import examples
 
 SCHEMA = pa.schema(
     [
@@ -142,7 +143,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data(), layout=st.sampled_from(LAYOUTS))
 def test_commits_read_as_the_model_says(
     root: Callable[[], str], engine: str, data: st.DataObject, layout: dict[str, str]
@@ -155,7 +156,7 @@ def test_commits_read_as_the_model_says(
     assert table.rows() == expected(written, rule)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(written=commits((0, 1, 2, 3)), layout=st.sampled_from(LAYOUTS), descending=st.booleans())
 def test_sequence_fields_come_before_arrival(
     root: Callable[[], str], written: list[list[tuple[str, Record]]], layout: dict[str, str], descending: bool
@@ -167,7 +168,7 @@ def test_sequence_fields_come_before_arrival(
     assert table.rows() == expected(written, model.deduplicate(False), (SequenceField("s", descending),))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     written=st.lists(st.lists(commits((0,)), min_size=1, max_size=3), min_size=1, max_size=3),
     layout=st.sampled_from(LAYOUTS),
@@ -198,7 +199,7 @@ def test_writers_beside_each_other_may_share_buckets(
     assert all(f.level == 0 for f in files)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=commits((0, 1, 2, 3)).map(lambda written: [row for rows in written for row in rows]))
 def test_the_changelog_of_producer_input_holds_every_row(
     root: Callable[[], str], rows: list[tuple[str, Record]]

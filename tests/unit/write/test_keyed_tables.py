@@ -13,6 +13,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spec import bucket_hash
 from paimon_spark.write import router
+from tests.harness.search import examples
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import a_schema
 from tests.harness.writing import a_table, partition_of, rows_of, written
@@ -53,7 +54,7 @@ def merged(handle: TableHandle, messages: Any) -> dict[Any, tuple[int, int]]:
     buckets=st.sampled_from([1, 3]),
     small=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_last_row_of_each_key_is_in_its_bucket(
     batches: list[list[tuple[Any, ...]]], buckets: int, small: bool
 ) -> None:
@@ -74,7 +75,7 @@ def test_the_last_row_of_each_key_is_in_its_bucket(
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_dynamic_buckets_bring_their_index(rows: list[tuple[Any, ...]]) -> None:
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}
     handle = a_table(COLUMNS, primary_keys=("p", "id"), partition_keys=("p",), options=options)

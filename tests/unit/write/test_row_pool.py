@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import StorageError
 from paimon_spark.write import row_pool
 from paimon_spark.write.row_pool import RowPool
+from tests.harness.search import examples
 
 STEP = st.one_of(
     st.just("spill"),
@@ -25,7 +26,7 @@ def values(batches: list[pa.RecordBatch]) -> list[tuple[int, str]]:
 
 
 @given(steps=st.lists(STEP, max_size=25), small=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_each_group_gets_its_rows_once_and_in_order(steps: list[object], small: bool) -> None:
     pool = RowPool()
     model: dict[int, list[tuple[int, str]]] = defaultdict(list)

@@ -19,6 +19,7 @@ from paimon_spark.write.append import SHARED_STRIDE
 from paimon_spark.write.request import WriteRequest
 from paimon_spark.write.row_pool import RowPool
 from paimon_spark.write.table_writer import TableWriter
+from tests.harness.search import examples
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import a_schema
 from tests.harness.writing import a_table, files_below, partition_of, rows_of, written
@@ -55,7 +56,7 @@ ROW = st.tuples(
     buckets=st.sampled_from([-1, 1, 3, 7]),
     small=st.booleans(),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_every_row_is_in_its_bucket_once_and_in_order(
     batches: list[list[tuple[Any, ...]]], partition_keys: tuple[str, ...], buckets: int, small: bool
 ) -> None:
