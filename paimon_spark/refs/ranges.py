@@ -20,7 +20,7 @@ from paimon_spark.metadata.snapshots import (
 )
 from paimon_spark.refs.auto_tags import auto_tag_time
 from paimon_spark.refs.resolve import Resolved, resolve
-from paimon_spark.refs.tags import find_tag, get_tag, tag_names
+from paimon_spark.refs.tags import find_tag, tag_names
 from paimon_spark.refs.timestamp import epoch_ms
 from paimon_spark.refs.version import snapshot_number, text_version
 from paimon_spark.spec.snapshot import Snapshot
@@ -38,7 +38,7 @@ class ResolvedRange:
         handle: the table on the branch of both ends, with its latest schema.
         start_id: exclusive; one less than the earliest snapshot alive means "from the beginning of what is left".
         start: the snapshot of `start_id`; None when the range begins before everything alive.
-        end: inclusive; None when the range is empty because there is no snapshot.
+        end: inclusive; None when the range is empty because there is no snapshot, or no such automatic tag.
         tags: both ends are tags, so their snapshots may have expired and only their difference can be told.
     """
 
@@ -58,7 +58,7 @@ def resolve_range(handle: TableHandle, key: str, text: str, time_zone: str | Non
 
     Raises:
         InvalidOptionError: not two ends, ends in the wrong order or on two branches, or not an automatic tag.
-        NotFoundError: an end does not exist; SnapshotExpiredError when it has expired.
+        NotFoundError: an end of `incremental-between` does not exist; SnapshotExpiredError when it has expired.
         VersionSyntaxError: a timestamp cannot be read.
     """
     if key == BETWEEN:
@@ -146,7 +146,10 @@ def _between_times(handle: TableHandle, start_ms: int, end_ms: int, text: str) -
 
 
 def _to_auto_tag(handle: TableHandle, name: str) -> ResolvedRange:
-    """From the automatic tag before `name` to it; empty when it is the first one."""
+    """From the automatic tag before `name` to it; empty when it is the first one, or was never made.
+
+    Source: Java `IncrementalDiffStartingScanner.toEndAutoTag`: a period in which nothing was committed has no tag.
+    """
     options = handle.options.raw
     end_time = auto_tag_time(name, options)
     if end_time is None:
@@ -156,13 +159,16 @@ def _to_auto_tag(handle: TableHandle, name: str) -> ResolvedRange:
             option=TO_AUTO_TAG,
             value=name,
         )
-    end = get_tag(handle, name).snapshot
+    end = find_tag(handle, name)
+    if end is None:
+        return ResolvedRange(handle, 0, None, None, tags=True)
     earlier: list[tuple[datetime, str]] = []
     for other in tag_names(handle):
         time = auto_tag_time(other, options)
         if time is not None and time < end_time:
             earlier.append((time, other))
-    if not earlier:
-        return ResolvedRange(handle, end.id, end, end, tags=True)
-    start = get_tag(handle, max(earlier)[1]).snapshot
-    return ResolvedRange(handle, start.id, start, end, tags=True)
+    for _, other in sorted(earlier, reverse=True):
+        start = find_tag(handle, other)
+        if start is not None:  # it may have expired meanwhile
+            return ResolvedRange(handle, start.snapshot.id, start.snapshot, end.snapshot, tags=True)
+    return ResolvedRange(handle, end.snapshot.id, end.snapshot, end.snapshot, tags=True)

@@ -80,6 +80,16 @@ def test_tags_that_make_themselves_have_the_same_names(java: JavaPaimon, tmp_pat
         assert names[0] == names[1] != []
 
 
+def test_an_automatic_tag_that_was_not_made_has_no_changes(java: JavaPaimon, tmp_path: Path) -> None:
+    table = a_table(java, tmp_path / "t")
+    for day in (1, 3):
+        write(table, day)
+        table.create_tag(f"2020-01-0{day}")
+    for day, expected in ((1, []), (2, []), (3, [3]), (4, [])):
+        asked = {"incremental-to-auto-tag": f"2020-01-0{day}"}
+        assert keys_by_java(java, table, **asked) == keys(table, **asked) == expected
+
+
 def automatic_tags(java: JavaPaimon, path: Path, by_java: bool, **options: str) -> list[str]:
     """Names of the tags that a first write makes by itself."""
     table = a_table(java, path, tag__automatic_creation="process-time", **options)

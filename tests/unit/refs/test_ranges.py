@@ -9,10 +9,10 @@ from paimon_spark.errors import (
     PaimonError,
     SnapshotExpiredError,
     SnapshotNotFoundError,
-    TagNotFoundError,
     VersionNotFoundError,
     VersionSyntaxError,
 )
+from paimon_spark.refs import ranges
 from paimon_spark.refs.auto_tags import auto_tag_time
 from paimon_spark.refs.ranges import BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG, ResolvedRange, resolve_range
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
@@ -118,8 +118,21 @@ def test_to_an_automatic_tag(table: MetadataTable) -> None:
 def test_to_a_tag_that_is_not_automatic(table: MetadataTable) -> None:
     with pytest.raises(InvalidOptionError, match="makes no tags by time that are named so"):
         resolve_range(table.open(), TO_AUTO_TAG, "v1")
-    with pytest.raises(TagNotFoundError, match="2024-01-02"):
-        resolve_range(table.open(), TO_AUTO_TAG, "2024-01-02")
+
+
+@pytest.mark.parametrize("name", ["2024-01-02", "2023-12-31", "2024-01-05"])
+def test_nothing_changed_up_to_an_automatic_tag_that_was_not_made(table: MetadataTable, name: str) -> None:
+    found = resolve_range(table.open(), TO_AUTO_TAG, name)
+    assert found.is_empty
+    assert found.end is None
+
+
+def test_an_automatic_tag_that_expires_meanwhile_is_passed_over(
+    table: MetadataTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ranges.tag_names
+    monkeypatch.setattr(ranges, "tag_names", lambda handle: [*names(handle), "2024-01-02"])
+    assert ends(resolve_range(table.open(), TO_AUTO_TAG, "2024-01-03")) == (1, 1, 3, True)
 
 
 HOURLY = {"tag.creation-period": "hourly"}

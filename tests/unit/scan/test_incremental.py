@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import InvalidInputError, SnapshotExpiredError
+import paimon_spark
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, SnapshotExpiredError
 from paimon_spark.handoff.split import SplitMode
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.scan import Incremental, IncrementalMode
@@ -172,3 +175,25 @@ def test_an_expired_snapshot_in_between_is_an_error() -> None:
     with pytest.raises(SnapshotExpiredError, match="snapshot 2 of"):
         plan(t, "one,3")
     assert diff(plan(t, "one,3", IncrementalMode.DIFF)) == [(["a"], ["a", "b", "c"])]
+
+
+def test_an_automatic_tag_that_was_not_made_has_no_changes(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    t = catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
+
+    def changed(tag: str) -> list[list[int]]:
+        asked = {"incremental-to-auto-tag": tag}
+        views = (catalog.table(f"db.{name}") for name in ("t", "t$audit_log", "t$branch_main"))
+        return [view.scan(**asked).to_arrow()["k"].to_pylist() for view in views]
+
+    assert changed("2020-01-02") == [[], [], []], "nor has a table without snapshots"
+    for day in (1, 3):
+        t.write(pa.table({"k": [day]}))
+        t.create_tag(f"2020-01-0{day}")
+    assert changed("2020-01-02") == [[], [], []]
+    assert changed("2020-01-01") == [[], [], []], "there is none before it"
+    assert changed("2020-01-03") == [[3], [3], [3]]
+    assert t.scan(**{"incremental-to-auto-tag": "2020-01-02"}).plan().snapshot is None
+    with pytest.raises(InvalidOptionError, match="makes no tags by time"):
+        changed("v1")
