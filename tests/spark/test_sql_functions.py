@@ -60,8 +60,8 @@ def test_plain_sql_reads_versions_by_functions_and_views(spark: SparkSession, tm
     table.create_tag("2024-01-03")
     for tag, expected in (("2024-01-01", []), ("2024-01-02", []), ("2024-01-03", [2])):
         assert ids(f"SELECT id FROM w_paimon_incremental_to_auto_tag('t', '{tag}')") == expected
-        read = spark.read.format("paimon").option("incremental-to-auto-tag", tag).load(str(tmp_path / "default.db/t"))
-        assert [row.id for row in read.collect()] == expected
+        reader = spark.read.format("paimon").option("incremental-to-auto-tag", tag)
+        assert [row.id for row in reader.load(str(tmp_path / "default.db/t")).collect()] == expected
         said = catalog.sql(f"SELECT id FROM paimon_incremental_to_auto_tag('default.t', '{tag}')")
         assert [row.id for row in said.collect()] == expected
     with pytest.raises(AnalysisException, match="has no table 'u'"):
