@@ -48,7 +48,9 @@ VERSIONS: Final = {
     "scan.creation-time-millis": "Rows of files or commits made since a time, whichever is known.",
     "incremental-between": "What changed between two versions, `a,b`: after the first, up to the second.",
     "incremental-between-timestamp": "What changed between two times, `a,b`: after the first, up to the second.",
-    "incremental-to-auto-tag": "What changed from the automatic tag before this one to this one; no rows when either was never made.",
+    "incremental-to-auto-tag": (
+        "What changed from the automatic tag before this one to this one; no rows when there is no such tag."
+    ),
 }
 """Options that name what is read; `refs.version` and `options.scan` read them."""
 
