@@ -73,7 +73,12 @@ def whole_days(text: str) -> int:
     return length // DAY_MS
 
 
-CREATION = Option("tag.automatic-creation", enum_of(TagCreation), TagCreation.NONE, "What makes tags by itself.")
+CREATION = Option(
+    "tag.automatic-creation",
+    enum_of(TagCreation),
+    TagCreation.NONE,
+    "What makes tags by itself; `batch`: each batch that wrote rows, those of streams too.",
+)
 TAG_PERIOD = Option("tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "How often tags are made by time.")
 TAG_PERIOD_DURATION: Option[int | None] = Option(
     "tag.creation-period-duration", _period_ms, None, "The same as a duration; it goes before the period."

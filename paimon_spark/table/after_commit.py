@@ -36,21 +36,33 @@ _REMEMBERED: Final = 1000
 
 
 def after_commit(
-    handle: TableHandle, snapshot_ids: Sequence[int], *, batch: bool = True, around: Surroundings | None = None
+    handle: TableHandle,
+    snapshot_ids: Sequence[int],
+    *,
+    wrote_rows: bool = False,
+    batch: bool = True,
+    around: Surroundings | None = None,
 ) -> None:
     """Do what is due on a branch once a job has made `snapshot_ids`. Driver. Never raises an error of this package's.
 
-    Nothing is done without a new snapshot, nor where option `write-only` leaves it to others.
+    Nothing is done without a new snapshot, and where option `write-only` leaves it to others only the tag of a batch
+    is made.
 
     Args:
         handle: the branch, with the options of the job.
         snapshot_ids: in order, those of the compaction that followed among them.
+        wrote_rows: whether the job committed files of its own, for which `tag.automatic-creation = batch` makes a tag:
+            a write, a row-level change or a batch of a stream; no compaction and nothing that only drops files.
         batch: whether the job is over with this commit.
         around: clock and chance.
+
+    Source: Java `paimon-spark` `WriteHelper.postCommit` for tags of batches.
     """
     if not snapshot_ids:
         return
     work = _Work(handle, snapshot_ids[-1], batch, around or Surroundings())
+    if wrote_rows:
+        _guarded(work, "making the tag of a batch", work.batch_tag)
     try:
         if WRITE_ONLY.get(handle.options.raw):
             return
@@ -77,12 +89,18 @@ class _Work:
         self._raw = handle.options.raw
         self._head: Snapshot | None = None
 
+    def batch_tag(self) -> None:
+        if parse_tag_options(self._raw).creation is TagCreation.BATCH:
+            self._make_tags()
+
     def tags(self) -> None:
-        if parse_tag_options(self._raw).creation is TagCreation.NONE:
-            return
+        if parse_tag_options(self._raw).creation not in (TagCreation.NONE, TagCreation.BATCH):
+            self._make_tags()
+
+    def _make_tags(self) -> None:
         from paimon_spark.versioning.auto_tags import run_automatic_tags
 
-        run_automatic_tags(self.handle, self._newest(), batch=self._batch, wait_ms=0, clock=self._now)
+        run_automatic_tags(self.handle, self._newest(), wait_ms=0, clock=self._now)
 
     def expire_tags(self) -> None:
         if not parse_tag_options(self._raw).time_expire or not _TAGS.may_be_over(self.handle, self._now()):

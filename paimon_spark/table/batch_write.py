@@ -131,7 +131,7 @@ class WriteJob:
             made = (*made, *compact_written(self.handle, self.commit_user, written, made))
         finally:
             recording.finish(bool(made))
-        after_commit(self.handle, made)
+        after_commit(self.handle, made, wrote_rows=bool(messages))
         return WriteResult(made)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:

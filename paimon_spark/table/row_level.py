@@ -249,5 +249,5 @@ def _commit(
         made = (*made, *compact_written(handle, commit_user, messages, made))
     finally:
         recording.finish(bool(made))
-    after_commit(handle, made)
+    after_commit(handle, made, wrote_rows=bool(messages))
     return WriteResult(made)

@@ -145,7 +145,7 @@ class StreamBatch:
         was_committed = written is None
         compacted = compact_batch(self.handle, made[0].commit_user, made[0], written, self.sink.properties)
         ids = (*(() if was_committed else (s.id for s in made)), *compacted)
-        after_commit(self.handle, ids or (made[-1].id,), batch=False)
+        after_commit(self.handle, ids or (made[-1].id,), wrote_rows=bool(self.messages), batch=False)
         return StreamResult(ids, was_committed)
 
     def _recording(self) -> Recording | None:

@@ -61,7 +61,6 @@ def run_automatic_tags(
     handle: TableHandle,
     snapshot: Snapshot,
     *,
-    batch: bool = True,
     wait_ms: int = 60_000,
     clock: Callable[[], datetime] = datetime.now,
 ) -> AutoTags:
@@ -71,8 +70,7 @@ def run_automatic_tags(
 
     Args:
         handle: the branch.
-        snapshot: its head.
-        batch: whether a batch ended with it, for tags of batches.
+        snapshot: its head; for tags of batches, it holds what a batch wrote.
         wait_ms: how long to wait for another process that changes the table's refs.
         clock: the local wall clock.
 
@@ -84,7 +82,7 @@ def run_automatic_tags(
         UnsafeDeletionError: it cannot be told what else needs the files of a tag that goes; nothing was changed.
     """
     options = parse_tag_options(handle.options.raw)
-    if options.creation is TagCreation.NONE or (options.creation is TagCreation.BATCH and not batch):
+    if options.creation is TagCreation.NONE:
         return AutoTags()
     if options.creation is not TagCreation.BATCH and not _may_be_due(handle, options, snapshot):
         return AutoTags()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,35 @@ def test_an_automatic_tag_that_was_not_made_has_no_changes(java: JavaPaimon, tmp
     for day, expected in ((1, []), (2, []), (3, [3]), (4, [])):
         asked = {"incremental-to-auto-tag": f"2020-01-0{day}"}
         assert keys_by_java(java, table, **asked) == keys(table, **asked) == expected
+
+
+@pytest.mark.parametrize("keep", [None, "1", "3"])
+def test_tags_of_batches_are_those_of_java(java: JavaPaimon, tmp_path: Path, keep: str | None) -> None:
+    now = datetime.now(timezone.utc)
+    to_noon = 12 - now.hour  # where it is noon, no day ends while the test runs
+    name = f"batch-write-{(now + timedelta(hours=to_noon)):%Y-%m-%d}"
+    options = {
+        "tag__automatic_creation": "batch",
+        "tag__default_time_retained": "90 min",
+        "sink__process_time_zone": f"GMT{to_noon:+03d}:00",
+    }
+    if keep is not None:
+        options["tag__num_retained_max"] = keep
+    left = {}
+    for hand in ("java", "we"):
+        table = a_table(java, tmp_path / hand, **options)
+        for number in range(4):
+            if hand == "java":
+                java.call("write", path=str(tmp_path / hand), rows=[[number, "v"]], options={"write-only": "true"})
+                java.call("createBatchTag", path=str(tmp_path / hand))
+            else:
+                write(table, number)
+            if number < 3:
+                java.call("createTag", path=str(tmp_path / hand), name=f"mine-{number}")
+        tags = paimon_spark.load_table(str(tmp_path / hand)).tags()
+        left[hand] = [(t.name, t.snapshot.id, t.time_retained_s) for t in tags]
+    assert left["we"] == left["java"]
+    assert (name, 4, 5400.0) in left["we"]
 
 
 def automatic_tags(java: JavaPaimon, path: Path, by_java: bool, **options: str) -> list[str]:

@@ -309,3 +309,42 @@ def test_a_commit_makes_tags_and_is_of_the_user_named(spark: SparkSession, feed:
     shutil.rmtree(tmp_path / "checkpoint")
     run(feed.stream(2), path, tmp_path / "checkpoint", **options)
     assert len(read(spark, path)) == 160
+
+
+@pytest.mark.newest
+def test_batches_of_a_query_and_statements_that_write_rows_move_the_tag_of_batches(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    named = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "newest"}
+    table = catalog.create_table("db.t", "id BIGINT, dt STRING, v BIGINT", partition_keys=["dt"], options=named)
+    path, checkpoint = table.location, tmp_path / "checkpoint"
+
+    def tagged() -> list[int]:
+        return [t.snapshot.id for t in catalog.table("db.t").tags()]
+
+    run(feed.stream(), path, checkpoint)
+    assert tagged() == [2]
+    table.delete_tag("newest")
+    forget_commit(checkpoint, 1)  # the driver died before it made the tag
+    run(feed.stream(), path, checkpoint)
+    assert tagged() == [2]
+    for number, (statement, moves) in enumerate(
+        (
+            ("INSERT INTO db.t VALUES (1, 'a', 1)", True),
+            ("UPDATE db.t SET v = 2 WHERE id = 1", True),
+            ("DELETE FROM db.t WHERE id = 1 AND v = 2", True),
+            ("DELETE FROM db.t WHERE dt = 'p1'", False),
+            ("ALTER TABLE db.t DROP PARTITION (dt = 'p2')", False),
+            ("ANALYZE TABLE db.t COMPUTE STATISTICS", False),
+            ("INSERT OVERWRITE db.t SELECT * FROM db.t WHERE id < 0", False),
+            ("INSERT INTO db.t VALUES (1, 'a', 1)", True),
+            ("TRUNCATE TABLE db.t", False),
+        )
+    ):
+        before = tagged()
+        catalog.sql(statement, session=spark)
+        head = snapshots(path)[-1].id
+        assert head == 3 + number, statement
+        assert tagged() == ([head] if moves else before), statement

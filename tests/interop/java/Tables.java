@@ -26,6 +26,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.Obje
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.sink.TableCommitImpl;
+import org.apache.paimon.tag.TagBatchCreation;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeJsonParser;
 
@@ -76,6 +77,9 @@ final class Tables {
                 break;
             case "createTag":
                 createTag(call);
+                break;
+            case "createBatchTag":
+                new TagBatchCreation(open(call)).createTag();
                 break;
             case "deleteTag":
                 open(call).deleteTag(name);

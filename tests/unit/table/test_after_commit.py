@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark import load_catalog, load_table
+from paimon_spark.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.commit.retry import Surroundings
 from paimon_spark.errors import OperationInProgressError, StorageError
 from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
@@ -22,13 +24,15 @@ from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.changelogs import list_changelog_ids
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
-from paimon_spark.refs.tags import tag_names
+from paimon_spark.refs.tags import find_tag, tag_names
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table import after_commit as module
 from paimon_spark.table.after_commit import after_commit
+from paimon_spark.table.row_level import delete_partitions
 from paimon_spark.table.table import Table
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore
+from tests.harness.sinks import batch
 
 KEYED = "k INT NOT NULL, v STRING"
 DAY = 86_400_000
@@ -117,7 +121,7 @@ def test_everything_happens_once_in_javas_order(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(module._Work, name, lambda _, name=name: order.append(name))
     table.write(rows("a"))
     assert order == [
-        "tags", "expire_tags", "savepoint", "expire_partitions", "expire_consumers", "expire_snapshots",
+        "batch_tag", "tags", "expire_tags", "savepoint", "expire_partitions", "expire_consumers", "expire_snapshots",
         "expire_changelogs",
     ]  # fmt: skip
 
@@ -160,6 +164,70 @@ def test_automatic_tags_are_made_before_snapshots_go(tmp_path: Path) -> None:
     (name,) = tag_names(table.handle)
     assert table.at(f"tag-name.{name}").scan().to_arrow().num_rows == 1
     assert list_snapshot_ids(table.handle) == [2]
+
+
+BATCH = {"tag__automatic_creation": "batch", "tag__batch__customized_name": "newest"}
+
+
+def tagged(table: Table) -> int | None:
+    """The snapshot of the tag of batches."""
+    found = find_tag(load_table(table.location).handle, "newest")
+    return None if found is None else found.snapshot.id
+
+
+@pytest.mark.parametrize("write_only", ["false", "true"])
+def test_what_wrote_rows_moves_the_tag_of_batches(tmp_path: Path, write_only: str) -> None:
+    table = a_table(tmp_path, partition=("v",), write_only=write_only, **BATCH)
+    for change in (
+        lambda: table.write(rows("a", "b")),
+        lambda: table.write(rows("c"), mode="overwrite", **{"overwrite.partition": "v=c"}),
+        lambda: table.write(rows("a", "b", "c"), mode="overwrite"),
+        lambda: table.delete("k = 0"),
+        lambda: batch(Path(table.location.removeprefix("file://")), 0, rows("a")),
+        lambda: batch(Path(table.location.removeprefix("file://")), 1, rows("a")),
+    ):
+        change()
+        assert tagged(table) == last(table)[0]
+    forget = tmp_path / "db.db" / "t" / "tag" / "tag-newest"
+    forget.unlink()
+    batch(Path(table.location.removeprefix("file://")), 1, rows("a"))
+    assert tagged(table) == last(table)[0], "a batch that is asked for again makes the tag that it may have missed"
+
+
+def test_what_wrote_no_rows_leaves_the_tag_of_batches(tmp_path: Path) -> None:
+    table = a_table(tmp_path, partition=("v",), compaction__min__file_num="2", **BATCH)
+    for _ in range(2):
+        table.write(rows("a", "b", "c"), **{"write-only": True})
+    newest = last(table)[0]
+    path = Path(table.location.removeprefix("file://"))
+    for change in (
+        lambda: table.compact(full=True),
+        lambda: table.drop_partitions({"v": "a"}),
+        lambda: delete_partitions(load_table(table.location), NamedPartitions(({"v": "b"},)), "DELETE"),
+        lambda: table.write(rows()[:0], mode="overwrite"),
+        lambda: batch(path, 0, rows("a")[:0], complete=True),
+        lambda: delete_partitions(load_table(table.location), WholeTable(), "TRUNCATE"),
+    ):
+        before = last(table)
+        change()
+        assert last(table) != before
+        assert tagged(table) == newest
+    assert load_table(table.location).scan().to_arrow().num_rows == 0
+
+
+@pytest.mark.usefixtures("noon")
+def test_the_tag_of_a_stream_is_that_of_its_day_with_its_time_to_live(tmp_path: Path) -> None:
+    table = a_table(
+        tmp_path, tag__automatic_creation="batch", tag__default_time_retained="90 min", tag__num_retained_max="1"
+    )
+    for number in range(3):
+        batch(Path(table.location.removeprefix("file://")), number, rows(f"{number}"))
+        create_tag(table.handle, f"mine-{number}")
+    batch(Path(table.location.removeprefix("file://")), 3, rows("3"))
+    (tag,) = load_table(table.location).tags()
+    day = datetime.fromtimestamp(table.snapshots()[-1].time_ms / 1000)  # noqa: DTZ006 - days are of the machine
+    assert tag.name == f"batch-write-{day:%Y-%m-%d}"
+    assert (tag.snapshot.id, tag.time_retained_s) == (4, 5400.0)
 
 
 @pytest.mark.usefixtures("noon")

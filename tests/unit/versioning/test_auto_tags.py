@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 
@@ -196,8 +195,8 @@ class TestProcessTime:
 
 
 class TestBatch:
-    def run(self, history: History, at: str, **kwargs: Any) -> AutoTags:
-        return run_automatic_tags(history.on(), history.commit(at_ms=ms(at), overwrite=True), **kwargs)
+    def run(self, history: History, at: str) -> AutoTags:
+        return run_automatic_tags(history.on(), history.commit(at_ms=ms(at), overwrite=True))
 
     def test_each_batch_moves_the_tag_of_its_day(self) -> None:
         history = History(**BATCH)
@@ -207,10 +206,6 @@ class TestBatch:
             ("batch-write-2024-01-01", 2),
             ("batch-write-2024-01-02", 3),
         ]
-
-    def test_streams_make_none(self) -> None:
-        history = History(**BATCH)
-        assert self.run(history, "2024-01-01T10:00:00", batch=False) == AutoTags()
 
     def test_a_name_of_its_own(self) -> None:
         history = History(**BATCH, tag__batch__customized_name="newest")
