@@ -17,16 +17,24 @@ from typing import Final
 from paimon_spark.commit import cleanup
 from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
 from paimon_spark.commit.changes import Changes, compact_changes, data_changes
-from paimon_spark.commit.entries import adds, no_entries
-from paimon_spark.commit.overwrite import NamedPartitions, Overwritten, WholeTable, overwrite_changes
+from paimon_spark.commit.entries import adds, column, no_entries, where
+from paimon_spark.commit.overwrite import (
+    NamedPartitions,
+    Overwritten,
+    WholeTable,
+    check_nothing_appears,
+    overwrite_changes,
+)
 from paimon_spark.commit.publish import check_store
 from paimon_spark.commit.retry import Surroundings, now_ms
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
 from paimon_spark.handoff.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
+from paimon_spark.scan.fallback import other_partitions
 from paimon_spark.spec.index_manifest import DELETION_VECTORS
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
@@ -180,7 +188,9 @@ class Committer:
             steps.append(replace(wanted, kind=CommitKind.OVERWRITE, check_conflicts=True) if _deletes(data) else wanted)
         if compact:
             steps.append(_compaction(wanted, compact, properties))
-        return self._make(steps, messages)
+        result = self._make(steps, messages)
+        _warn_of_other_branch(self._handle, compact)
+        return result
 
     def overwrite(
         self,
@@ -203,9 +213,11 @@ class Committer:
 
         Raises:
             InvalidInputError: a partition is named wrongly, or new files lie outside of what is replaced.
+            UnsupportedFeatureError: a partition gets no row, and those of a fallback branch would be read.
             CommitError, StorageError: as `commit`.
         """
         data, compact = data_changes(messages), compact_changes(messages)
+        check_nothing_appears(self._handle, partitions, data)
         changes_on = overwrite_changes(self._handle, self._options, partitions, data, upgrade=not compact)
         wanted = Wanted(
             CommitKind.OVERWRITE,
@@ -299,6 +311,24 @@ class Committer:
                 listener(made)
             except Exception:  # noqa: BLE001, PERF203 - the commit is done; no listener may make it look failed
                 _LOG.exception("a listener failed after snapshot %s of %s", made.snapshot.id, made.handle.describe())
+
+
+def _warn_of_other_branch(handle: TableHandle, compact: Changes) -> None:
+    """Say which partitions a compaction left without rows, so that those of a fallback branch are read now."""
+    coming = adds(compact.files)
+    gone = set(column(where(compact.files, ~coming), "partition").to_pylist())
+    gone -= set(column(where(compact.files, coming), "partition").to_pylist())
+    beside = other_partitions(handle, latest_snapshot(handle)) if gone else None
+    if beside is None:
+        return
+    for partition in sorted(gone & beside.read):
+        _LOG.warning(
+            "a compaction left no row in partition %s of %s, which is read from branch %s now; drop it there too, "
+            "unless that is meant",
+            partition_path_of(handle, partition),
+            handle.describe(),
+            beside.other.handle.branch,
+        )
 
 
 def _deletes(changes: Changes) -> bool:

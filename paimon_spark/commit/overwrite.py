@@ -23,10 +23,12 @@ from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import CommitOptions
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Or, Predicate, conjunction
 from paimon_spark.predicate.literals import null_safe_equal
+from paimon_spark.scan.fallback import other_branch, other_partitions
 from paimon_spark.scan.manifest_prune import manifests_wanted
 from paimon_spark.scan.partitions import Partitions
 from paimon_spark.spec.arrow_numpy import Bool
@@ -127,6 +129,30 @@ def overwrite_changes(
         return Changes(together(replaced, files), no_entries(), (*index, *new.index))
 
     return on
+
+
+def check_nothing_appears(handle: TableHandle, overwritten: Overwritten, new: Changes) -> None:
+    """Refuse to empty partitions whose rows come, or would come then, from another branch.
+
+    Raises:
+        UnsupportedFeatureError: `scan.fallback-branch` or `scan.primary-branch` names a branch that has such a one.
+        InvalidInputError: a partition is named wrongly.
+    """
+    found = None if other_branch(handle) is None else other_partitions(handle, latest_snapshot(handle))
+    if found is None or found.snapshot is None:
+        return
+    kept = set(column(where(new.files, adds(new.files)), "partition").to_pylist())
+    theirs = live_entries(found.other.handle, data_manifests(found.other.handle, found.snapshot))
+    if isinstance(overwritten, ChosenPartitions):
+        emptied = set(overwritten.choose(theirs))
+    else:
+        mask = _matcher(handle, overwritten, new).entries(theirs)
+        emptied = set(column(where(theirs, mask), "partition").to_pylist())
+    for partition in sorted(emptied - kept):
+        if partition in found.read:
+            raise found.not_reached(partition)
+        if partition in found.behind:
+            raise found.would_appear(partition)
 
 
 def _dropped(handle: TableHandle, overwritten: ChosenPartitions, head: Snapshot | None) -> Changes:

@@ -35,6 +35,7 @@ from paimon_spark.options.expiry import (
     PartitionStrategy,
     parse_partition_expiry,
 )
+from paimon_spark.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.spec import binary_row
 from paimon_spark.spec.arrow_numpy import validity, values
 from paimon_spark.spec.arrow_values import array_of
@@ -66,7 +67,7 @@ def expire_partitions(
     """Drop the branch's partitions that are older than its options allow.
 
     What is old is looked at again when the commit is made, so a partition that was written to meanwhile stays where
-    its last change counts.
+    its last change counts. A partition that a fallback branch has too stays, with a warning.
 
     Args:
         handle: the branch.
@@ -92,7 +93,7 @@ def expire_partitions(
     if head is None:
         return ExpiredPartitions()
     entries = live_entries(handle, data_manifests(handle, head))
-    going = ages.first(entries)
+    going = ages.first(entries, other_partitions(handle, head))
     if not going:
         return ExpiredPartitions()
     found = _told(handle, entries, going)
@@ -123,8 +124,11 @@ class _Ages:
         self._parse = parser_of(options.formatter)
         self._nameless: list[bytes] = []
 
-    def first(self, entries: pa.Table) -> list[bytes]:
-        """The partitions to drop now, of the live files: by their texts, as many as may go at a time."""
+    def first(self, entries: pa.Table, beside: OtherPartitions | None) -> list[bytes]:
+        """The partitions to drop now, of the live files: by their texts, as many as may go at a time.
+
+        Those that another branch has too stay.
+        """
         going = sorted(self.expired(entries), key=lambda p: ",".join(self._texts(p).values()))
         if self._nameless:
             _LOG.warning(
@@ -137,6 +141,17 @@ class _Ages:
                 PARTITION_TIMESTAMP_FORMATTER.key,
                 PARTITION_STRATEGY.key,
             )
+        kept = [] if beside is None else [p for p in going if p in beside.behind]
+        if beside is not None and kept:
+            _LOG.warning(
+                "%d old partitions of %s stay, such as %s: branch %s has them too, and its rows would be read then; "
+                "expire the partitions of that branch first",
+                len(kept),
+                self._handle.describe(),
+                partition_path_of(self._handle, kept[0]),
+                beside.other.handle.branch,
+            )
+            going = [p for p in going if p not in beside.behind]
         return going[: self._options.max_num]
 
     def expired(self, entries: pa.Table) -> list[bytes]:

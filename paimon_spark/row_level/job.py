@@ -37,6 +37,7 @@ from paimon_spark.row_level.way import (
     undeletable,
     way_of,
 )
+from paimon_spark.scan.fallback import other_partitions
 from paimon_spark.scan.one_branch import plan_branch
 from paimon_spark.scan.query import ScanQuery
 from paimon_spark.spec import arrow_numpy
@@ -238,7 +239,9 @@ def plan_rows(
     elif way is Way.RETRACTS:
         check_deletes(handle)
     base = latest_snapshot(handle) if base_id is None else get_snapshot(handle, base_id) if base_id else None
-    plan = plan_branch(handle, base, ScanQuery(predicate=predicate))
+    beside = other_partitions(handle, base)
+    covered = frozenset() if beside is None else beside.covered
+    plan = plan_branch(handle, base, ScanQuery(predicate=predicate), partitions_of_other=covered)
     _refuse_newer_files(handle, plan.splits)
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(

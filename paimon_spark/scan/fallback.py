@@ -1,5 +1,8 @@
 """Two branches read as one table: partitions that the first branch has come from it, all others from the second.
 
+Writes go to the handle's branch alone. Java carries out what leaves rows of the other branch to be seen that were to
+go, or lets some appear; here that is refused.
+
 Source: Java `table/FallbackReadFileStoreTable`.
 """
 
@@ -8,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.errors import BranchNotFoundError, SchemaMismatchError
+from paimon_spark.errors import BranchNotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle, open_branch
+from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_at_or_before_ms
 from paimon_spark.scan.one_branch import BranchPlan, plan_branch
@@ -32,6 +36,73 @@ class OtherBranch:
 
     handle: TableHandle
     first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPartitions:
+    """The partitions of the second branch of a table that reads two, as BinaryRow bytes.
+
+    Attributes:
+        handle: the branch that is written to.
+        other: the second branch.
+        snapshot: its head.
+        read: partitions whose rows come from the second branch.
+        behind: partitions whose rows would come from it if the first branch had none of them.
+        covered: partitions of the handle's branch that nobody reads.
+    """
+
+    handle: TableHandle
+    other: OtherBranch
+    snapshot: Snapshot | None
+    read: frozenset[bytes]
+    behind: frozenset[bytes]
+    covered: frozenset[bytes]
+
+    def not_reached(self, partition: bytes) -> UnsupportedFeatureError:
+        """The error for a change of rows that are read from the second branch."""
+        name = self.other.handle.branch
+        return UnsupportedFeatureError(
+            f"rows of {self._named(partition)} are to be changed, and they are read from branch {name!r} "
+            f"({self._option}); nothing was changed. Change them in Table.branch({name!r}), or restrict the condition "
+            f"to partitions that are read from branch {self.handle.branch!r}",
+            feature=f"changing rows that are read by {self._option}",
+            table=self.handle.name,
+            branch=name,
+        )
+
+    def would_appear(self, partition: bytes) -> UnsupportedFeatureError:
+        """The error for a change that takes all rows of a partition of which the second branch has some."""
+        name = self.other.handle.branch
+        return UnsupportedFeatureError(
+            f"{self._named(partition)} is to be emptied, and the rows that branch {name!r} has of it would be read "
+            f"then ({self._option}); nothing was changed. Drop them from Table.branch({name!r}) first, or unset "
+            f"{self._option}",
+            feature=f"emptying partitions that {self._option} fills",
+            table=self.handle.name,
+            branch=name,
+        )
+
+    @property
+    def _option(self) -> str:
+        return PRIMARY_BRANCH if self.other.first else FALLBACK_BRANCH
+
+    def _named(self, partition: bytes) -> str:
+        path = partition_path_of(self.handle, partition)
+        return f"partition {path} of {self.handle.describe()}" if path else self.handle.describe()
+
+
+def other_partitions(handle: TableHandle, snapshot: Snapshot | None) -> OtherPartitions | None:
+    """The partitions of the second branch, beside those of `snapshot`; None for a table that reads one branch."""
+    other = other_branch(handle)
+    if other is None:
+        return None
+    head = latest_snapshot(other.handle)
+    everything = ScanQuery(columns=())
+    mine = plan_branch(handle, snapshot, everything).partitions
+    theirs = plan_branch(other.handle, head, everything).partitions
+    if other.first:
+        return OtherPartitions(handle, other, head, theirs, frozenset(), mine & theirs)
+    return OtherPartitions(handle, other, head, theirs - mine, mine & theirs, frozenset())
 
 
 def other_branch(handle: TableHandle) -> OtherBranch | None:

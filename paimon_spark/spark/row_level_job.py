@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -23,18 +25,28 @@ from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.read.file_reader import file_url
 from paimon_spark.row_level.way import check_set, check_updates, cleared_columns, removing_columns, undeletable
+from paimon_spark.scan.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH, OtherPartitions, other_branch, other_partitions
+from paimon_spark.scan.one_branch import plan_branch
+from paimon_spark.scan.query import ScanQuery
 from paimon_spark.spark.dataframe_write import save_job, write_dataframe
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.batch_write import WriteResult
 from paimon_spark.table.row_level import KEEPS, is_cut_by_spark
 from paimon_spark.table.table import Table
 from paimon_spark.table.to_change import open_to_change
 from paimon_spark.table.writing import options_of, place_of
 from paimon_spark.types import VALUE_KIND, RowKind
+from paimon_spark.write.nested import column_assignment
+from paimon_spark.write.partitions import PartitionNumbers
 
 ACTION: Final = "__paimon_action"
 """Column of rows that change: which of the next three is done to them."""
 DELETE, UPDATE, INSERT = "D", "U", "I"
+_GONE: Final = "__paimon_gone"
+_ROWS: Final = "__paimon_rows"
+_NO_COLUMNS: Final = pa.RecordBatch.from_arrays([], [])
 PLACES: Final = (FILE_PATH, ROW_INDEX)
 _KINDS: Final = {DELETE: RowKind.DELETE, UPDATE: RowKind.UPDATE_AFTER, INSERT: RowKind.INSERT}
 _SPREAD: Final = 32
@@ -86,6 +98,7 @@ class Change:
 
     def run(self, rows: DataFrame, operation: str) -> WriteResult:
         """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
+        self._refuse_other_branch(rows)
         if self.keyed:
             return _run_keyed(self.table, self.handle, rows)
         how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
@@ -98,6 +111,83 @@ class Change:
         else:
             placed = marked.drop(ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
         return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
+
+    def _refuse_other_branch(self, rows: DataFrame) -> None:
+        """Refuse to change rows that are read from a fallback branch, and to empty a partition that it has too.
+
+        Raises:
+            UnsupportedFeatureError: some row, or partition, is one of these.
+        """
+        if other_branch(self.handle) is None:
+            return
+        head = latest_snapshot(self.handle)
+        beside = other_partitions(self.handle, head)
+        if beside is None or not beside.read | beside.behind:
+            return
+        gone = self._leaving(rows.where(F.col(ACTION) != INSERT), head, beside)
+        for partition in sorted(beside.read & gone.keys()):
+            raise beside.not_reached(partition)
+        losing = {p for p in beside.behind if gone.get(p)}
+        if losing:
+            there = self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1)).alias(_GONE))
+            left = dict(gone)
+            for partition, count in zip(there.partitions, there.numbers(_GONE), strict=True):
+                left[partition] = left.get(partition, 0) - count
+            for partition in sorted(p for p in losing if left[p] >= 0):
+                raise beside.would_appear(partition)
+
+    def _leaving(self, rows: DataFrame, head: Snapshot | None, beside: OtherPartitions) -> dict[bytes, int]:
+        """How many of `rows` leave each partition that some of them are in."""
+        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint")).alias(_GONE)
+        if self.keyed:  # the key has the partition
+            found = self._by_partition(rows, deleted)
+            return dict(zip(found.partitions, found.numbers(_GONE), strict=True))
+        found = self._by_partition(rows, deleted, F.count(F.lit(1)).alias(_ROWS), also=FILE_PATH)
+        places = _places(beside.other.handle, beside.snapshot) | _places(self.handle, head)
+        out: dict[bytes, int] = {}
+        paths = found.table.column(FILE_PATH).to_pylist()
+        for path, new, gone, count in zip(
+            paths, found.partitions, found.numbers(_GONE), found.numbers(_ROWS), strict=True
+        ):
+            old = places.get(path)
+            if old is not None:  # else the commit tells that the file is gone
+                out[old] = out.get(old, 0) + (count if new != old else gone)
+        return out
+
+    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> _Grouped:
+        """Numbers for each partition of the rows; for each value of another column, too."""
+        keys = self.handle.schema.partition_type
+        others = () if also is None else (also,)
+        table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
+        if not keys.fields and also is None and table.column(0)[0].as_py() in (None, 0):
+            table = table.slice(0, 0)  # without a column to group by there is a row for no rows
+        arrays = [
+            column_assignment(table.column(i).type, f.type, f.name, self.handle.name)(table.column(i).combine_chunks())
+            for i, f in enumerate(keys)
+        ]
+        seen = PartitionNumbers(keys)
+        numbered = np.zeros(table.num_rows, np.int64)
+        if table.num_rows:
+            numbered += seen.of(pa.RecordBatch.from_arrays(arrays, list(keys.names)) if arrays else _NO_COLUMNS)
+        return _Grouped(table, [seen.rows[n] for n in numbered.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """Rows of a grouping, and the partition of each as BinaryRow bytes."""
+
+    table: pa.Table
+    partitions: list[bytes]
+
+    def numbers(self, name: str) -> list[int]:
+        """A column of counts."""
+        return [n or 0 for n in self.table.column(name).to_pylist()]
+
+
+def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
+    """The partition of each data file, by what `__paimon_file_path` says."""
+    splits = plan_branch(handle, snapshot, ScanQuery(columns=())).splits
+    return {file_url(handle.store, s, f): s.partition for s in splits for f in s.files}
 
 
 def by_own_names(handle: TableHandle, values: Mapping[str, str]) -> dict[str, str]:
@@ -121,6 +211,15 @@ def check_assignments(handle: TableHandle, columns: Iterable[str]) -> None:
     if new:
         check_updates(handle)
     check_set(handle, new)
+    moved = [n for n in new if n in handle.schema.partition_keys]
+    if moved and handle.schema.primary_keys and other_branch(handle) is not None:
+        raise UnsupportedFeatureError(
+            f"partition column {moved[0]} of {handle.describe()} cannot be set: its rows would go to a partition that "
+            f"another branch may have ({FALLBACK_BRANCH} or {PRIMARY_BRANCH}); write them to the partition with "
+            "Table.write, then delete the old ones",
+            feature="update of partition columns beside a fallback branch",
+            column=moved[0],
+        )
     fine = [f for f in handle.schema.fields if is_cut_by_spark(f.type)]
     if fine:
         raise UnsupportedFeatureError(

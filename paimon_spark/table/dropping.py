@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.commit.changes import data_changes
 from paimon_spark.commit.committer import Committer, new_commit_user
 from paimon_spark.commit.entries import column
-from paimon_spark.commit.overwrite import partitions_named
+from paimon_spark.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
@@ -59,12 +60,15 @@ def drop_partitions(
     Raises:
         InvalidInputError: the table has no partitions, a column is none of them, or a value none of its column.
         NotFoundError: `must_exist`, and it is not there; nothing was dropped.
+        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
         CommitError: others were faster every time, or it is unknown whether the commit landed.
     """
     refuse_version(table)
     opened = table.handle
     handle = open_to_change(opened.store, opened.layout.root, opened.branch, opened.name, opened.overrides)
     specs = tuple(_typed(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
+    if specs:
+        check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
     there = [_there(handle, spec) for spec in specs]
     for spec, found in zip(specs, there, strict=True):
         if must_exist and not found and len(spec) == len(handle.schema.partition_keys):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from paimon_spark.commit.changes import data_changes
 from paimon_spark.commit.committer import Committer, new_commit_user
 from paimon_spark.commit.entries import column
-from paimon_spark.commit.overwrite import ChosenPartitions, Overwritten
+from paimon_spark.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
@@ -26,6 +27,7 @@ from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, 
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
+from paimon_spark.row_level.two_branches import refuse_rows_of_other_branch
 from paimon_spark.scan.partitions import Partitions
 from paimon_spark.spec.arrow import arrow_schema
 from paimon_spark.table.after_commit import after_commit
@@ -115,6 +117,7 @@ def delete_rows(table: Table, where: str) -> WriteResult:
         result: WriteResult = spark.delete(table, where)
         return result
     predicate = parse_predicate(where, handle.schema.row_type, table.read_options.time_zone)
+    refuse_rows_of_other_branch(handle, predicate)
     job = plan_rows(handle, predicate, updates=False)
     return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
 
@@ -129,11 +132,13 @@ def delete_partitions(table: Table, overwritten: Overwritten, operation: str) ->
 
     Raises:
         InvalidInputError: a partition is named wrongly, or the table was opened at a version.
+        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
         CommitError: others were faster every time, or it is unknown whether it landed.
     """
     refuse_version(table)
     handle = _current(table)
     check_writable(handle.schema, handle.options.raw, handle.name)
+    check_nothing_appears(handle, overwritten, data_changes(()))
     if isinstance(overwritten, ChosenPartitions):
         head = latest_snapshot(handle)
         if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):

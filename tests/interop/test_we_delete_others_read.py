@@ -11,6 +11,7 @@ import pytest
 import paimon_spark
 from paimon_spark.commit.committer import Committer
 from paimon_spark.definition.create import create_table
+from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.row_level.job import in_process, plan_rows
@@ -153,3 +154,38 @@ def test_pypaimon_reads_what_we_left_and_goes_on(tmp_path: Path) -> None:
             assert "error" not in reply[when], f"{kind}, {when}: {reply[when]['error']}"
         assert_same_rows(left[kind], reply["before"]["rows"], about=kind)
         assert_same_rows(reply["after"]["rows"], ours(tmp_path / "db.db" / kind), about=kind)
+
+
+@pytest.mark.parametrize("kind", ["rewrite", "vectors", "keys"])
+def test_java_reads_a_table_beside_a_fallback_branch_as_our_deletes_left_it(
+    kind: str, java: JavaPaimon, tmp_path: Path
+) -> None:
+    options = dict(KINDS[kind])
+    keys = ["k", "p"] if options.pop("primary-key", None) else []
+    path = str(tmp_path / "t")
+    fields = [["k", "BIGINT NOT NULL"], ["p", "STRING NOT NULL"]]
+    java.call("createTable", path=path, fields=fields, pk=keys, partition=["p"], tableOptions=options, comment="")
+    java.call("write", path=path, rows=[[1, "x"], [2, "x"], [3, "m"]])
+    paimon_spark.load_table(path).create_branch("b")
+    table = paimon_spark.load_table(path)
+    java.call("write", path=path, branch="b", rows=[[10, "x"], [20, "y"], [21, "y"]])
+    table.alter(set_options={"scan.fallback-branch": "b"})
+    table = paimon_spark.load_table(path)
+
+    def seen() -> list[int]:
+        found = sorted(r["k"] for r in java.call("read", path=path)["rows"])
+        assert sorted(r["k"] for r in ours(Path(path))) == found
+        return found
+
+    assert seen() == [1, 2, 3, 20, 21]
+    for where in ("k = 20", "p = 'y'", "p = 'x'", "k < 3", "true"):
+        with pytest.raises(UnsupportedFeatureError, match="nothing was changed"):
+            table.delete(where)
+    with pytest.raises(UnsupportedFeatureError, match="nothing was changed"):
+        table.drop_partitions([{"p": "x"}])
+    table.delete("k = 1 or k = 3")
+    assert seen() == [2, 20, 21]
+    java.call("compact", path=path, full=True)
+    assert seen() == [2, 20, 21]
+    table.branch("b").delete("k = 20")
+    assert seen() == [2, 21]

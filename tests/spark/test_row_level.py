@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -182,3 +183,73 @@ def test_partial_updates_and_row_kinds_are_respected(spark: SparkSession, tmp_pa
     table.delete("id = 1")
     table.update("id = 2", {"v": "upper(v)"})
     assert [r.v for r in spark.read.format("paimon").load(table.location).orderBy("id").collect()] == ["B", "c"]
+
+
+BESIDE_FALLBACK: dict[str, dict[str, str]] = {
+    "rewrite": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "keys": {"primary-key": "dt,id", "bucket": "1"},
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE_FALLBACK)
+def test_a_change_reaches_no_row_of_a_fallback_branch_and_reveals_none(
+    spark: SparkSession, kind: str, tmp_path: Path
+) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {**BESIDE_FALLBACK[kind]}
+    keys = [k for k in options.pop("primary-key", "").split(",") if k]
+    table = catalog.create_table("db.t", "id INT, dt STRING", keys, ["dt"], options)
+    table.create_branch("b")
+    table.alter(set_options={"scan.fallback-branch": "b"})
+    table = catalog.table("db.t")
+
+    def sql(text: str) -> Any:
+        return catalog.sql(text, None, spark)
+
+    sql("INSERT INTO db.`t$branch_b` VALUES (10, 'x'), (20, 'y'), (21, 'y')")
+    sql("INSERT INTO db.t VALUES (1, 'x'), (2, 'x'), (3, 'm')")
+    source = spark.createDataFrame([(20, "y")], "id INT, dt STRING")
+    both = "t.id = s.id and t.dt = s.dt"
+
+    def seen() -> list[int]:
+        return sorted(r.id for r in sql("SELECT id FROM db.t").collect())
+
+    unreached = [
+        lambda: table.delete("id % 20 = 0"),
+        lambda: sql("DELETE FROM db.t WHERE id > 20"),
+        lambda: sql("DELETE FROM db.t WHERE dt = 'y'"),
+        lambda: table.merge(source, both, when_matched_delete="true"),
+        lambda: sql("TRUNCATE TABLE db.t PARTITION (dt = 'y')"),
+        lambda: sql("INSERT OVERWRITE db.t PARTITION (dt = 'y') SELECT 1 WHERE false"),
+    ]
+    if kind != "keys":
+        unreached += [
+            lambda: table.update("id = 20", {"id": "22"}),
+            lambda: table.merge(source, both, when_matched_update="*"),
+        ]
+    for act in unreached:
+        with pytest.raises(UnsupportedFeatureError, match=r"partition dt=y .* are read from branch 'b'"):
+            act()
+    revealing = [
+        lambda: table.delete("id < 3"),
+        lambda: sql("DELETE FROM db.t WHERE dt = 'x'"),
+        lambda: sql("DELETE FROM db.t WHERE id IN (1, 2, 3) AND hash(id) <> 0"),
+        lambda: sql("TRUNCATE TABLE db.t"),
+        lambda: sql("ALTER TABLE db.t DROP PARTITION (dt = 'x')"),
+        lambda: sql("INSERT OVERWRITE db.t PARTITION (dt = 'x') SELECT 1 WHERE false"),
+    ]
+    if kind != "keys":
+        revealing.append(lambda: table.update("dt = 'x'", {"dt": "'m'"}))
+    for act in revealing:
+        with pytest.raises(
+            UnsupportedFeatureError, match=r"partition dt=x .* is to be emptied, and the rows that branch"
+        ):
+            act()
+    assert seen() == [1, 2, 3, 20, 21] and len(table.snapshots()) == 1
+    table.delete("id = 1 or hash(id) = 17")
+    table.merge(source, "t.id = s.id + 100", when_matched_delete="true", when_not_matched_by_source_delete="t.id = 3")
+    if kind != "keys":
+        table.update("id = 2", {"id": "5", "dt": "'x'"})
+    assert seen() == [2 if kind == "keys" else 5, 20, 21]
