@@ -36,6 +36,7 @@ from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.types import CharType
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,10 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
         raise InvalidInputError(
             f"{value!r} is no value of partition column {name!r}, which is {column_of.type}", column=name
         )
+    if isinstance(column_of.type, CharType) and not column_of.type.varying and isinstance(found.literal, str):
+        # One table has the partition filled up with spaces, another has not, and perhaps not as it is named here.
+        bare = found.literal.rstrip(" ")
+        return Or(tuple(NullSafeEqual(column_of, text) for text in (bare, bare.ljust(column_of.type.length))))
     return found
 
 

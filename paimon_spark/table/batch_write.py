@@ -31,6 +31,7 @@ from paimon_spark.table.replaced_partition import partition_values
 from paimon_spark.table.task_write import TaskWrite
 from paimon_spark.table.write_target import Target, open_target, undo_creation
 from paimon_spark.types import RowType
+from paimon_spark.write.char_keys import padded_keys
 from paimon_spark.write.job_files import new_job, remove_job_files
 from paimon_spark.write.request import WriteRequest
 
@@ -91,6 +92,7 @@ class WriteJob:
             ignores_existing=replaces,
             job=self.job,
             existing_keys=self._existing_keys(),
+            padded=padded_keys(self.handle, None if self._replaces_all else self.base),
         )
         return TaskWrite(request, self.options.assigners, self.replaced)
 
@@ -184,8 +186,11 @@ class WriteJob:
         """The keys that may have to move, or stand in the way; None where no key moves between partitions."""
         if not crosses_partitions(self.handle.schema, self.handle.options.raw):
             return None
-        keeps_none = self.mode is WriteMode.OVERWRITE and isinstance(self._overwritten(), WholeTable)
-        return ExistingKeys(self.handle, None if keeps_none else self.base, self.replaced)
+        return ExistingKeys(self.handle, None if self._replaces_all else self.base, self.replaced)
+
+    @property
+    def _replaces_all(self) -> bool:
+        return self.mode is WriteMode.OVERWRITE and isinstance(self._overwritten(), WholeTable)
 
     def _kept_keys_on(self) -> int | None:
         """The snapshot whose keys an overwrite leaves as they are, where that matters."""

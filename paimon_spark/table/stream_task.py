@@ -21,6 +21,7 @@ from paimon_spark.options.commit import USER_PREFIX
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.table.task_write import TaskWrite
+from paimon_spark.write.char_keys import padded_keys
 from paimon_spark.write.job_files import job_of
 from paimon_spark.write.request import WriteRequest
 
@@ -94,6 +95,7 @@ class StreamTask:
             ignores_existing=self.complete,
             job=job,
             existing_keys=self._existing_keys(handle, base),
+            padded=padded_keys(handle, None if self.complete else base),
         )
         messages = TaskWrite(request, self.assigners).write(batches, number, self.shares_buckets)
         return StreamRows(

@@ -4,6 +4,7 @@ request.py       WriteRequest: everything a writing task needs to know
 table_writer.py  TableWriter: batches in, messages out; the entry of this package
 input.py         a batch of a user → the table's columns and types, checked
 assignment.py, nested.py, defaults.py  its casts, their form for nested columns, what takes the place of nulls
+char_keys.py     which columns of type CHAR are filled up with spaces
 partitions.py    which partition each row belongs to        bucketing.py  and which bucket
 dynamic_buckets.py  buckets by the index of key hashes; hash_index.py the map, dynamic_bucketing.py for the router
 cross_partition.py  and where keys may move between partitions; key_places.py which key is where

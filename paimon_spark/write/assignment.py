@@ -3,7 +3,9 @@
 They follow Spark's ANSI store assignment, and never lose anything: a cast that could lose for every value is refused
 when it is planned, one that may fit is checked value by value.
 
-Source: Spark `Cast.canANSIStoreAssign`; `CharVarcharCodegenUtils` for CHAR and VARCHAR, as Paimon's Spark connector.
+CHAR and VARCHAR take text as it comes, within their length: Java's core and Flink fill nothing up either.
+
+Source: Spark `Cast.canANSIStoreAssign`; `CharVarcharCodegenUtils` for text that is too long.
 """
 
 from __future__ import annotations
@@ -173,7 +175,7 @@ def _plain_type(source: pa.DataType) -> DataType | None:
 
 
 def _fitted_text(array: pa.Array, target: CharType) -> pa.Array:
-    """Text within its length: CHAR filled up with spaces, and spaces at the end cut off where they are too many."""
+    """Text within its length: spaces at the end are cut off where they are too many."""
     if _may_exceed(array, target.length):
         lengths = arrow_numpy.values(pc.utf8_length(array))
         too_long = (lengths > target.length) & arrow_numpy.validity(array)
@@ -183,10 +185,8 @@ def _fitted_text(array: pa.Array, target: CharType) -> pa.Array:
             lost = too_long & ~arrow_numpy.values(same)
             if lost.any():
                 raise _UnfitError(array, lost, f"longer than {target.length} characters")
-            array = cut
-    if target.varying or len(array) == 0:
-        return array
-    return pc.utf8_rpad(array, width=target.length)
+            return cut
+    return array
 
 
 def _to_bytes(source: pa.DataType, target: BinaryType) -> Assign | None:

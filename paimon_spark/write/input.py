@@ -48,17 +48,28 @@ class InputMapper:
         source: the schema of the batches.
         options: row kinds and which of them are skipped.
         where: how messages call the table.
+        padded: columns of type CHAR whose values are filled up with spaces.
 
     Raises:
         SchemaMismatchError, UnsupportedFeatureError: as `check_input`.
     """
 
-    def __init__(self, schema: TableSchema, source: pa.Schema, options: WriteOptions, where: str) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        source: pa.Schema,
+        options: WriteOptions,
+        where: str,
+        padded: frozenset[str] = frozenset(),
+    ) -> None:
         self._where = where
         self._keyed = bool(schema.primary_keys)
         self._options = options
         places = _places(schema, source, where)
         self._columns = [_Column(f, places.get(f.name), source, schema, where) for f in schema.fields]
+        self._padded = [
+            (i, f.type.length) for i, f in enumerate(schema.fields) if f.name in padded and isinstance(f.type, CharType)
+        ]
         self._kinds = _kind_reader(schema, source, options, where)
         self.with_kinds = self._keyed and self._kinds is not None
         fields = list(arrow_schema(schema.fields))
@@ -76,6 +87,8 @@ class InputMapper:
             if kept is not None:
                 batch, kinds = batch.filter(arrow_numpy.boolean_array(kept)), kinds[kept]
         arrays = [c.apply(batch) for c in self._columns]
+        for i, width in self._padded:
+            arrays[i] = pc.utf8_rpad(arrays[i], width=width)
         if kinds is not None:
             self._refuse_retracts(kinds)
         if self.with_kinds:

@@ -47,6 +47,7 @@ class WriteRequest:
         job: of `job_files.new_job`, when files of killed writers are to be found again by their names.
         existing_keys: reads all keys of `base`; picklable. Only asked for by tables whose keys may move between
             partitions. With `ignores_existing`: keys of partitions that are not replaced, or only if rows come.
+        padded: columns of type CHAR whose values are filled up with spaces, of `char_keys.padded_keys`.
     """
 
     handle: TableHandle
@@ -58,3 +59,4 @@ class WriteRequest:
     assigner: tuple[int, int] | None = None
     job: str | None = None
     existing_keys: Callable[[], Iterator[KnownKeys]] | None = None
+    padded: frozenset[str] = frozenset()

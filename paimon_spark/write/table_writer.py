@@ -37,7 +37,7 @@ class TableWriter:
         handle = request.handle
         options = parse_write_options(handle.options.raw)
         self._request = request
-        self._mapper = InputMapper(handle.schema, source, options, handle.describe())
+        self._mapper = InputMapper(handle.schema, source, options, handle.describe(), request.padded)
         self._states = BucketStates(handle, None if request.ignores_existing else request.base)
         partitions = PartitionNumbers(handle.schema.partition_type)
         bucketing = create_bucketing(request, partitions, self._states)

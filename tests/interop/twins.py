@@ -82,8 +82,7 @@ class Twins:
         if "error" in got:
             self.problems.append(f"{about}: Java cannot read ours: {got['error']}")
             return
-        unpadded = _chars(self.script)
-        found = difference(_stripped(want["rows"], unpadded), _stripped(got["rows"], unpadded), self.script.unordered)
+        found = difference(want["rows"], got["rows"], self.script.unordered)
         if found is not None:
             self.problems.append(f"{about}: Java reads from ours: {found}")
         options = {"branch": call["branch"]} if call.get("branch") else {}
@@ -151,13 +150,3 @@ def _whole_old_seconds(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _whole_old_seconds(v) for k, v in value.items()}
     return value
-
-
-def _chars(script: TableScript) -> list[str]:
-    """Columns made as CHAR: Java's core stores them as they come, Spark's writers and ours pad them."""
-    fields = script.calls(Path("."))[0]["fields"]
-    return [name for name, type_, *_ in fields if str(type_).startswith("CHAR(")]
-
-
-def _stripped(rows: list[dict[str, Any]], columns: list[str]) -> list[dict[str, Any]]:
-    return [{k: v.rstrip(" ") if k in columns and v else v for k, v in row.items()} for row in rows]

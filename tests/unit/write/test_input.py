@@ -144,7 +144,7 @@ FITS: list[tuple[Any, pa.Array, list[Any]]] = [
     ("STRING", pa.array([Decimal("-1.50")], pa.decimal128(10, 2)), ["-1.50"]),
     ("STRING", pa.array([True]), ["true"]),
     ("STRING", pa.array([date(2024, 1, 2)]), ["2024-01-02"]),
-    ("CHAR(3)", pa.array(["a", "äöü", "abc  ", None]), ["a  ", "äöü", "abc", None]),
+    ("CHAR(3)", pa.array(["a", "äöü", "abc  ", None]), ["a", "äöü", "abc", None]),
     ("VARCHAR(3)", pa.array(["a", "äöü", "abc  "]), ["a", "äöü", "abc"]),
     ("BYTES", pa.array([b"a"], pa.large_binary()), [b"a"]),
     ("BINARY(2)", pa.array([b"ab", None], pa.binary(2)), [b"ab", None]),
