@@ -4,6 +4,9 @@ Columns get a dictionary only where a sample says that values repeat: trying cos
 makes files of distinct values larger. Nanosecond timestamps are INT96, as every release of Java reads them; Arrow
 would write all timestamps of a file so, hence they are given to it as 12 bytes and named INT96 in the footer.
 
+Column chunks of FLOAT and DOUBLE that hold NaN have no minimum and maximum in the footer, as with Java: Arrow leaves
+NaN out of them, and readers that take NaN for the largest value would skip its rows.
+
 Source: Paimon spec, chapter Data file; Java `format/parquet/ParquetSchemaConverter`, `writer/RowDataParquetBuilder`.
 """
 
@@ -11,11 +14,14 @@ from __future__ import annotations
 
 import inspect
 import io
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_spark.errors import InvalidOptionError, StorageError
@@ -26,7 +32,7 @@ from paimon_spark.fileformat.writing import FileWrite, WrittenFile
 from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_schema
-from paimon_spark.spec.parquet_footer import MAGIC, bytes_as_int96
+from paimon_spark.spec.parquet_footer import MAGIC, bytes_as_int96, without_bounds
 
 COMPRESSION: Option[str | None] = Option("parquet.compression", string, None, "Compression; wins over all others.")
 ZSTD_LEVEL: Option[int | None] = Option("parquet.compression.codec.zstd.level", integer, None, "Level of zstd.")
@@ -59,8 +65,10 @@ class ParquetFileWriter:
         self._groups = RowGroups(self._canonical, size, write.row_group_rows, self._encode)
         self._codec = _codec(COMPRESSION.get(write.settings) or write.compression or "zstd")
         self._out = write.store.open_output(write.path)
-        has_int96 = any(kind == _INT96 for f in self._schema for _, kind in leaf_types(f.name, f.type))
-        self._sink = _FooterSink(self._out) if has_int96 else None
+        kinds = [[kind for _, kind in leaf_types(f.name, f.type)] for f in self._schema]
+        self._nans = NanChunks(kinds)
+        self._has_int96 = any(_INT96 in column for column in kinds)
+        self._sink = _FooterSink(self._out) if self._has_int96 or self._nans.has_floats else None
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
         self._encoded_bytes = 0
@@ -89,7 +97,7 @@ class ParquetFileWriter:
             self._sink.keep()
         writer.close()
         if self._sink is not None:
-            self._sink.finish()
+            self._sink.finish(self._footer)
         size = int(self._out.tell())
         self._out.close()
         return WrittenFile(size, self._rows)
@@ -111,7 +119,14 @@ class ParquetFileWriter:
             table = convert_table(table, self._schema, self._converts)
         writer = self._writer or self._open(table)
         writer.write_table(table, row_group_size=rows)
+        self._nans.add(table, rows)
         self._encoded_bytes += size
+
+    def _footer(self, footer: bytes) -> bytes:
+        """Arrow's footer, corrected where Java writes another one."""
+        if self._nans.found:
+            footer = without_bounds(footer, self._nans.found)
+        return bytes_as_int96(footer) if self._has_int96 else footer
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         """The library's writer, set up for values like those of `first`."""
@@ -127,6 +142,8 @@ class ParquetFileWriter:
             use_dictionary=repeating(first) if DICTIONARY.get(settings) else False,
             # INT96 has no order that its statistics could follow.
             write_statistics=plain or False,
+            # The bounds of pages leave out NaN too.
+            write_page_index=False,
             data_page_size=PAGE_SIZE.get(settings),
             dictionary_pagesize_limit=DICTIONARY_SIZE.get(settings),
             store_schema=False,
@@ -184,6 +201,47 @@ def _int96(array: pa.Array) -> pa.Array:
     return arrow_numpy.fixed_array(words, _INT96, None if array.null_count == 0 else arrow_numpy.validity(array))
 
 
+class NanChunks:
+    """Which column chunks of a file hold NaN, as (row group, leaf) numbers.
+
+    Args:
+        kinds: types of the leaves of each column.
+    """
+
+    def __init__(self, kinds: Sequence[Sequence[pa.DataType]]) -> None:
+        starts = accumulate(map(len, kinds), initial=0)
+        self._columns = [
+            (number, start)
+            for number, (start, column) in enumerate(zip(starts, kinds, strict=False))
+            if any(map(pa.types.is_floating, column))
+        ]
+        self._groups = 0
+        self.found: set[tuple[int, int]] = set()
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether any leaf is FLOAT or DOUBLE."""
+        return bool(self._columns)
+
+    def add(self, table: pa.Table, rows: int) -> None:
+        """Look at a table that is written in row groups of `rows`."""
+        for begin in range(0, table.num_rows, rows):
+            for number, first_leaf in self._columns:
+                for chunk in table.column(number).slice(begin, rows).chunks:
+                    for leaf, (_, values) in enumerate(leaf_arrays("", chunk), first_leaf):
+                        if pa.types.is_floating(values.type) and _has_nan(values):
+                            self.found.add((self._groups, leaf))
+            self._groups += 1
+
+
+def _has_nan(array: pa.Array) -> bool:
+    raw = arrow_numpy.values(array)
+    if not len(raw) or raw.max() == raw.max():
+        return False
+    # The slots of nulls may hold NaN too.
+    return not array.null_count or bool(pc.any(pc.is_nan(array)).as_py())
+
+
 class _FooterSink(io.RawIOBase):
     """Passes a file on until its footer comes, which is kept back to be edited."""
 
@@ -209,9 +267,9 @@ class _FooterSink(io.RawIOBase):
         """Keep back what is written from now on."""
         self._kept = []
 
-    def finish(self) -> None:
-        """Write what was kept back, with columns of 12 bytes named INT96."""
+    def finish(self, edit: Callable[[bytes], bytes]) -> None:
+        """Write what was kept back, the footer as `edit` makes it."""
         data = b"".join(self._kept or ())
         length = int.from_bytes(data[-8:-4], "little")
-        footer = bytes_as_int96(data[-8 - length : -8])
+        footer = edit(data[-8 - length : -8])
         self._out.write(data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + MAGIC)

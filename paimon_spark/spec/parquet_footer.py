@@ -1,15 +1,18 @@
-"""Parquet footers, rewritten so that INT96 columns read as their 12 raw bytes, and the other way when writing.
+"""Edit Parquet footers that Arrow reads or writes differently from Java.
 
 Java writes TIMESTAMP(7-9) as INT96, with a negative time of day before 1970. Arrow turns INT96 into
 64-bit nanoseconds and silently goes around where they end; in coarser units it takes the time of day as
-unsigned. As FIXED_LEN_BYTE_ARRAY(12), whose bytes lie in the file in just the same way, nothing is lost.
+unsigned. As FIXED_LEN_BYTE_ARRAY(12), whose bytes lie in the file in just the same way, nothing is lost,
+so INT96 columns become that when reading, and the other way when writing.
 
-Source: Thrift compact protocol; parquet.thrift (FileMetaData, SchemaElement, ColumnMetaData).
+Arrow leaves NaN out of minimum and maximum; `without_bounds` removes these from column chunks.
+
+Source: Thrift compact protocol; parquet.thrift (FileMetaData, SchemaElement, ColumnMetaData, Statistics).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from paimon_spark.errors import FormatError
@@ -21,6 +24,9 @@ _INT96_ZIGZAG: Final = 6
 _FIXED_ZIGZAG: Final = 14
 _CONVERTED_TYPE: Final = 6
 _LOGICAL_TYPE: Final = 10
+_STATISTICS: Final = 12
+_BOUNDS: Final = frozenset((1, 2, 5, 6, 7, 8))
+"""Minimum and maximum in their old and new fields, and whether they are exact."""
 _LENGTH_FIELD: Final = bytes((0x10 | _I32, 24))
 _MAX_DEPTH: Final = 32
 
@@ -49,6 +55,23 @@ def bytes_as_int96(footer: bytes) -> bytes:
         FormatError: not a FileMetaData.
     """
     return _edited(_Int96Walk(footer))
+
+
+def without_bounds(footer: bytes, chunks: Collection[tuple[int, int]]) -> bytes:
+    """The Thrift bytes of a FileMetaData in which some column chunks have no minimum and maximum.
+
+    Args:
+        footer: the FileMetaData; no column is INT96.
+        chunks: numbers of row group and column, both from 0.
+
+    Raises:
+        FormatError: not a FileMetaData, or one of fewer row groups or columns.
+    """
+    walk = _BoundsWalk(footer, chunks)
+    edited = _edited(walk)
+    if walk.missing:
+        raise FormatError(f"its footer lacks the column chunks {sorted(walk.missing)}")
+    return edited
 
 
 def _edited(walk: _Walk) -> bytes:
@@ -249,3 +272,42 @@ class _Int96Walk(_Walk):
             if number == 1 and kind == _I32 and is_int96:
                 self.edits.append(_Edit(self.at, 1, bytes((_INT96_ZIGZAG,))))
             self.skip(kind)
+
+
+class _BoundsWalk(_Walk):
+    """Goes through a FileMetaData and notes how statistics lose minimum and maximum."""
+
+    def __init__(self, data: bytes, chunks: Collection[tuple[int, int]]) -> None:
+        super().__init__(data)
+        self.missing = set(chunks)
+        self.group = self.column = -1
+
+    def row_group(self) -> None:
+        self.group, self.column = self.group + 1, -1
+        super().row_group()
+
+    def column_chunk(self) -> None:
+        self.column += 1
+        super().column_chunk()
+
+    def column_metadata(self) -> None:
+        is_wanted = (self.group, self.column) in self.missing
+        self.missing.discard((self.group, self.column))
+        for number, kind in self.fields():
+            start = self.at
+            if number == _STATISTICS and kind == _STRUCT and is_wanted:
+                kept = self.without_fields(_BOUNDS)
+                self.edits.append(_Edit(start, self.at - start, kept))
+            else:
+                self.skip(kind)
+
+    def without_fields(self, gone: Collection[int]) -> bytes:
+        """Go past a struct; its bytes without some of its fields, which are numbered 1 to 15."""
+        out, last = bytearray(), 0
+        for number, kind in self.fields():
+            start = self.at
+            self.skip(kind)
+            if number not in gone:
+                out += bytes((number - last << 4 | kind,)) + self.data[start : self.at]
+                last = number
+        return bytes(out) + bytes((_STOP,))
