@@ -3,6 +3,10 @@
 That is so for append tables on local disk whose files lie as they are read: Parquet, no deletion vectors, columns of
 plain types that no change of the schema has touched, none of them a partition column, whose values are not taken from
 files. Anything else is None, and goes the way of every read. The rows are the same; they come faster.
+
+Spark skips row groups and pages by the statistics and dictionaries of the files, whoever wrote them. Those of FLOAT
+and DOUBLE columns lose rows: bounds that leave out NaN (pyarrow, pypaimon), dictionaries with only one of the two
+zeros. So these columns are wrapped in an expression that keeps Spark from pushing conditions down to the files.
 """
 
 from __future__ import annotations
@@ -10,9 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import DoubleType, FloatType, StructType
+
 from paimon_spark.handoff.read_request import BUCKET, ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.options.lineage import JOB
+from paimon_spark.options.location import quoted
 from paimon_spark.options.table import read_defaults
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.table.scan import Scan
@@ -28,6 +36,8 @@ _GLOB: Final = frozenset("*?[]{}\\")
 """What Spark takes for patterns in paths."""
 _MOST_FILES: Final = 1000
 """Files that Spark looks up one by one when the DataFrame is made."""
+_SPARK_FILE: Final = "part-"
+"""Prefix of files that Spark itself wrote; a migration to Paimon keeps their names."""
 _ATOMS: Final = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE"))
 _OPTIONS: Final = {
     # A session may let Spark pass over files that are damaged or gone, or take dates for those of its old releases.
@@ -57,8 +67,24 @@ def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:
     paths = [_paths(plan.requests[s.branch], s, columns) for s in plan.splits]
     if any(p is None for p in paths):
         return None
-    reader = session.read.schema(spark_schema(RowType(fields=tuple(columns)))).options(**_OPTIONS)
-    return reader.parquet(*sorted({path for found in paths for path in found or ()}))
+    schema = spark_schema(RowType(fields=tuple(columns)))
+    reader = session.read.schema(schema).options(**_OPTIONS)
+    return _without_float_pushdown(reader.parquet(*sorted({path for found in paths for path in found or ()})), schema)
+
+
+def _without_float_pushdown(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The same rows, with conditions on FLOAT and DOUBLE columns never pushed down to the files."""
+    if not any(isinstance(f.dataType, FloatType | DoubleType) for f in schema):
+        return frame
+    nan = F.lit(float("nan"))
+    return frame.select(
+        *(
+            F.nanvl(F.col(quoted(f.name)), nan.cast(f.dataType)).alias(f.name, metadata=f.metadata)
+            if isinstance(f.dataType, FloatType | DoubleType)
+            else F.col(quoted(f.name))
+            for f in schema
+        )
+    )
 
 
 def _columns(scan: Scan) -> Sequence[DataField] | None:
@@ -91,15 +117,21 @@ def _paths(request: ReadRequest, split: DataSplit, columns: Sequence[DataField])
     """The files of a split; None when one is not to be read as it lies."""
     if split.mode is not SplitMode.RAW or any(split.deletions):
         return None
+    has_dates = any(isinstance(f.type, AtomicType) and f.type.name == "DATE" for f in columns)
     out = []
     for file in split.files:
         path = request.store.url(f"{split.bucket_path}/{file.file_name}")
         there = {f.id: f for f in request.file_schemas[file.schema_id].fields}
+        names = [f.name.lower() for f in there.values()]
         is_as_it_lies = (
             file.external_path is None
             and file.file_name.endswith(".parquet")
             and file.file_name[0] not in "._"  # Spark passes over such names
             and _GLOB.isdisjoint(path)
+            # Spark shifts dates before 1582 in files that its releases before 3.0 wrote; Paimon does not.
+            and not (has_dates and file.file_name.startswith(_SPARK_FILE))
+            # Spark matches names in any case, and the file may still hold a column that the table dropped.
+            and all(names.count(f.name.lower()) == 1 for f in columns)
             and all(f.id in there and (there[f.id].name, there[f.id].type) == (f.name, f.type) for f in columns)
             and (file.write_cols is None or {f.name for f in columns} <= set(file.write_cols))
         )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +49,34 @@ def catalog(tmp_path: Path) -> Catalog:
 def is_native(frame: DataFrame) -> bool:
     """Whether Spark reads Parquet files itself. Of classic sessions alone."""
     return "FileScan parquet" in frame._jdf.queryExecution().toString()  # type: ignore[operator]
+
+
+@contextmanager
+def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(key)
+
+
+def data_file(table: str, root: Path) -> Path:
+    """The only data file of a table."""
+    (found,) = root.rglob(f"db.db/{table}/bucket-*/*.parquet")
+    return found
+
+
+def matching(catalog: Catalog, table: str, conditions: Sequence[str]) -> dict[str, list[int]]:
+    """Ids of the rows that each condition lets through: by Spark's reader, by Python, and by a Scan."""
+    cases = [f"SELECT {n} AS c, id FROM db.{table} WHERE {w}" for n, w in enumerate(conditions)]
+    frame = catalog.sql(" UNION ALL ".join(cases))
+    assert is_native(frame)
+    found: list[list[int]] = [[] for _ in conditions]
+    for row in frame.collect():
+        found[row.c].append(row.id)
+    scans = [catalog.table(f"db.{table}").scan(columns=["id"], where=w).to_arrow() for w in conditions]
+    assert [sorted(ids) for ids in found] == [sorted(s.column("id").to_pylist()) for s in scans]
+    return {w: sorted(ids) for w, ids in zip(conditions, found, strict=True)}
 
 
 def rows(frame: DataFrame) -> list[str]:
@@ -129,3 +162,247 @@ def test_a_file_that_is_gone_is_an_error_whatever_the_session_passes_over(
             frame.collect()
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+NAN = float("nan")
+NUMBERS = {  # NaN and -0.0 alone in row groups of their own
+    "id": pa.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], pa.int32()),
+    "x": pa.array([1.0, 2.0, NAN, None, -0.0, -0.0, NAN, NAN, float("inf"), float("-inf")]),
+}
+
+
+def numbers(catalog: Catalog, name: str) -> pa.Table:
+    data = pa.table({**NUMBERS, "f": NUMBERS["x"].cast(pa.float32())})
+    catalog.create_table(f"db.{name}", data.schema).write(data)
+    return data
+
+
+def foreign_numbers(catalog: Catalog, root: Path) -> None:
+    """A table whose file has the statistics that pyarrow writes: bounds that leave out NaN, and dictionaries."""
+    data = numbers(catalog, "foreign")
+    file = data_file("foreign", root)
+    pq.write_table(data, file, row_group_size=2, use_dictionary=True, write_page_index=True)
+    stats = pq.read_metadata(file).row_group(1).column(1).statistics
+    assert not stats.has_min_max
+    pq.write_table(data, file, row_group_size=4, use_dictionary=True, write_page_index=True)
+    assert pq.read_metadata(file).row_group(0).column(1).statistics.max == 2.0
+
+
+@pytest.mark.parametrize("writer", ["ours", "foreign"])
+@pytest.mark.parametrize("column", ["x", "f"])
+def test_nan_and_both_zeros_are_found_in_files_of_every_writer(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, writer: str, column: str
+) -> None:
+    if writer == "ours":
+        numbers(catalog, writer)
+    else:
+        foreign_numbers(catalog, tmp_path)
+    nan, every = "double('NaN')", {1, 2, 3, 5, 6, 7, 8, 9, 10}
+    nans = {3, 7, 8}
+    want = {
+        "{c} > 10": nans | {9},
+        "{c} >= 2": nans | {2, 9},
+        "{c} > double('Infinity')": nans,
+        "{c} >= double('Infinity')": nans | {9},
+        "{c} < 1": {5, 6, 10},
+        "{c} <= double('Infinity')": every - nans,
+        f"{{c}} = {nan}": nans,
+        f"{{c}} <=> {nan}": nans,
+        f"{{c}} <> {nan}": every - nans,
+        f"{{c}} >= {nan}": nans,
+        f"{{c}} <= {nan}": every,
+        f"{{c}} < {nan}": every - nans,
+        f"{{c}} > {nan}": set(),
+        "{c} <> 1": every - {1},
+        f"{{c}} IN ({nan}, 1)": nans | {1},
+        f"{{c}} NOT IN ({nan}, 1)": every - nans - {1},
+        "{c} IN (7, 1)": {1},
+        f"{{c}} BETWEEN 2 AND {nan}": nans | {2, 9},
+        "{c} NOT BETWEEN -10 AND 10": nans | {9, 10},
+        "NOT {c} <= 10": nans | {9},
+        "NOT {c} > 10": every - nans - {9},
+        "NOT ({c} > 10 OR id = 1)": every - nans - {9, 1},
+        "{c} = 0": {5, 6},
+        "{c} = -0.0D": {5, 6},
+        "{c} <=> 0.0D": {5, 6},
+        "{c} IN (0.0D, 7)": {5, 6},
+        "{c} >= 0 AND {c} <= 0": {5, 6},
+        "{c} < 0": {10},
+        "{c} > -0.0D": nans | {1, 2, 9},
+        "{c} IS NULL": {4},
+        "{c} IS NOT NULL": every,
+    }
+    given = {w.format(c=column): ids for w, ids in want.items()}
+    found = matching(catalog, writer, list(given))
+    assert {w: set(ids) for w, ids in found.items()} == given
+
+
+@pytest.mark.parametrize("writer", ["ours", "foreign"])
+def test_joins_and_subqueries_find_nan_and_both_zeros(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, writer: str
+) -> None:
+    if writer == "ours":
+        numbers(catalog, writer)
+    else:
+        foreign_numbers(catalog, tmp_path)
+    keys = pa.table({"k": [100.0, NAN, 0.0]})
+    catalog.create_table("db.k", keys.schema).write(keys)
+    large = f"(SELECT x FROM db.{writer} WHERE x > 10)"
+
+    def ids(sql: str) -> list[int]:
+        frame = catalog.sql(sql.replace("{t}", f"db.{writer}"))
+        assert is_native(frame)
+        return sorted(row[0] for row in frame.collect())
+
+    assert ids("SELECT id FROM {t} WHERE x IN (SELECT k FROM db.k WHERE k > 1)") == [3, 7, 8]
+    rest = [1, 2, 4, 9, 10]
+    assert ids("SELECT id FROM {t} LEFT ANTI JOIN db.k ON x = k") == rest
+    assert ids("SELECT id FROM {t} a WHERE NOT EXISTS (SELECT 1 FROM db.k WHERE k = a.x AND k >= 0)") == rest
+    assert ids(f"SELECT 1 FROM db.k WHERE EXISTS (SELECT 1 FROM {large} l WHERE l.x = k)") == [1]
+    assert ids(f"SELECT CAST(k AS INT) FROM db.k LEFT ANTI JOIN {large} l ON l.x = k") == [0, 100]
+    assert ids(f"SELECT count(*) FROM db.k LEFT JOIN {large} l ON l.x = k WHERE l.x IS NULL") == [2]
+    assert ids("SELECT /*+ MERGE(k) */ id FROM {t} JOIN db.k k ON x = k AND k > 10") == [3, 7, 8]
+    assert ids("SELECT CAST(max(x) > 10 AS INT) FROM {t}") == [1]
+
+
+def test_conditions_on_other_columns_still_skip_row_groups(spark: SparkSession, catalog: Catalog) -> None:
+    numbers(catalog, "t2")
+    plan = catalog.sql("SELECT id, x FROM db.t2 WHERE id > 5 AND x > 10")._jdf.queryExecution().toString()  # type: ignore[operator]
+    assert "GreaterThan(id,5)" in plan and "GreaterThan(x" not in plan and "IsNotNull(id)" in plan
+
+
+def test_comments_of_columns_stay(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.sql("CREATE TABLE db.c (x DOUBLE COMMENT 'a number', `a``b.c` FLOAT, i INT COMMENT 'another')")
+    catalog.sql("INSERT INTO db.c VALUES (1.5, 2.5, 3)")
+    frame = catalog.sql("SELECT * FROM db.c")
+    assert is_native(frame) and [tuple(r) for r in frame.collect()] == [(1.5, 2.5, 3)]
+    assert [(f.name, f.metadata.get("comment")) for f in frame.schema] == [
+        ("x", "a number"), ("a`b.c", None), ("i", "another"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("as_integer", [False, True])
+def test_decimals_are_found_in_every_layout(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, as_integer: bool
+) -> None:
+    values = [Decimal("-9999999.99"), Decimal("-0.01"), None, Decimal("1.25"), Decimal("99.90")]
+    columns = {f"d{n}": pa.array(values, pa.decimal128(n, 2)) for n in (9, 18, 38)}
+    data = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int32()), **columns})
+    catalog.create_table("db.d", data.schema).write(data)
+    pq.write_table(data, data_file("d", tmp_path), store_decimal_as_integer=as_integer, row_group_size=2)
+    want = {"{c} < 0": [1, 2], "{c} = 1.25": [4], "{c} = 1.250": [4], "{c} > 99.9": [], "{c} >= 99.9": [5]}
+    for column in columns:
+        given = {w.format(c=column): ids for w, ids in want.items()}
+        assert matching(catalog, "d", list(given)) == given
+
+
+def test_decimals_that_got_more_digits_are_read_in_python(spark: SparkSession, catalog: Catalog) -> None:
+    data = pa.table({"id": pa.array([1, 2], pa.int32()), "d": pa.array([Decimal("1.25"), None], pa.decimal128(9, 2))})
+    table = catalog.create_table("db.d", data.schema)
+    table.write(data)
+    table.alter(retype={"d": "DECIMAL(12, 4)"})
+    frame = catalog.sql("SELECT id FROM db.d WHERE d = 1.25")
+    assert [r.id for r in frame.collect()] == [1] and not is_native(frame)
+
+
+def test_old_dates_are_the_same_whatever_the_session_takes_them_for(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    days = [date(1, 1, 1), date(1000, 2, 28), date(1582, 10, 4), date(1582, 10, 15), None]
+    data = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int32()), "dt": pa.array(days)})
+    catalog.create_table("db.old", data.schema).write(data)
+    want = {
+        "dt = DATE'0001-01-01'": [1],
+        "dt < DATE'1582-10-04'": [1, 2],
+        "dt = DATE'1582-10-04'": [3],
+        "dt >= DATE'1582-10-10'": [4],
+    }
+    for mode in ("LEGACY", "EXCEPTION", "CORRECTED"):
+        with setting(spark, "spark.sql.parquet.datetimeRebaseModeInRead", mode):
+            assert matching(catalog, "old", list(want)) == want
+    # A migration takes over files of Spark's releases before 3.0, whose dates Spark shifts and Paimon does not.
+    catalog.create_table("db.moved", data.schema, options={"data-file.prefix": "part-"}).write(data)
+    pq.write_table(data.replace_schema_metadata({"org.apache.spark.version": "2.4.8"}), data_file("moved", tmp_path))
+    frame = catalog.sql("SELECT dt FROM db.moved WHERE id = 1")
+    assert [r.dt for r in frame.collect()] == [days[0]] and not is_native(frame)
+    assert is_native(catalog.sql("SELECT id FROM db.moved"))
+
+
+def test_long_texts_are_found_beyond_the_bounds_that_writers_cut_short(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    texts = ["a" * 100, "a" * 100 + "b", "a" * 99 + "é", "\U0001f600" * 80, "\uffff" * 80, None]
+    data = pa.table({"id": pa.array([1, 2, 3, 4, 5, 6], pa.int32()), "s": texts})
+    catalog.create_table("db.long", data.schema).write(data)
+    spark.createDataFrame(data.to_pylist(), "id INT, s STRING").coalesce(1).write.option(
+        "parquet.statistics.truncate.length", "4"
+    ).option("parquet.columnindex.truncate.length", "4").parquet(str(tmp_path / "cut"))
+    (cut,) = (tmp_path / "cut").glob("*.parquet")
+    data_file("long", tmp_path).write_bytes(cut.read_bytes())
+    stats = pq.read_metadata(data_file("long", tmp_path)).row_group(0).column(1).statistics
+    assert len(stats.min) <= 4
+    given = {f"s = '{t}'": [n] for n, t in enumerate(texts, 1) if t} | {
+        f"s > '{'a' * 100}'": [2, 3, 4, 5],
+        f"s >= '{texts[3]}'": [4],
+        f"s LIKE '{'a' * 99}%'": [1, 2, 3],
+        f"s IN ('{texts[3]}', '{texts[4]}')": [4, 5],
+    }
+    assert matching(catalog, "long", list(given)) == given
+
+
+def test_char_is_compared_as_it_is_stored(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    catalog.sql("CREATE TABLE db.c (id INT, c CHAR(4))")
+    data = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "c": ["ab", "ab  ", "abcd"]})
+    catalog.table("db.c").write(data)
+    pq.write_table(data, data_file("c", tmp_path))  # Flink's text may be short
+    with_python = {}
+    conditions = ["c = 'ab'", "c = 'ab  '", "c > 'ab'", "c LIKE 'ab%'", "c IN ('ab', 'abcd')"]
+    found = matching(catalog, "c", conditions)
+    with setting(spark, SETTING, "false"):
+        for w in conditions:
+            frame = catalog.sql(f"SELECT id FROM db.c WHERE {w}")
+            with_python[w] = sorted(r.id for r in frame.collect())
+    assert with_python == found
+
+
+def test_names_that_differ_in_case_are_told_apart(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    two = pa.table({"id": pa.array([1, 2], pa.int32()), "a": [1, 2], "Z": [2, 1], "b": [0, 0]})
+    catalog.create_table("db.two", two.schema).write(two)
+    # Other engines make such tables.
+    schema = tmp_path / "a warehouse/db.db/two/schema/schema-0"
+    schema.write_text(schema.read_text().replace('"Z"', '"A"'))
+    pq.write_table(two.rename_columns(["id", "a", "A", "b"]), data_file("two", tmp_path))
+
+    def ids(where: str, column: str = "id") -> tuple[bool, list[Any]]:
+        frame = catalog.sql(f"SELECT {column} FROM db.two WHERE {where}")
+        found = sorted(r[0] for r in frame.collect())
+        return is_native(frame), found
+
+    with setting(spark, "spark.sql.caseSensitive", "true"):
+        assert ids("a = 1") == (False, [1]) and ids("A = 1") == (False, [2])
+    assert ids("b = 0") == (True, [1, 2])
+    table = catalog.table("db.two")
+    table.alter(drop=["A"])  # the file has both, the table one
+    assert ids("a = 1") == (False, [1]) and ids("a > 0", "a") == (False, [1, 2])
+    table.alter(drop=["a"], add={"A": "BIGINT"})
+    assert ids("A IS NULL") == (False, [1, 2])
+
+
+def test_types_that_spark_reads_otherwise_are_read_in_python(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.sql(
+        "CREATE TABLE db.k (id INT, m TIMESTAMP, n TIMESTAMP_NTZ, r STRUCT<x: DOUBLE>, l ARRAY<DOUBLE>, "
+        "mp MAP<STRING, DOUBLE>)"
+    )
+    catalog.sql(
+        "INSERT INTO db.k VALUES (1, TIMESTAMP'1500-01-01 00:00:00', TIMESTAMP_NTZ'1800-01-01 00:00:00.5', "
+        "named_struct('x', double('NaN')), array(1.0, double('NaN')), map('k', double('NaN')))"
+    )
+    for column, where in {
+        "m": "m < TIMESTAMP'1582-01-01 00:00:00'",
+        "n": "n < TIMESTAMP_NTZ'1900-01-01 00:00:00'",
+        "r": "r.x > 10",
+        "l": "array_max(l) > 10",
+        "mp": "mp['k'] = double('NaN')",
+    }.items():
+        frame = catalog.sql(f"SELECT id, {column} FROM db.k WHERE {where}")
+        assert [r.id for r in frame.collect()] == [1] and not is_native(frame), column
