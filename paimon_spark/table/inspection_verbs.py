@@ -54,17 +54,24 @@ class InspectionVerbs:
 
         return status_of(opened_anew(cast("Table", self)), with_findings=doctor)
 
-    def history(self, limit: int | None = None) -> History:
+    def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with the names that point at them.
 
+        They are sorted by the time of their commit, but a commit always stands before its parent.
+
         Args:
-            limit: at most so many commits; None is all that are known.
+            limit: at most so many commits, the newest of those asked for; None is all that are known.
+            branch: only the commits in the history of this branch; None: those of all branches.
 
         Raises:
             InvalidInputError: the table was opened at a version, or is a system table; the limit is not positive.
+            BranchNotFoundError: there is no such branch.
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
         from paimon_spark.lineage.properties import JOB
         from paimon_spark.versioning.walking import history_of
 
-        return history_of(opened_anew(cast("Table", self)), limit, job_property=JOB)
+        table = cast("Table", self)
+        if branch is not None:
+            table.branch(branch)
+        return history_of(opened_anew(table), limit, branch=branch, job_property=JOB)

@@ -103,11 +103,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The commits of all branches, newest first: a commit always stands before its parent.
+    """The commits of all branches, or of one, newest first; a commit always stands before its parent.
 
     Attributes:
-        branches: names, main first, those without commits included.
-        is_whole: whether every commit that is known is there; False when a limit left some out.
+        branches: names of all of them, main first, those without commits included.
+        is_whole: whether every known commit of those asked for is there; False when a limit left some out.
     """
 
     table: str

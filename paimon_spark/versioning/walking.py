@@ -6,6 +6,7 @@ have one name. A branch's history before it parted is that of the branch it left
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,12 +49,15 @@ class _Line:
         return max(self.ids, default=0)
 
 
-def history_of(handle: TableHandle, limit: int | None = None, *, job_property: str = "") -> History:
+def history_of(
+    handle: TableHandle, limit: int | None = None, *, branch: str | None = None, job_property: str = ""
+) -> History:
     """The history of the table that the handle is on.
 
     Args:
         handle: any branch.
-        limit: at most so many commits; None is all that are known.
+        limit: at most so many of the commits asked for, the newest; None is all that are known.
+        branch: only the commits in the history of this branch, which exists; None: those of all branches.
         job_property: the snapshot property that names the lineage job.
 
     Raises:
@@ -62,29 +66,62 @@ def history_of(handle: TableHandle, limit: int | None = None, *, job_property: s
     """
     if limit is not None and not (type(limit) is int and limit > 0):
         raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
-    lines = {line.name: line for line in _lines(handle, limit)}
+    lines = _lines(handle, None if limit is None else limit + 1)  # one more tells whether there are more
     _inherit(lines)
-    commits = _commits(lines, job_property)
+    commits = _newest_first(_commits(lines, job_property))
+    if branch is not None:
+        name = logical_name(handle.on_branch_directory(branch))
+        commits = [c for c in commits if name in c.branches]
     shown = commits if limit is None else commits[:limit]
-    is_whole = len(shown) == len(commits) and all(len(line.alive) == len(line.ids) for line in lines.values())
-    return History(handle.name, tuple(lines), tuple(shown), is_whole)
+    return History(handle.name, tuple(lines), tuple(shown), len(shown) == len(commits))
 
 
-def _lines(handle: TableHandle, limit: int | None) -> Iterable[_Line]:
+def _lines(handle: TableHandle, limit: int | None) -> dict[str, _Line]:
     """Main, and then the branches by name; a branch that main means stands for itself under main."""
     meant = handle.layout.main_branch
+    lines: dict[str, _Line] = {}
+    handles: dict[str, TableHandle] = {}
     for name in (MAIN, *(n for n in list_branch_names(handle) if n != meant)):
         on_branch = handle.on_branch_directory(name)
-        ids = list_snapshot_ids(on_branch)
         fork = None if name == MAIN else read_fork(on_branch)
-        yield _Line(
+        line = _Line(
             logical_name(on_branch),
-            ids,
-            {s.id: s for s in _read(on_branch, ids if limit is None else ids[-limit:])},
+            list_snapshot_ids(on_branch),
+            {},
             list_tags(on_branch),
             list_consumers(on_branch),
             None if fork is None else (fork.parent, fork.snapshot_id),
         )
+        lines[line.name], handles[line.name] = line, on_branch
+    for name, ids in _wanted(lines, limit).items():
+        lines[name].alive = {s.id: s for s in _read(handles[name], ids)}
+    return lines
+
+
+def _wanted(lines: Mapping[str, _Line], limit: int | None) -> dict[str, list[int]]:
+    """Line → ids of the snapshots to read: all, or the newest `limit` of each line and of what it shares with others.
+
+    So the newest `limit` commits of every branch are read, also those that it has of the one that it left.
+    """
+    if limit is None:
+        return {name: list(line.ids) for name, line in lines.items()}
+    wanted = {name: set(line.ids[-limit:]) for name, line in lines.items()}
+    for line in lines.values():
+        left, newest = line, line.head
+        seen = {line.name}
+        while left.fork is not None and left.fork[0] in lines and left.fork[0] not in seen:
+            newest = min(newest, left.fork[1] or 0) if left.ids else left.fork[1] or 0
+            left = lines[left.fork[0]]
+            seen.add(left.name)
+            wanted[left.name].update([i for i in left.ids if i <= newest][-limit:])
+        if left.name == MAIN or left.fork is not None:
+            continue
+        for other in lines.values():  # nothing tells which it left but the files that both have
+            both = set(left.ids).intersection(other.ids) if other is not left else set()
+            if both:
+                wanted[left.name].update(sorted(i for i in both if i <= newest)[-limit:])
+                wanted[other.name].update([i for i in other.ids if i <= min(newest, max(both))][-limit:])
+    return {name: sorted(ids) for name, ids in wanted.items()}
 
 
 def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
@@ -186,8 +223,32 @@ def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
                 (snapshot.properties or {}).get(job_property),
             )
         )
-    # Along a history ids only grow, so a commit stands before its parent.
-    return sorted(out, key=lambda c: (-c.id, -c.snapshot.time_ms, [order.index(b) for b in c.branches]))
+    return sorted(out, key=lambda c: [order.index(b) for b in c.branches])
+
+
+def _newest_first(commits: Sequence[Commit]) -> list[Commit]:
+    """Commits by the time of their commit, newest first, but none before a commit that came of it: clocks differ.
+
+    Source: `git log --date-order`.
+    """
+    place = {c.key: n for n, c in enumerate(commits)}
+    children = [0] * len(commits)
+    for c in commits:
+        if c.parent is not None:
+            children[place[c.parent]] += 1
+    heap = [(-c.time_ms, -c.id, n) for n, c in enumerate(commits) if not children[n]]
+    heapq.heapify(heap)
+    out = []
+    while heap:
+        commit = commits[heapq.heappop(heap)[2]]
+        out.append(commit)
+        if commit.parent is None:
+            continue
+        n = place[commit.parent]
+        children[n] -= 1
+        if not children[n]:
+            heapq.heappush(heap, (-commits[n].time_ms, -commits[n].id, n))
+    return out
 
 
 def _parent(snapshot: Snapshot, commits: Mapping[int, Snapshot]) -> Snapshot | None:

@@ -103,14 +103,11 @@ def _log(call: Call) -> Answer:
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
     table = call.table()
-    history = table.history(limit)
+    of_all = call["graph"] or call["all"]
+    history = table.history(limit, branch=None if of_all else table.branch_name)
     if call["graph"]:
         return Answer(plain(history.to_dict()), lambda room: _graph(history))
-    commits = [c for c in history.commits if table.branch_name in c.branches or call["all"]]
-    return Answer(
-        plain(history.to_dict()["commits"] if call["all"] else [c.to_dict() for c in commits]),
-        lambda room: _listed(commits),
-    )
+    return Answer(plain(history.to_dict()["commits"]), lambda room: _listed(history.commits))
 
 
 def _listed(commits: Sequence[Commit]) -> Iterator[str]:
@@ -238,7 +235,7 @@ COMMANDS = (
         (
             flag("graph", "draw how the branches of the table hang together", "-g"),
             flag("all", "list the commits of all branches", "-a"),
-            Argument("limit", "at most so many commits", spellings=("-n",), parse=int),
+            Argument("limit", "at most so many of these commits, the newest", spellings=("-n",), parse=int),
         ),
     ),
     Command(

@@ -31,9 +31,12 @@ def _list(call: Call) -> Answer:
     from paimon_spark.metadata.handle import current
     from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids
 
-    handle, limit = current(call.table().handle), call["limit"]
+    limit = call["limit"]
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: expected 1 or more")
+    handle = current(call.table().handle)
     found = sorted(list_snapshot_ids(handle), reverse=True)
-    wanted = found if limit is None else found[: max(limit, 0)]
+    wanted = found if limit is None else found[:limit]
     # One that expires meanwhile is left out.
     chosen = [s for s in (find_snapshot(handle, i) for i in wanted) if s is not None]
     shown = [

@@ -40,6 +40,21 @@ def test_log_lists_one_branch_newest_first(cli: CommandLine) -> None:
     assert [c["snapshot_id"] for c in cli.done("log", "db.orders", "--json").json] == [3, 2, 1]
 
 
+def test_limits_count_what_is_listed(cli: CommandLine) -> None:
+    fix = load_catalog(str(cli.warehouse)).table("db.orders$branch_fix")
+    for _ in range(3):
+        fix.write(fix.scan().to_arrow())
+    assert [c["snapshot_id"] for c in cli.done("log", "db.orders", "-n", "3", "--json").json] == [3, 2, 1]
+    assert cli.done("log", "db.orders", "-n", "1").golden.startswith("3  [main]  <time>")
+    of_all = cli.done("log", "db.orders", "-n", "3", "--all", "--json").json
+    assert [c["key"] for c in of_all] == ["fix.6", "fix.5", "fix.4"]
+    graph = cli.done("log", "db.orders", "-n", "3", "--graph").out.splitlines()
+    assert len(graph) == 4 and graph[-1].startswith("older commits are left out")
+    assert [s["id"] for s in cli.done("snapshot", "list", "db.orders", "-n", "2", "--json").json] == [3, 2]
+    for verb in (("log",), ("snapshot", "list")):
+        assert cli(*verb, "db.orders", "-n", "0").code == 2
+
+
 def test_status_says_how_a_branch_stands(cli: CommandLine) -> None:
     assert cli.done("status", "db.orders").golden.splitlines() == [
         "db.orders on branch main",

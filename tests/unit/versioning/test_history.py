@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 import paimon_spark
-from paimon_spark.errors import InvalidInputError
+from paimon_spark.errors import BranchNotFoundError, InvalidInputError
 from paimon_spark.lineage.properties import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.refs.forks import fork_path, identity
@@ -144,6 +144,67 @@ def test_a_limit_leaves_the_oldest_out(tmp_path: Path) -> None:
     for wrong in (0, -1, True):
         with pytest.raises(InvalidInputError):
             table.history(limit=wrong)
+
+
+def forked(tmp_path: Path) -> Table:
+    """Main with four commits and branch fix, of the second, with five more, all later than those of main."""
+    table = append_table(tmp_path)
+    for i in range(4):
+        add(table, range(i, i + 1))
+    table.create_branch("fix", snapshot_id=2)
+    for i in range(5):
+        add(table.branch("fix"), range(i, i + 1))
+    return table
+
+
+def test_a_limit_counts_the_commits_of_the_branch_that_is_asked_for(tmp_path: Path) -> None:
+    table = forked(tmp_path)
+    of_main, of_fix = table.history(3, branch="main"), table.history(6, branch="fix")
+    assert [c.key for c in of_main.commits] == ["main.4", "main.3", "main.2"] and not of_main.is_whole
+    assert [c.key for c in of_fix.commits] == [*(f"fix.{i}" for i in range(7, 2, -1)), "main.2"]
+    assert [c.id for c in table.history(branch="main").commits] == [4, 3, 2, 1]
+    assert table.branch("fix").history(4, branch="main") == table.history(branch="main")
+    with pytest.raises(BranchNotFoundError):
+        table.history(branch="fxi")
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_limit_reaches_what_a_branch_has_of_a_long_history_that_it_left(tmp_path: Path, is_recorded: bool) -> None:
+    table = append_table(tmp_path)
+    for i in range(8):
+        add(table, range(i, i + 1))
+    table.create_branch("fix", snapshot_id=3)
+    fix = table.branch("fix")
+    add(fix, range(1))
+    if not is_recorded:
+        Path(fork_path(fix.handle)).unlink()
+    fix.create_branch("again", snapshot_id=4)
+    add(table.branch("again"), range(1))
+    for limit in range(1, 6):
+        for branch in ("main", "fix", "again"):
+            limited, whole = table.history(limit, branch=branch).commits, table.history(branch=branch).commits
+            assert [c.key for c in limited] == [c.key for c in whole[:limit]], (branch, limit)
+        assert [c.key for c in table.history(limit).commits] == [c.key for c in table.history().commits[:limit]]
+
+
+def test_commits_of_all_branches_stand_by_time_and_never_below_their_parent(tmp_path: Path) -> None:
+    table = forked(tmp_path)
+    assert [c.key for c in table.history(4).commits] == ["fix.7", "fix.6", "fix.5", "fix.4"]
+    add(table, range(9))
+    newest = table.history(2).commits
+    assert [c.key for c in newest] == ["main.5", "fix.7"]
+    _at(table, 5, 1000)  # by a clock that is decades slow
+    keys = [c.key for c in table.history().commits]
+    assert keys.index("main.5") < keys.index("main.4") and keys[0] == "fix.7"
+    _at(table, 2, 2**42)  # and one that is fast: what came of it stands before it
+    keys = [c.key for c in table.history().commits]
+    assert max(keys.index("fix.3"), keys.index("main.3")) < keys.index("main.2")
+
+
+def _at(table: Table, snapshot_id: int, time_ms: int) -> None:
+    snapshot = next(s for s in table.snapshots() if s.id == snapshot_id)
+    path = Path(table.handle.layout.snapshot_path(snapshot_id))
+    path.write_bytes(encode(replace(snapshot, time_ms=time_ms)))
 
 
 @pytest.mark.parametrize("seed", range(5))
