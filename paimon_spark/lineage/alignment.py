@@ -88,12 +88,11 @@ class Alignment:
         jobs = self._closure(asked, ignoring)
         ring = _rings(graph, jobs)
         self._states = {node: _State(node, self._before_ignored(node)) for node in jobs}
-        finished = {job: _finished(graph, job) for some in jobs.values() for job in some}
         self._todo: deque[_Writer] = deque()
         for node, state in self._states.items():
             for job in jobs[node]:
-                writer = _Writer(job, state, self._made[node][job], finished[job])
-                for source in graph.reads.get(job, ()):
+                writer = _Writer(job, state, self._made[node][job], _finished(graph, job, node))
+                for source in graph.sources_of(job, node):
                     if ring[source] != ring[node]:
                         above = self._states[source]
                         writer.sources.append((above, graph.sources(job, source)))
@@ -164,7 +163,7 @@ class Alignment:
                 self._made[node] = self._sinks(node, jobs)
                 self._ignored[node] = self._sinks(node, [j for j in every if j in ignoring])
                 found[node] = _in_force(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
-                todo.extend(source for job in found[node] for source in self._graph.reads.get(job, ()))
+                todo.extend(source for job in found[node] for source in self._graph.sources_of(job, node))
         return found
 
     def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, Series]:
@@ -343,17 +342,17 @@ def _in_two(columns: Sequence[Sequence[int]]) -> list[int]:
     return [int(v) for v in values[counts > 1]]
 
 
-def _finished(graph: Graph, job: str) -> int:
-    """The newest batch of which every warehouse with sources of the job has rows, of it or of a later one."""
+def _finished(graph: Graph, job: str, sink: Node) -> int:
+    """The newest batch of which every warehouse with sources of a table has rows, of it or of a later one."""
     newest: dict[str, int] = {}
-    for node in graph.reads.get(job, ()):
+    for node in graph.sources_of(job, sink):
         newest[node.warehouse] = max(newest.get(node.warehouse, -1), graph.sources(job, node).newest)
     return min(newest.values(), default=FAR)
 
 
 def _rings(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
     """Table → a number that it shares with exactly the tables that it comes from and that come from it (Tarjan)."""
-    sources = {n: [s for job in jobs for s in graph.reads.get(job, ())] for n, jobs in writers.items()}
+    sources = {n: [s for job in jobs for s in graph.sources_of(job, n)] for n, jobs in writers.items()}
     number: dict[Node, int] = {}
     low: dict[Node, int] = {}
     ring: dict[Node, int] = {}

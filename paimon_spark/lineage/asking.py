@@ -58,7 +58,7 @@ def upstream(
         LineageError: an unknown table, or a snapshot of a job. JobNotFoundError: an unknown job.
     """
     _check(graph, asked, snapshot)
-    tables, jobs = walk(asked, graph.written_by, graph.reads)
+    tables, jobs = walk(asked, graph.written_by, graph.reads, graph.sources_of)
     if snapshot is None or isinstance(asked, str):
         return Reach(asked, *_plain(tables, jobs))
     met = _met(graph, asked, snapshot, provenance_of)
@@ -76,7 +76,7 @@ def downstream(
 ) -> Reach:
     """The tables and jobs that come from something; arguments and errors as of `upstream`, loaded with `Walk.DOWN`."""
     _check(graph, asked, snapshot)
-    tables, jobs = walk(asked, graph.read_by, graph.writes)
+    tables, jobs = walk(asked, graph.read_by, graph.writes, graph.sinks_of)
     if snapshot is None or isinstance(asked, str):
         return Reach(asked, *_plain(tables, jobs))
     _, firsts = followed(graph, asked, snapshot, provenance_of)
@@ -149,12 +149,12 @@ def _read(graph: Graph, job: str, node: Node, snapshot: int, provenance_of: Prov
         for s in said.sources:
             source = Node(s.location or "", NOWHERE) if s.ref is None else Node(s.warehouse or node.warehouse, s.ref)
             found[source] = _met_at(s, job, barrier, node)
-        for source in graph.reads.get(job, ()):
+        for source in graph.sources_of(job, node):
             elsewhere = None if source in found else range_of(said, node, source, graph.sources(job, source))
             if elsewhere is not None:
                 found[source] = _met_at(elsewhere, job, barrier, node)
         return found
-    for source in graph.reads.get(job, ()):
+    for source in graph.sources_of(job, node):
         series = graph.sources(job, source)
         at, before = series.row(barrier), series.row(barrier - 1)
         found[source] = Met(job, barrier, node, series.snapshot(before), series.snapshot(at))

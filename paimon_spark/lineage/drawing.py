@@ -57,7 +57,8 @@ def _last_rows(rows: pa.Table) -> list[dict[str, Any]]:
 def picture_of(graph: Graph, title: str = "Lineage", around: Sequence[Node] = ()) -> Picture:
     """Jobs between tables, each arrow with the newest snapshot; a group for each warehouse when there are several.
 
-    A job stands in the warehouse that it writes to, else in that it reads from.
+    A job stands in the warehouse that it writes to, else in that it reads from. One whose runs read and wrote different
+    tables has a box for each of them, as an arrow from a table to another says that rows went that way.
 
     Args:
         graph: loaded with its snapshots.
@@ -70,24 +71,28 @@ def picture_of(graph: Graph, title: str = "Lineage", around: Sequence[Node] = ()
     boxes = [_table_box(node, warehouses) for node in graph.tables if node in tables]
     edges: list[Edge] = []
     for job in (j for j in graph.jobs if j in jobs):
-        reads = [n for n in graph.reads.get(job, ()) if n in tables]
-        writes = [n for n in graph.writes.get(job, ()) if n in tables]
-        homes = [n.warehouse for n in (*writes, *reads) if n.warehouse in warehouses]
-        boxes.append(Box(f"job {job}", "job", job, _batch(newest.barriers.get(job)), next(iter(homes), None)))
-        edges += [Edge(_key(n), f"job {job}", _snapshot(newest.read.get((job, n)))) for n in reads]
-        edges += [Edge(f"job {job}", _key(n), _snapshot(newest.made.get((job, n)))) for n in writes]
+        for number, (sources, sinks) in enumerate(graph.groups(job)):
+            reads, writes = [n for n in sources if n in tables], [n for n in sinks if n in tables]
+            if not reads and not writes:
+                continue
+            key = f"job {job}" + (f" #{number + 1}" if number else "")
+            homes = [n.warehouse for n in (*writes, *reads) if n.warehouse in warehouses]
+            boxes.append(Box(key, "job", job, _batch(newest.barriers.get(job)), next(iter(homes), None)))
+            edges += [Edge(_key(n), key, _snapshot(newest.read.get((job, n)))) for n in reads]
+            edges += [Edge(key, _key(n), _snapshot(newest.made.get((job, n)))) for n in writes]
     return Picture(tuple(boxes), tuple(edges), title)
 
 
 def _near(graph: Graph, around: Sequence[Node]) -> tuple[set[Node], set[str]]:
     """The tables and jobs upstream and downstream of some tables, these among them."""
     tables, jobs = set(around), set[str]()
-    for by, to in ((graph.written_by, graph.reads), (graph.read_by, graph.writes)):
+    for by, beyond in ((graph.written_by, graph.sources_of), (graph.read_by, graph.sinks_of)):
         seen, left = set(around), list(around)
         while left:
-            for job in by.get(left.pop(), ()):
+            node = left.pop()
+            for job in by.get(node, ()):
                 jobs.add(job)
-                found = [n for n in to.get(job, ()) if n not in seen]
+                found = [n for n in beyond(job, node) if n not in seen]
                 seen.update(found)
                 left += found
         tables |= seen

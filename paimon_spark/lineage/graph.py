@@ -3,12 +3,16 @@
 A job is one node, whatever warehouse its rows lie in: source rows are in the source's warehouse, sink rows in the
 sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `Series` looks into them.
 
+A job that reads and writes several tables need not bring each of what it reads into each of what it writes: `sinks_of`
+and `sources_of` tell which.
+
 Source: PIP-5; NOTES.md for what rows mean that contradict one another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
@@ -16,7 +20,8 @@ from typing import Final, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import JobNotFoundError, LineageError
+from paimon_spark.errors import CorruptFileError, JobNotFoundError, LineageError
+from paimon_spark.lineage.jobs import owner_of
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.series import EMPTY, FAR, RowsByPair, Series, sink_series, source_series
 from paimon_spark.lineage.sql import of_jobs
@@ -53,6 +58,8 @@ class Node(NamedTuple):
 
 
 NOWHERE: Final = TableRef("", "")
+_LOOKED_BACK: Final = 16
+"""Newest batches of a job that are asked, before all of them are, whether what it reads goes into what it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,7 @@ class Graph:
         writes: job → the tables it writes, sorted.
         read_by, written_by: table → the jobs that do, sorted.
         parts: what it was made of.
+        is_batch: whether a job is known to be a batch job, whose runs each tell all that they read.
     """
 
     reads: Mapping[str, tuple[Node, ...]]
@@ -98,11 +106,13 @@ class Graph:
     read_by: Mapping[Node, tuple[str, ...]] = field(repr=False)
     written_by: Mapping[Node, tuple[str, ...]] = field(repr=False)
     parts: tuple[GraphPart, ...] = field(repr=False, compare=False)
+    is_batch: Callable[[str], bool] = field(default=lambda job: False, repr=False, compare=False)
+    _edges: dict[str, frozenset[tuple[Node, Node]] | None] = field(default_factory=dict, repr=False, compare=False)
     _series: dict[tuple[str, str, Node], Series] = field(default_factory=dict, repr=False, compare=False)
     _pairs: dict[tuple[str, str], RowsByPair] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
-    def of(parts: Sequence[GraphPart]) -> Graph:
+    def of(parts: Sequence[GraphPart], is_batch: Callable[[str], bool] = lambda job: False) -> Graph:
         """The graph of the rows of one or more warehouses."""
         reads = _pairs((p.warehouse, p.source_jobs) for p in parts)
         writes = _pairs((p.warehouse, p.sink_jobs) for p in parts)
@@ -112,7 +122,27 @@ class Graph:
             _grouped((node, job) for job, node in reads),
             _grouped((node, job) for job, node in writes),
             tuple(parts),
+            is_batch,
         )
+
+    def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
+        """The tables that a job brought what it read of a table into."""
+        edges, sinks = self._edges_of(job), self.writes.get(job, ())
+        return sinks if edges is None else tuple(n for n in sinks if (source, n) in edges)
+
+    def sources_of(self, job: str, sink: Node) -> tuple[Node, ...]:
+        """The tables from which a job brought something into a table."""
+        edges, sources = self._edges_of(job), self.reads.get(job, ())
+        return sources if edges is None else tuple(n for n in sources if (n, sink) in edges)
+
+    def groups(self, job: str) -> list[tuple[tuple[Node, ...], tuple[Node, ...]]]:
+        """What a job reads and writes, in as many parts as hold no two tables that it does not join."""
+        found: dict[tuple[Node, ...], list[Node]] = {}
+        for sink in self.writes.get(job, ()):
+            found.setdefault(self.sources_of(job, sink), []).append(sink)
+        alone = tuple(n for n in self.reads.get(job, ()) if not self.sinks_of(job, n))
+        groups = [(sources, tuple(sinks)) for sources, sinks in found.items()]
+        return [*groups, (alone, ())] if alone else groups
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -207,6 +237,48 @@ class Graph:
                 return self._pairs[key].of_pair(job, *node.ref)
         return None
 
+    def _edges_of(self, job: str) -> frozenset[tuple[Node, Node]] | None:
+        """Sources and sinks that a job joins; None where it joins all of them."""
+        if job not in self._edges:
+            self._edges[job] = self._find_edges(job)
+        return self._edges[job]
+
+    def _find_edges(self, job: str) -> frozenset[tuple[Node, Node]] | None:
+        """Those that a run of a batch job had both of. A stream brings all that it reads into all that it writes."""
+        pairs = [(source, sink) for source in self.reads.get(job, ()) for sink in self.writes.get(job, ())]
+        if all(self._meet(job, *pair) for pair in pairs) or not self.is_batch(job):
+            return None
+        rows = {k: self._numbered(k, job, n) for k, n in (("source", self.reads[job]), ("sink", self.writes[job]))}
+        both = rows["source"].join(rows["sink"], "barrier_id", join_type="inner")
+        met = both.group_by(["source", "sink"]).aggregate([]).to_pylist()
+        edges = {(self.reads[job][row["source"]], self.writes[job][row["sink"]]) for row in met}
+        silent = {n for n in self.reads[job] if not self._has_rows("source", job, n)}
+        unmade = {n for n in self.writes[job] if not self._has_rows("sink", job, n)}
+        edges.update(p for p in pairs if p[0].warehouse != p[1].warehouse or (p[0] in silent and p[1] in unmade))
+        return frozenset(edges)
+
+    def _meet(self, job: str, source: Node, sink: Node) -> bool:
+        """Whether one of the newest batches that wrote a table tells that it had read another."""
+        if source.warehouse != sink.warehouse:
+            return True  # each warehouse may have barriers of its own
+        read, made = self.sources(job, source), self.sinks(job, sink)
+        rows = range(len(made) - 1, max(-1, len(made) - 1 - _LOOKED_BACK), -1)
+        return any((at := read.row(made.barriers[i])) >= 0 and read.barriers[at] == made.barriers[i] for i in rows)
+
+    def _has_rows(self, kind: str, job: str, node: Node) -> bool:
+        rows = self.rows(kind, job, node)
+        return rows is not None and rows.num_rows > 0
+
+    def _numbered(self, kind: str, job: str, nodes: Sequence[Node]) -> pa.Table:
+        """Barriers of a job, with the number of the table that each row is of, as column `kind`."""
+        parts = [pa.table({"barrier_id": pa.array([], pa.int64()), kind: pa.array([], pa.int64())})]
+        for number, node in enumerate(nodes):
+            rows = self.rows(kind, job, node)
+            if rows is not None:
+                numbers = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
+                parts.append(rows.select(["barrier_id"]).append_column(kind, numbers))
+        return pa.concat_tables(parts, promote_options="permissive")
+
     def _unknown(self, name: str, warehouse: str | None) -> LineageError:
         near = did_you_mean(name, [n.name for n in self.tables])
         return LineageError(
@@ -250,7 +322,16 @@ def load(
         sinks = _rows_of(index, SINK_SNAPSHOT, part.sink_jobs, concerned) if snapshots else None
         start = index.read(JOB_STARTUP) if startup else None
         parts.append(GraphPart(part.warehouse, part.source_jobs, part.sink_jobs, sources, sinks, start))
-    return Graph.of(parts)
+    return Graph.of(parts, lambda job: _is_batch(indexes, job))
+
+
+def _is_batch(indexes: Sequence[Index], job: str) -> bool:
+    """Whether a warehouse knows a job as a batch job, and none as a stream. Other engines write no such file."""
+    found = []
+    for index in indexes:
+        with suppress(CorruptFileError):
+            found.append(owner_of(index, job))
+    return any(o is not None for o in found) and all(o is None or o.query_id is None for o in found)
 
 
 def _rows_of(index: Index, definition: Definition, jobs: pa.Table, concerned: set[str]) -> pa.Table | None:

@@ -45,7 +45,7 @@ def impact(
     graph.check_table(asked)
     check_snapshot(asked, snapshot)
     by = made_by(graph, asked, snapshot, provenance_of)
-    tables, jobs = walk(asked, graph.read_by, graph.writes)
+    tables, jobs = walk(asked, graph.read_by, graph.writes, graph.sinks_of)
     readers, firsts = followed(graph, asked, snapshot, provenance_of)
     affected = []
     for node, way in tables.items():
@@ -135,7 +135,7 @@ def _firsts(graph: Graph, asked: Node, snapshot: int) -> dict[Node, int]:
             row = bisect_left(series.snapshots, at)
             if row == len(series):
                 continue
-            for sink in graph.writes.get(job, ()):
+            for sink in graph.sinks_of(job, node):
                 sinks = graph.sinks(job, sink)
                 made = bisect_left(sinks.barriers, series.barriers[row])
                 if made < len(sinks) and sinks.snapshots[made] < found.get(sink, sinks.snapshots[made] + 1):

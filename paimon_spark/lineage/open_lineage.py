@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -58,6 +58,7 @@ class Change:
     """A job that is another than what was sent of it.
 
     Attributes:
+        job: its OpenLineage name.
         event: the OpenLineage RunEvent to send.
         told: to be remembered once it was sent.
     """
@@ -100,19 +101,18 @@ def changes(
 
     moment = _now_ms() if now_ms is None else now_ms
     found = []
-    for job in graph.jobs:
-        reads, writes = graph.reads.get(job, ()), graph.writes.get(job, ())
+    for name, job, reads, writes in _units(graph):
         if warehouse.url not in {n.warehouse for n in (*reads, *writes)}:
             continue
         digest = _digest(reads, writes, columns_once)
-        before = told.get(_path(warehouse, job))
+        before = told.get(_path(warehouse, name))
         again = before is not None and since_ms is not None and before.sent_ms >= since_ms
         if before is not None and before.digest == digest and not again:
             continue
         number = 1 if before is None else before.number + (before.digest != digest)
         owner = owner_of(warehouse, job)
         event = _event(
-            job,
+            name,
             namespace or warehouse.url,
             number,
             moment,
@@ -120,7 +120,7 @@ def changes(
             outputs=[(n, newest.made.get((job, n)), columns_once(n)) for n in writes],
             streams=owner is not None and owner.query_id is not None,
         )
-        found.append(Change(job, event, Told(digest, number, moment)))
+        found.append(Change(name, event, Told(digest, number, moment)))
     return found
 
 
@@ -141,7 +141,7 @@ def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
 
 def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
     """Jobs that are recorded no more are told anew when they come back. Raises StorageError."""
-    here = {_path(warehouse, job) for job in graph.jobs}
+    here = {_path(warehouse, name) for name, *_ in _units(graph)}
     gone = [path for path, _ in files(warehouse, _folder(warehouse)) if path not in here]
     if gone:
         warehouse.store.delete_many(gone)
@@ -170,6 +170,18 @@ def dataset_name(url: str, path: str = "") -> tuple[str, str]:
     scheme = "s3" if parts.scheme in _AS_S3 else "gs" if parts.scheme == "gcs" else parts.scheme
     whole = parts.path + path
     return f"{scheme}://{parts.netloc}", whole.lstrip("/") if parts.scheme in _OBJECT_STORES else whole
+
+
+def _units(graph: Graph) -> Iterator[tuple[str, str, tuple[Node, ...], tuple[Node, ...]]]:
+    """Name of an OpenLineage job, the job that it is or is a part of, and what it reads and writes.
+
+    Whoever takes an event joins all its inputs with all its outputs. So a job whose runs read and wrote different
+    tables is one for each of them, `<job>:<first table written>`.
+    """
+    for job in graph.jobs:
+        groups = graph.groups(job)
+        for reads, writes in groups:
+            yield (job if len(groups) == 1 else f"{job}:{(writes or reads)[0].name}"), job, reads, writes
 
 
 def _event(

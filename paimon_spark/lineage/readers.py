@@ -42,7 +42,7 @@ class Readers:
 
     def follow(self, asked: Node, snapshot: int) -> None:
         """Find all batches that a snapshot has gone into, through whatever tables."""
-        order = in_order(asked, self._graph.read_by, self._graph.writes)
+        order = in_order(asked, self._graph.read_by, self._graph.sinks_of)
         nodes = list(order)
         reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_HAS: [np.array([snapshot], np.int64)]}}
         todo = [0]
@@ -51,7 +51,7 @@ class Readers:
             for level, snapshots in reached.pop(node).items():
                 at = np.unique(np.concatenate(snapshots))
                 for job in self._graph.read_by.get(node, ()):
-                    for sink in self._graph.writes.get(job, ()):
+                    for sink in self._graph.sinks_of(job, node):
                         for raised_to, made in self._read(job, node, at, level, sink):
                             if sink not in reached:
                                 heapq.heappush(todo, order[sink])

@@ -158,7 +158,7 @@ def _barrier(graph: Graph, node: Node, job: str, bound: int) -> int:
     """The newest batch of a job, not after a bound, that rows know of; -1 when there is none."""
     if bound < FAR:
         return bound
-    return max([graph.sinks(job, node).newest, *(graph.sources(job, s).newest for s in graph.reads.get(job, ()))])
+    return max([graph.sinks(job, node).newest, *(graph.sources(job, s).newest for s in graph.sources_of(job, node))])
 
 
 def _no_version(

@@ -5,10 +5,14 @@ Source: own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from paimon_spark.lineage.graph import Node
+
+Beyond: TypeAlias = Callable[[str, Node], Sequence[Node]]
+"""(job, table on this side of it) → the tables on its other side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Way:
 
 
 def walk(
-    asked: Node | str, jobs_of: Mapping[Node, Sequence[str]], tables_of: Mapping[str, Sequence[Node]]
+    asked: Node | str, jobs_of: Mapping[Node, Sequence[str]], tables_of: Mapping[str, Sequence[Node]], beyond: Beyond
 ) -> tuple[dict[Node, Way], dict[str, Way]]:
     """Tables and jobs reached from a table or a job, nearest first. What was asked about is in it only by a ring.
 
@@ -33,6 +37,7 @@ def walk(
         asked: a table, or a job by its name.
         jobs_of: table → the jobs next to it.
         tables_of: job → the tables next to it.
+        beyond: those of them that it joins with a table.
     """
     tables: dict[Node, Way] = {}
     jobs: dict[str, Way] = {}
@@ -47,12 +52,10 @@ def walk(
         reached: list[tuple[Node, Way]] = []
         for node, way in ends:
             for job in jobs_of.get(node, ()):
-                if job in jobs:
-                    continue
-                jobs[job] = Way(way.depth + 1, (*way.path, job))
+                jobs.setdefault(job, Way(way.depth + 1, (*way.path, job)))
                 if job == asked:
                     continue
-                for further in tables_of.get(job, ()):
+                for further in beyond(job, node):
                     if further not in tables:
                         tables[further] = Way(way.depth + 1, (*way.path, job, further.name))
                         reached.append((further, tables[further]))
@@ -60,19 +63,17 @@ def walk(
     return tables, jobs
 
 
-def in_order(
-    asked: Node, jobs_of: Mapping[Node, Sequence[str]], tables_of: Mapping[str, Sequence[Node]]
-) -> dict[Node, int]:
+def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> dict[Node, int]:
     """A table and those reached from it → their places in an order: each after all it is reached by, but for rings."""
     last_first: list[Node] = []
     seen = {asked}
-    on_the_way = [(asked, _next(asked, jobs_of, tables_of))]
+    on_the_way = [(asked, _next(asked, jobs_of, beyond))]
     while on_the_way:
         node, further = on_the_way[-1]
         for table in further:
             if table not in seen:
                 seen.add(table)
-                on_the_way.append((table, _next(table, jobs_of, tables_of)))
+                on_the_way.append((table, _next(table, jobs_of, beyond)))
                 break
         else:
             last_first.append(node)
@@ -80,5 +81,5 @@ def in_order(
     return {node: place for place, node in enumerate(reversed(last_first))}
 
 
-def _next(node: Node, jobs_of: Mapping[Node, Sequence[str]], tables_of: Mapping[str, Sequence[Node]]) -> Iterator[Node]:
-    return (table for job in jobs_of.get(node, ()) for table in tables_of.get(job, ()))
+def _next(node: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> Iterator[Node]:
+    return (table for job in jobs_of.get(node, ()) for table in beyond(job, node))

@@ -31,11 +31,17 @@ NO_SOURCES = Option(
     False,
     "Whether what a batch job writes comes from no Paimon table, so that no source of it is missing.",
 )
+UNKNOWN_SOURCES = Option(
+    "lineage.unknown-sources",
+    boolean,
+    False,
+    "Whether what a batch job writes also comes from reads that do not name the job, such as those of a view.",
+)
 LISTENERS: Option[tuple[str, ...]] = Option(
     "commit.listeners", names, (), "Classes told of each completed commit, as module:Class, comma-separated."
 )
 _MOST_BARRIER: Final = 2**62
-OPTIONS: Final = (JOB, BARRIER, FLUSH_INTERVAL, NO_SOURCES, LISTENERS)
+OPTIONS: Final = (JOB, BARRIER, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, LISTENERS)
 OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
 """Keys that are given for one use of a table, and never stored in it."""
 
@@ -49,12 +55,14 @@ class LineageOptions:
         barrier: number of this run of a batch job; None: the next one.
         flush_interval_ms: least time between two commits of a process to the lineage tables; None when not given.
         no_sources: whether what is written comes from no Paimon table.
+        unknown_sources: whether it also comes from reads that do not name the job.
     """
 
     job: str | None = None
     barrier: int | None = None
     flush_interval_ms: int | None = None
     no_sources: bool = False
+    unknown_sources: bool = False
 
 
 def check_job_options(overrides: Mapping[str, str]) -> None:
@@ -104,4 +112,4 @@ def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
             option=BARRIER.key,
         )
     interval = FLUSH_INTERVAL.get(overrides) if FLUSH_INTERVAL.is_set(overrides) else None
-    return LineageOptions(job, barrier, interval, NO_SOURCES.get(overrides))
+    return LineageOptions(job, barrier, interval, NO_SOURCES.get(overrides), UNKNOWN_SOURCES.get(overrides))

@@ -15,7 +15,7 @@ from paimon_spark.options.batch_write import canonical_write
 from paimon_spark.options.catalog import without_table_defaults
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
-from paimon_spark.options.lineage import JOB, OF_ONE_USE
+from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.location import table_url
 from paimon_spark.options.scan import (
     BRANCH,
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.catalog import Catalog
     from paimon_spark.table.table import Table
 
-_OPTIONS: Final = "spark.paimon."
+SETTING: Final = "spark.paimon."
+"""How settings of the session begin that are options of tables."""
 _DATABASE: Final = "spark.paimon-spark.current-database"
 """Where a session keeps what USE said."""
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
@@ -168,9 +169,9 @@ class Session:
         general: dict[str, str] = {}
         special: dict[str, str] = {}
         for key, value in self.conf.items():
-            if not key.startswith(_OPTIONS):
+            if not key.startswith(SETTING):
                 continue
-            bare = key.removeprefix(_OPTIONS)
+            bare = key.removeprefix(SETTING)
             parts = bare.split(".", 3)
             if len(parts) == _SCOPED and parts[0] in ("*", CATALOG):
                 if parts[1] in ("*", name.database) and parts[2] in ("*", name.table):
@@ -181,14 +182,6 @@ class Session:
         if name.branch is not None:
             found = {k: v for k, v in found.items() if k.lower() not in _BRANCH_KEYS}
         return found
-
-    @property
-    def job(self) -> str | None:
-        """Under which name the lineage of writes is recorded; None where the warehouse records none."""
-        if not self.catalog.lineage.is_enabled:
-            return None
-        given = self.catalog.options.get(JOB.key) or self.conf.get(_OPTIONS + JOB.key)
-        return given or self.conf.get("spark.app.name")
 
     def run(self, sql: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Let Spark run a statement; with `frames`, in which `{name}` stands for a DataFrame, and `{{` for a `{`."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.commit.committer import MadeSnapshot
     from paimon_spark.lineage.model import SourceRange, TableRef
     from paimon_spark.lineage.notes import Note, TaskIdentity
-    from paimon_spark.lineage.place import Home
+    from paimon_spark.lineage.place import Home, Warehouse
     from paimon_spark.lineage.recorder import Recorder
     from paimon_spark.lineage.switch import Switch
     from paimon_spark.lineage.tables import Index
@@ -91,23 +91,25 @@ def batch_recording(
         return NOT_RECORDED
 
 
-def next_barrier(handle: TableHandle) -> int | None:
-    """The number of a run of the batch job that `handle` names, for its reads and its write to give as option.
+def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:
+    """The number of a run of a batch job, for its reads and its write to give as option, which then belong together.
 
     None where nothing is recorded. Never raises.
     """
+    from paimon_spark.lineage.barriers import draw_barrier
+    from paimon_spark.lineage.jobs import own
+    from paimon_spark.lineage.place import is_of_lineage
+    from paimon_spark.lineage.switch import switch_of
+    from paimon_spark.table.lineage_index import open_index
     from paimon_spark.table.recording import warn_once
 
     try:
-        write = _recorded_write(handle, None, reads_nothing=True)
-        if write is None or write.asked.job is None or not write.switch.data:
+        index = open_index(warehouse)
+        if is_of_lineage(sink) or not switch_of(index).data:
             return None
-        from paimon_spark.lineage.barriers import draw_barrier
-        from paimon_spark.lineage.jobs import own
-
-        return draw_barrier(write.index, own(write.index, write.asked.job, None))
+        return draw_barrier(index, own(index, job, None))
     except Exception as e:  # noqa: BLE001 - no write fails for its lineage
-        warn_once(handle.describe(), "what batch jobs write to it is not recorded", e)
+        warn_once(sink.name, "what batch jobs write to it is not recorded", e)
         return None
 
 
@@ -164,10 +166,11 @@ class _Write:
         from paimon_spark.table.recording import Recording
 
         job = self._job()
-        taken, old = self._notes()
+        taken, old = ([], []) if self.asked.no_sources else self._notes()
         knows = bool(taken) or self.reads_nothing or self.asked.no_sources
-        if not knows:
+        if not knows and not self.asked.unknown_sources:
             self._warn_of_no_notes(job)
+        knows = knows and not self.asked.unknown_sources
         sources = _sources(taken, self.home.ref)
         barrier = self._barrier(job)
         provenance = Provenance(job, barrier, sources, self.run.query_id, knows)

@@ -36,9 +36,10 @@ def graph_of(
     made: Iterable[Row],
     reads: Iterable[tuple[str, Node]] = (),
     writes: Iterable[tuple[str, Node]] = (),
+    batch: Iterable[str] = (),
 ) -> Graph:
-    """A graph of rows; jobs and tables are told by these, and by `reads` and `writes` beyond."""
-    return Graph.of(parts_of(list(read), list(made), list(reads), list(writes)))
+    """A graph of rows; jobs and tables are told by these, and by `reads` and `writes` beyond. `batch`: batch jobs."""
+    return Graph.of(parts_of(list(read), list(made), list(reads), list(writes)), frozenset(batch).__contains__)
 
 
 def parts_of(

@@ -216,3 +216,50 @@ def test_where_tables_alone_are_recorded_snapshots_are_not(spark: SparkSession, 
     save(load(spark, catalog.table("db.a"), **JOB), x, **JOB)
     assert decode(head(x).properties) is None
     assert sinks(catalog) == [] and rows(catalog, "sink_job_lineage") == [("j", "x")]
+
+
+def test_statements_of_one_application_are_jobs_of_their_own(spark: SparkSession, catalog: Catalog) -> None:
+    def run(statement: str, args: dict[str, object] | None = None, of: Catalog = catalog) -> None:
+        of.sql(statement, args, spark)
+
+    run("INSERT INTO db.a VALUES (7, 'c')")
+    for day in ("a", "b"):
+        run("INSERT INTO db.x SELECT * FROM db.a WHERE v = :day", {"day": day})
+    run("INSERT INTO db.y VALUES (7, 'z')")
+    run("CREATE TABLE db.c AS SELECT * FROM db.b")
+    run("CREATE OR REPLACE TABLE db.c AS SELECT id FROM db.a WHERE id > 1")
+    run("CREATE TABLE db.e AS SELECT 1 AS id")
+    lineage = catalog.lineage
+    assert [t.node.name for t in lineage.impact("db.a", 3).tables] == ["db.c", "db.x"]
+    assert [t.node.name for t in lineage.downstream("db.b").tables] == ["db.c"]
+    assert [t.node.name for t in lineage.upstream("db.c").tables] == ["db.a", "db.b"]
+    assert came_from(catalog.table("db.c")) == {"db.a": 3}
+    assert lineage.upstream("db.y").tables == lineage.upstream("db.e").tables == ()
+    assert said(catalog.table("db.e")).knows_sources
+    days = [decode(s.properties) for s in catalog.table("db.x").snapshots()]
+    assert len({p.job for p in days if p}) == 1 and [p.barrier for p in days if p] == [0, 1]
+
+    # One job by the user's will: each of its statements still says what it read itself.
+    named = paimon_spark.load_catalog(catalog.warehouse, **{"lineage.job": "nightly"})
+    run("CREATE TABLE db.f AS SELECT * FROM db.x", of=named)
+    run("INSERT INTO db.y VALUES (8, 'z')", of=named)
+    spark.conf.set("spark.paimon.lineage.job", "of the session")
+    try:
+        run("CREATE TABLE db.g AS SELECT * FROM db.f", of=named)
+    finally:
+        spark.conf.unset("spark.paimon.lineage.job")
+    assert [said(catalog.table(f"db.{n}")).job for n in "fyg"] == ["nightly", "nightly", "of the session"]
+    assert [t.node.name for t in lineage.downstream("db.x").tables] == ["db.f", "db.g"]
+    assert lineage.upstream("db.y").tables == () and said(catalog.table("db.y")).barrier == 1
+    assert [t.node.name for t in lineage.downstream(job="nightly").tables][:2] == ["db.f", "db.y"]
+
+
+def test_a_statement_that_reads_a_temporary_view_says_that_not_all_its_sources_are_known(
+    spark: SparkSession, catalog: Catalog
+) -> None:
+    catalog.sql("CREATE OR REPLACE TEMPORARY VIEW seen AS SELECT * FROM db.a", None, spark)
+    try:
+        catalog.sql("INSERT INTO db.x SELECT s.* FROM seen s JOIN db.b ON s.id = b.id", None, spark)
+    finally:
+        spark.catalog.dropTempView("seen")
+    assert came_from(catalog.table("db.x")) == {"db.b": 1} and not said(catalog.table("db.x")).knows_sources

@@ -34,13 +34,14 @@ _NEW: Final = "__paimon_new_"
 
 def run_delete(session: Session, statement: Delete) -> DataFrame | None:
     """Carry out a DELETE. Raises as `Table.delete`; Spark's own errors for the condition."""
-    session, sql = bound(session, statement.sql)
+    given = statement.sql
+    session, sql = bound(session, given)
     if sql != statement.sql:
         cursor = Cursor(sql)
         again = read_with(cursor) if cursor.at("WITH") else read_delete(cursor)
         assert isinstance(again, Delete)
         statement = again
-    target = open_target(session, statement.name)
+    target = open_target(session, statement.name, given)
     if target is None:
         return NotImplemented  # type: ignore[no-any-return]
     table, where = target.table, statement.where
@@ -65,13 +66,14 @@ def run_delete(session: Session, statement: Delete) -> DataFrame | None:
 
 def run_update(session: Session, statement: Update) -> DataFrame | None:
     """Carry out an UPDATE. Raises as `Table.update`; Spark's own errors for the expressions."""
-    session, sql = bound(session, statement.sql)
+    given = statement.sql
+    session, sql = bound(session, given)
     if sql != statement.sql:
         cursor = Cursor(sql)
         again = read_with(cursor) if cursor.at("WITH") else read_update(cursor)
         assert isinstance(again, Update)
         statement = again
-    target = open_target(session, statement.name)
+    target = open_target(session, statement.name, given)
     if target is None:
         return NotImplemented  # type: ignore[no-any-return]
     way_of(current(target.table.handle))
@@ -92,9 +94,10 @@ def run_update(session: Session, statement: Update) -> DataFrame | None:
 
 def run_truncate(session: Session, statement: Truncate) -> DataFrame | None:
     """Carry out a TRUNCATE. Raises as `Table.write`."""
-    session, sql = bound(session, statement.sql)
+    given = statement.sql
+    session, sql = bound(session, given)
     statement = read_truncate(Cursor(sql)) if sql != statement.sql else statement
-    target = open_target(session, statement.name)
+    target = open_target(session, statement.name, given)
     if target is None:
         return NotImplemented  # type: ignore[no-any-return]
     static = static_partition(target, statement.partition)

@@ -28,7 +28,8 @@ from paimon_spark.sql.rows.statements import Insert
 from paimon_spark.sql.rows.static_partition import StaticPartition, constant, static_partition
 from paimon_spark.sql.rows.target import Target, open_target, our_errors
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import quoted, words
+from paimon_spark.sql.statement_job import names_no_table
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,29 +37,24 @@ if TYPE_CHECKING:
 
     from paimon_spark.types import DataField, DataType
 
-_READING: Final = frozenset(("FROM", "TABLE", "JOIN"))
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
 def run_insert(session: Session, statement: Insert) -> DataFrame | None:
     """Carry out an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
-    session, sql = bound(session, statement.sql)
+    given = statement.sql
+    session, sql = bound(session, given)
     statement = _read_again(sql) if sql != statement.sql else statement
-    target = open_target(session, statement.name)
+    target = open_target(session, statement.name, given, canonical_write(statement.options))
     if target is None:
         return NotImplemented  # type: ignore[no-any-return]
     insertion = _insertion(target, statement)
     with our_errors():
         rows = insertion.rows(target.query(insertion.query))
         mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
-        sources = {NO_SOURCES.key: "true"} if target.is_recorded and _names_no_table(insertion.query) else {}
+        sources = {NO_SOURCES.key: "true"} if target.is_recorded and names_no_table(insertion.query) else {}
         target.table.write(rows, mode.value, **insertion.options, **sources)
     return None
-
-
-def _names_no_table(query: str) -> bool:
-    """Whether a query certainly reads none, as VALUES does."""
-    return not any(w.keyword in _READING for w in words(query))
 
 
 def _read_again(sql: str) -> Insert:

@@ -36,17 +36,18 @@ _TARGET: Final = "paimon_target"
 
 def run_merge(session: Session, statement: statements.Merge) -> DataFrame | None:
     """Carry out a MERGE. Raises as `Table.merge`; Spark's own errors for the expressions."""
-    session, sql = bound(session, statement.sql)
+    given = statement.sql
+    session, sql = bound(session, given)
     if sql != statement.sql:
         cursor = Cursor(sql)
         again = read_with(cursor) if cursor.at("WITH") else read_merge(cursor)
         assert isinstance(again, statements.Merge)
         statement = again
-    target = open_target(session, statement.name)
+    target = open_target(session, statement.name, given)
     if target is None:
         return NotImplemented  # type: ignore[no-any-return]
-    given = [a.value for c in statement.clauses for a in c.assignments or ()]
-    refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *given])
+    values = [a.value for c in statement.clauses for a in c.assignments or ()]
+    refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
     way_of(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.errors import PySparkException
@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.batch_write import MERGE_SCHEMA
-from paimon_spark.options.lineage import BARRIER, JOB
+from paimon_spark.options.lineage import JOB
 from paimon_spark.spark.dataframe_write import unwrapped
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.queries.run import query_dataframe
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement_job import recorded
 from paimon_spark.sql.subject import subject
-from paimon_spark.table.batch_recording import next_barrier
 from paimon_spark.table.table import Table
 from paimon_spark.types import DataField
 
@@ -54,7 +54,7 @@ class Target:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the statement says its lineage job."""
+        """Whether the lineage of the statement is recorded."""
         return JOB.key in self.session.catalog.options
 
     @property
@@ -68,7 +68,7 @@ class Target:
 
     def query(self, text: str) -> DataFrame:
         """The rows of a query of the statement."""
-        return query_dataframe(self.session, text, self.session.job)
+        return query_dataframe(self.session, text, self.session.catalog.options.get(JOB.key))
 
     @property
     def full_names(self) -> tuple[tuple[str, ...], ...]:
@@ -76,8 +76,16 @@ class Target:
         return (CATALOG, self.name.database, self.name.table), (self.name.database, self.name.table)
 
 
-def open_target(session: Session, parts: Sequence[str]) -> Target | None:
+def open_target(
+    session: Session, parts: Sequence[str], sql: str, options: Mapping[str, str] | None = None
+) -> Target | None:
     """The table of a name, to be changed; None when it is Spark's.
+
+    Args:
+        session: of the call.
+        parts: the name.
+        sql: the statement as it was given, which names its lineage job.
+        options: of the statement.
 
     Raises:
         TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: there is no such table.
@@ -90,22 +98,11 @@ def open_target(session: Session, parts: Sequence[str]) -> Target | None:
         raise InvalidInputError(
             f"{name} is a system table, which is only read; name the table or the branch itself", table=str(name)
         )
-    job = session.job
-    if job is None:
-        return Target(session, name, session.table_to_change(name))
-    # Reads and write of a statement are one run of the job: the options of the catalog reach them all.
-    session = with_options(session, {JOB.key: job})
-    if BARRIER.key not in session.catalog.options:
-        barrier = next_barrier(session.table_to_change(name).handle)
-        if barrier is not None:
-            session = with_options(session, {BARRIER.key: str(barrier)})
-    return Target(session, name, session.table_to_change(name))
-
-
-def with_options(session: Session, options: Mapping[str, str]) -> Session:
-    """A session whose catalog has more options."""
-    catalog = session.catalog
-    return replace(session, catalog=replace(catalog, options={**catalog.options, **options}))
+    table = session.table_to_change(name)
+    session_of_run = recorded(session, name, sql, table.branch_name, options)
+    if session_of_run is not session:
+        table = session_of_run.table_to_change(name)
+    return Target(session_of_run, name, table)
 
 
 @contextmanager

@@ -17,11 +17,12 @@ from paimon_spark.errors import (
 )
 from paimon_spark.options.catalog import table_defaults
 from paimon_spark.options.descriptor import names
-from paimon_spark.options.lineage import JOB
+from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
 from paimon_spark.spark.schema import row_type
 from paimon_spark.sql.names import TableName, source, target
 from paimon_spark.sql.queries.run import query_dataframe
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement_job import names_no_table, recorded
 from paimon_spark.sql.tables.locations import check_location
 from paimon_spark.sql.tables.statements import CreateTable, CreateTableLike, Making, Name, Outcome
 from paimon_spark.sql.text import quoted, words
@@ -108,7 +109,10 @@ def create_table(session: Session, statement: CreateTable) -> Outcome:
             f"REPLACE TABLE {name}: there is no such table; CREATE OR REPLACE TABLE makes it then", table=str(name)
         )
     check_location(session.catalog, name, statement.location)
-    rows = None if statement.query is None else query_dataframe(session, statement.query, session.job)
+    rows = None
+    if statement.query is not None:
+        session = recorded(session, name, statement.sql)
+        rows = query_dataframe(session, statement.query, session.catalog.options.get(JOB.key))
     # Whether a query's columns may be null nobody promised for rows to come: Spark passes over it as well.
     columns = statement.columns if rows is None else row_type(rows.schema, all_nullable=True)
     assert columns is not None
@@ -119,7 +123,7 @@ def create_table(session: Session, statement: CreateTable) -> Outcome:
     table = _make(session, name, definition, statement.making is Making.IF_NOT_EXISTS)
     if rows is not None and table is not None:
         try:
-            _write(session, table, rows)
+            _write(session, table, rows, statement.query)
         except CommitOutcomeUnknownError:
             raise
         except BaseException:
@@ -251,7 +255,7 @@ def _replace(
     if rows is None:
         return
     try:
-        _write(session, done.table, rows)
+        _write(session, done.table, rows, query)
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
@@ -266,6 +270,8 @@ def _may_read(session: Session, query: str, name: TableName) -> bool:
     return any(part.split("$")[0].lower() in suspects for w in words(query) for part in (w.text, *w.text.split(".")))
 
 
-def _write(session: Session, table: Table, rows: DataFrame) -> None:
-    job = session.job
-    table.write(rows, **({} if job is None else {JOB.key: job}))
+def _write(session: Session, table: Table, rows: DataFrame, query: str | None) -> None:
+    options = {k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}
+    if JOB.key in options and query is not None and names_no_table(query):
+        options[NO_SOURCES.key] = "true"
+    table.write(rows, **options)

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import JobNotFoundError, LineageError
+from paimon_spark.lineage.asking import downstream, impact, upstream
+from paimon_spark.lineage.drawing import picture_of
 from paimon_spark.lineage.graph import Graph, Node, Walk, load
+from paimon_spark.lineage.jobs import own
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.series import FAR, sink_series, source_series
 from paimon_spark.lineage.sql import of_jobs
@@ -17,7 +20,7 @@ from paimon_spark.lineage.unified import unified_version
 from tests.harness.lineage_index import MemoryIndex, row_type
 from tests.harness.lineage_pipelines import ONE, TWO, arrow, graph_of, node
 
-A, B, C, D = (node(n) for n in "abcd")
+A, B, C, D, Z = (node(n) for n in "abcdz")
 
 
 def test_a_job_joins_the_tables_of_two_warehouses() -> None:
@@ -53,6 +56,60 @@ def test_an_unknown_job_offers_the_nearest_or_all() -> None:
         graph.check_job("x")
     with pytest.raises(JobNotFoundError, match="no job 'x' in the lineage of no warehouse"):
         Graph.of([]).check_job("x")
+
+
+# --- which tables a job joins
+
+
+def app() -> Graph:
+    """One application whose statements are one job: VALUES → a, a → b, VALUES → z, c and a → d."""
+    return graph_of(
+        [("app", 1, A, 1), ("app", 3, C, 4), ("app", 3, A, 1)],
+        [("app", 0, A, 1), ("app", 1, B, 1), ("app", 2, Z, 1), ("app", 3, D, 1), ("app", 4, B, 2)],
+        batch=["app"],
+    )
+
+
+def test_a_batch_job_joins_only_what_one_run_of_it_read_and_wrote() -> None:
+    graph = app()
+    assert graph.sinks_of("app", A) == (B, D) and graph.sinks_of("app", C) == (D,)
+    assert [graph.sources_of("app", n) for n in (A, B, D, Z)] == [(), (A,), (A, C), ()]
+    assert graph.groups("app") == [((), (A, Z)), ((A,), (B,)), ((A, C), (D,))]
+    for found in (downstream(graph, A), impact(graph, A, 1)):
+        assert {t.node for t in found.tables} == {B, D}
+    assert {t.node for t in upstream(graph, B).tables} == {A}
+    assert upstream(graph, Z).tables == upstream(graph, A).tables == ()
+    assert upstream(graph, B, 1).snapshot == 1 and {t.node for t in upstream(graph, B, 2).tables} == {A}
+    assert {t.node: t.depth for t in downstream(graph, "app").tables} == dict.fromkeys((A, B, D, Z), 1)
+    assert unified_version(graph, [D, Z]).snapshots == {D: 1, Z: 1}
+    arrows = [(e.source, e.target) for e in picture_of(graph).edges]
+    boxes = {box: {end for start, end in arrows if start == box} for box in {end for start, end in arrows}}
+    assert len([b for b in picture_of(graph).nodes if b.kind == "job"]) == 3
+    into_z = [start for start, end in arrows if end.endswith("db.z")]
+    assert all(end not in into_z for start, end in arrows if start.endswith("db.a")) and boxes
+
+
+def test_a_stream_and_a_job_of_another_engine_join_all_that_they_read_and_write() -> None:
+    graph = graph_of([("s", 0, A, 1), ("s", 0, C, 1)], [("s", 0, B, 1), ("s", 3, D, 1)])
+    assert graph.sinks_of("s", A) == (B, D) and graph.sources_of("s", D) == (A, C)
+    assert graph.groups("s") == [((A, C), (B, D))]
+
+
+def test_where_no_snapshots_were_recorded_a_batch_job_joins_the_tables_of_which_there_are_none() -> None:
+    graph = graph_of(
+        [("j", 0, C, 1)], [("j", 0, D, 1)], reads=[("j", A)], writes=[("j", B)], batch=["j"]
+    )  # fmt: skip
+    assert graph.sinks_of("j", A) == (B,) and graph.sinks_of("j", C) == (D,)
+    across = graph_of([("j", 5, node("a", TWO), 1)], [("j", 0, B, 1)], batch=["j"])
+    assert across.sinks_of("j", node("a", TWO)) == (B,)  # barriers of two warehouses tell nothing of one another
+
+
+def test_whether_a_job_is_a_batch_job_is_known_by_who_owns_its_name() -> None:
+    for query_id, expected in ((None, ("db.b",)), ("q1", ("db.b", "db.z"))):
+        index = index_of([("j", 0, "a", 1)], [("j", 0, "b", 1), ("j", 1, "z", 1)])
+        own(index, "j", query_id)
+        graph = load([index])
+        assert tuple(n.name for n in graph.sinks_of("j", graph.node("db.a"))) == expected
 
 
 # --- load
