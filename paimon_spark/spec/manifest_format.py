@@ -15,8 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as po
-import pyarrow.parquet as pq
 
 from paimon_spark.errors import CorruptFileError, FormatError, InvalidOptionError
 from paimon_spark.spec import arrow_numpy, avro, avro_columns, avro_writer, manifest_schema, orc_file
@@ -67,6 +65,8 @@ def encode(records: pa.StructArray, schema: manifest_schema.Schema, to: str, cod
     table = pa.Table.from_arrays(_converted(records, kind).flatten(), schema=pa.schema(list(kind)))
     out = io.BytesIO()
     if to == "parquet":
+        import pyarrow.parquet as pq  # only tables with such manifests pay for it
+
         pq.write_table(
             table,
             out,
@@ -75,6 +75,8 @@ def encode(records: pa.StructArray, schema: manifest_schema.Schema, to: str, cod
             store_schema=False,
         )
     else:
+        import pyarrow.orc as po
+
         columns = [pa.concat_arrays([with_null_fields(c) for c in column.chunks]) for column in table.columns]
         po.write_table(_shortened(pa.Table.from_arrays(columns, schema=table.schema)), out, compression=codec)
     return out.getvalue()
@@ -133,14 +135,22 @@ def decode(data: bytes, path: str) -> list[pa.StructArray]:
     """
     source = pa.BufferReader(data)
     try:
-        table = pq.ParquetFile(source).read() if data.startswith(_PARQUET) else _orc(source)
+        table = _parquet(source) if data.startswith(_PARQUET) else _orc(source)
         table.validate()
         return [_in_ms(batch.to_struct_array()) for batch in table.to_batches()]
     except (pa.ArrowException, FormatError, OSError, ValueError, KeyError, IndexError) as e:
         raise CorruptFileError(f"{path} cannot be decoded: {type(e).__name__}: {e}", path=path) from e
 
 
+def _parquet(source: pa.NativeFile) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source).read()
+
+
 def _orc(source: pa.NativeFile) -> pa.Table:
+    import pyarrow.orc as po
+
     file = po.ORCFile(source)
     table = file.read()
     stripes = orc_file.stripe_rows(source)
