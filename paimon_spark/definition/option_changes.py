@@ -54,7 +54,7 @@ def check_removed(schema: TableSchema, key: str, has_snapshots: Callable[[], boo
         return
     if key in FIXED_OPTIONS or key == BUCKET.key:
         raise _fixed(schema, key)
-    defaults = {o.key: str(o.default).lower() for o in (*_ONE_WAY, DELETION_VECTORS)}
+    defaults = {k: str(o.default).lower() for o in (*_ONE_WAY, DELETION_VECTORS) for k in (o.key, *o.fallbacks)}
     if key in defaults:
         _check_written(schema, key, defaults[key])
 
@@ -80,7 +80,7 @@ def _check_written(schema: TableSchema, key: str, value: str) -> None:
             option=key,
         )
     for option in _ONE_WAY:
-        if key == option.key and option.get(schema.options) and not option.get(after):
+        if key in (option.key, *option.fallbacks) and option.get(schema.options) and not option.get(after):
             raise InvalidOptionError(
                 f"option {key} cannot go from true to false: rows were skipped already", option=key
             )

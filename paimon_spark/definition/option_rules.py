@@ -51,7 +51,7 @@ _NOT_INFERRED: Final = ("from-snapshot-full",)
 _NOT_HERE: Final = (
     "pk-vector.index.columns", "pk-btree.index.columns", "pk-bitmap.index.columns", "pk-full-text.index.columns",
     "pk-multivalue.index.columns", "vector-field", "vector.file.format", "blob-field", "blob-descriptor-field",
-    "blob-view-field",
+    "blob-view-field", "blob.stored-descriptor-fields",
 )  # fmt: skip
 """Options of columns and indexes that this package neither writes nor keeps up to date."""
 

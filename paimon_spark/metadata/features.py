@@ -17,7 +17,14 @@ from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
-from paimon_spark.options.table import BUCKET, BUCKET_FUNCTION, CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_ORDER
+from paimon_spark.options.table import (
+    BUCKET,
+    BUCKET_FUNCTION,
+    CHANGELOG_PRODUCER,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    SEQUENCE_ORDER,
+)
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
     ArrayType,
@@ -116,6 +123,11 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
         "that have been compacted",
     ),
     Refusal(
+        "scan.bucket",
+        _given("scan.bucket"),
+        "Java reads one bucket of it only; remove the option, and give option where to choose rows",
+    ),
+    Refusal(
         "query-auth.enabled",
         _on("query-auth.enabled"),
         "a catalog server decides which rows and columns may be seen, and it is not asked here",
@@ -185,10 +197,13 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
 )
 """What stands against writing besides `REFUSALS`. What data files are asked for is refused where they are opened."""
 
-_READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering"))
+_READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering", "scan.bucket"))
 """Rows of `REFUSALS` that say how a table is read, not what its files are."""
 
-UNHEARD: Final = ("commit.callbacks", "tag.callbacks", "metastore.partitioned-table")
+UNHEARD: Final = (
+    "commit.callbacks", "tag.callbacks", "metastore.partitioned-table", "visibility-callback.enabled",
+    "metadata.iceberg-compatible", "partition.timestamp-format.strict",
+)  # fmt: skip
 """Options whose side effects do not happen here; a write says so, and goes on."""
 
 _ENUMERATIONS: Final[tuple[Option[Any], ...]] = (
@@ -231,14 +246,17 @@ def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: st
         "primary-key": ",".join(schema.primary_keys),
         "partition": ",".join(schema.partition_keys),
     }
-    for key in sorted((IMMUTABLE_OPTIONS - _OF_ROWS) & overrides.keys()):
+    if IGNORE_DELETE.is_set(stored):  # under one of its older names
+        stored[IGNORE_DELETE.key] = str(IGNORE_DELETE.get(stored)).lower()
+    given = {IGNORE_DELETE.key if k in IGNORE_DELETE.fallbacks else k: v for k, v in overrides.items()}
+    for key in sorted((IMMUTABLE_OPTIONS - _OF_ROWS) & given.keys()):
         found = stored.get(key, "")
-        if _bare(overrides[key]) != (_bare(found) or _DEFAULTS[key]):
+        if _bare(given[key]) != (_bare(found) or _DEFAULTS[key]):
             raise InvalidOptionError(
-                f"option {key} = {overrides[key]!r} cannot be given to one read or write: table {table} was made "
+                f"option {key} = {given[key]!r} cannot be given to one read or write: table {table} was made "
                 f"with {repr(found) if found else 'its default'}; leave the option out",
                 option=key,
-                value=overrides[key],
+                value=given[key],
             )
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, spelt, string, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
+from paimon_spark.options.stream_keys import OLD_KEYS
 
 
 class IncrementalMode(str, Enum):
@@ -77,6 +78,14 @@ _MODES_BY_KEY: Final = {
     "from-creation-timestamp": (CREATION_TIME_KEY,),
     "incremental": INCREMENTAL_KEYS,
 }
+_RANGE_KEYS: Final = (INCREMENTAL_MODE.key, TAG_TO_SNAPSHOT.key)
+_STORED_START: Final = frozenset(
+    (
+        "scan.mode", "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis",
+        "scan.watermark", FILE_TIME_KEY, CREATION_TIME_KEY, *INCREMENTAL_KEYS, *_RANGE_KEYS,
+    )
+)  # fmt: skip
+"""Options by which a table itself says where its reads start, as Paimon names them."""
 _NOT_YET: Final = (
     "scan.bucket",
     "scan.partitions",
@@ -180,6 +189,31 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
         table_options={k: v for k, v in given.items() if k not in _SPECIAL_KEYS and not is_storage_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},
     )
+
+
+def with_stored_start(asked: ScanOptions, given: Mapping[str, str], stored: Mapping[str, str]) -> ScanOptions:
+    """The read with the version or range that the table's own options name, where the read itself names none.
+
+    Args:
+        asked: the read.
+        given: the option text it was made from.
+        stored: the options of the table.
+
+    Raises:
+        InvalidOptionError, UnsupportedFeatureError: as `parse_scan_options`, of what is stored.
+
+    Source: Java `CoreOptions.startupMode`, which batch reads and streams follow alike.
+    """
+    if asked.version is not None or asked.incremental is not None or any(k.lower() == "scan.mode" for k in given):
+        return asked
+    start = {new: stored[old] for old, new in OLD_KEYS.items() if old in stored}
+    start |= {k: v for k, v in stored.items() if k in _STORED_START}
+    if not start:
+        return asked
+    start |= {k: v for k, v in canonical(given).items() if k in _RANGE_KEYS}
+    version, incremental = _version(start)
+    _check_mode(start, version, incremental)
+    return replace(asked, version=version, incremental=incremental)
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -94,7 +94,8 @@ class Change:
         """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
         columns = [*self.names, *(() if self.keyed else PLACES)]
         zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
-        return self.table.scan(columns=columns, where=where, **zone).to_spark(session)
+        head = {"scan.mode": "latest"}  # whatever start the table's options have
+        return self.table.scan(columns=columns, where=where, **head, **zone).to_spark(session)
 
     def run(self, rows: DataFrame, operation: str) -> WriteResult:
         """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""

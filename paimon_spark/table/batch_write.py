@@ -29,7 +29,7 @@ from paimon_spark.table.loading import Place, find_place
 from paimon_spark.table.publishing import published
 from paimon_spark.table.replaced_partition import partition_values
 from paimon_spark.table.task_write import TaskWrite
-from paimon_spark.table.write_target import Target, open_target, undo_creation
+from paimon_spark.table.write_target import Target, check_appends, open_target, undo_creation
 from paimon_spark.types import RowType
 from paimon_spark.write.char_keys import padded_keys
 from paimon_spark.write.job_files import new_job, remove_job_files
@@ -260,6 +260,8 @@ def plan_write(
 
 def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source: pa.Schema) -> WriteJob:
     handle = target.handle
+    if mode is WriteMode.APPEND:
+        check_appends(handle)
     return WriteJob(
         handle,
         source,

@@ -10,7 +10,7 @@ from paimon_spark.metadata.handle import open_table
 from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import TableLocation, branch_in_force, locate
-from paimon_spark.options.scan import canonical, parse_scan_options
+from paimon_spark.options.scan import canonical, parse_scan_options, with_stored_start
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.table.scan import Scan
@@ -103,7 +103,8 @@ def open_scan(path: str, options: Mapping[str, str]) -> Scan:
     table = load(path, options)
     if type(table) is not Table:
         return table.scan()
-    return Scan(table.handle, table.read_options, table.option_text)  # opened just now
+    asked = with_stored_start(table.read_options, table.option_text, table.handle.schema.options)
+    return Scan(table.handle, asked, table.option_text)  # opened just now
 
 
 def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:

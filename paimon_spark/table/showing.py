@@ -21,7 +21,7 @@ def table_html(table: Table) -> str:
 
     def show() -> str:
         scan = table.scan()
-        schema = scan.schema
+        schema = table.schema
         asked = table.read_options
         version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
         head = latest_snapshot(scan.handle)

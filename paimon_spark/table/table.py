@@ -19,6 +19,7 @@ from paimon_spark.options.scan import (
     ScanOptions,
     canonical,
     parse_scan_options,
+    with_stored_start,
 )
 from paimon_spark.options.table import TableOptions
 from paimon_spark.refs.branches import Branch, list_branches
@@ -85,8 +86,13 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
 
     @property
     def schema(self) -> TableSchema:
-        """The schema that a scan reads with: of the version when one was named, else the branch's latest."""
-        return self.scan().schema
+        """The schema that a scan reads with: of the version when one was named, else the branch's latest.
+
+        A version that the table's own options name (`scan.snapshot-id` and the like) is one of scans only.
+        """
+        if self.is_system:
+            return self.scan().schema
+        return self._reading(self.read_options, self.option_text).schema
 
     @property
     def row_type(self) -> RowType:
@@ -148,6 +154,11 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
             given = replace(given, columns=_column_names(columns))
         if where is not None:
             given = replace(given, where=where)
+        scan = self._reading(given, text)
+        asked = given if self.is_system else with_stored_start(given, text, scan.handle.schema.options)
+        return replace(scan, options=asked)
+
+    def _reading(self, given: ScanOptions, text: Mapping[str, str]) -> Scan:
         branch = self.handle.branch if given.branch is None else given.branch
         return Scan(_reopened(self.handle, branch, given.table_options), given, text)
 

@@ -16,7 +16,13 @@ from paimon_spark.definition.alter import alter_table, apply
 from paimon_spark.definition.create import create_table, new_schema
 from paimon_spark.definition.validate import validate
 from paimon_spark.definition.widen import merged_schema
-from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from paimon_spark.errors import (
+    FileAlreadyThereError,
+    InvalidInputError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
@@ -156,6 +162,24 @@ def _refuse_folder_of_tables(place: Place) -> None:
             f"{place.store.url(place.root)} is a folder of {', '.join(found[:5])}; no table is made there: "
             "name one of them, or a new folder inside",
             path=place.root,
+        )
+
+
+def check_appends(handle: TableHandle) -> None:
+    """Refuse to append to a table into which Java's Spark merges appended rows.
+
+    Raises:
+        UnsupportedFeatureError: the table has `upsert-key`.
+
+    Source: Java Spark `RewriteUpsertTable`; streams and Flink append to such tables.
+    """
+    key = handle.options.raw.get("upsert-key", "").strip()
+    if key and not handle.schema.primary_keys:
+        raise UnsupportedFeatureError(
+            f"rows cannot be appended to {handle.describe()}: with upsert-key = {key!r} they take the place of rows "
+            "with the same key, which is not done here; use MERGE INTO, overwrite, or remove the option",
+            feature="upsert-key",
+            table=handle.name,
         )
 
 

@@ -15,6 +15,7 @@ from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD,
 from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_keys, stream_write
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
+from tools.reference.options_without_effect import by_reason
 from tools.reference.text import code, codes, page, table
 
 _KINDS: Final = {
@@ -80,13 +81,17 @@ WITHOUT_DESCRIPTOR: Final = {
     "snapshot.expire.clean-empty-directories": "The same, as older releases call it.",
     "write.compaction-skip": "The same as `write-only`, as older releases call it.",
     "table-read.sequence-number.enabled": "`$audit_log` and `$binlog` with a sequence number: refused.",
+    "upsert-key": "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
+    "delete.force-produce-changelog": "SQL's DELETE of whole partitions writes rows of kind -D.",
+    "log.scan.timestamp-millis": "The same as `scan.timestamp-millis`, as older releases call it.",
+    "blob.stored-descriptor-fields": "The same as `blob-descriptor-field`, as older releases call it: refused.",
     "path": "Where the table lies; kept apart from its options.",
 }
 """Options of tables that the code reads by their name alone, and what they do."""
 
 CHECKED: Final = frozenset(
     (
-        "blob-descriptor-field", "blob-field", "blob-view-field", "vector-field", "vector.file.format", "upsert-key",
+        "blob-descriptor-field", "blob-field", "blob-view-field", "vector-field", "vector.file.format",
         "manifest-sort.enabled", "manifest-sort.partition-field",
     )
 )  # fmt: skip
@@ -162,7 +167,7 @@ def options_page() -> str:
         "Known to Paimon, stored, and without an effect here. Options with "
         + codes(f"{p}…" for p in (*TABLE_OPTION_PREFIXES, *STORAGE_PREFIXES))
         + " are known too: they name a column, or go to a library or a store as they are.",
-        codes(kept(all_options)),
+        table(("why", "options"), ((why, codes(found)) for why, found in by_reason(kept(all_options)).items())),
     )
 
 

@@ -30,6 +30,8 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "rewrite-file-index": "use a Java engine",
 }
 """What to do instead, by name."""
+_HEAD: Final = {"scan.mode": "latest"}
+"""A read of the rows that there are, whatever start the table's options name."""
 
 
 def _merge_branch(call: Call) -> Answer:
@@ -55,7 +57,7 @@ def _delete(call: Call) -> Answer:
         return sentence(told, {"dry_run": dry_run, "rows": count, "where": where})
 
     def plan() -> int | None:
-        return sum(int(batch.num_rows) for batch in table.scan(columns=[], where=where).to_batches())
+        return sum(int(batch.num_rows) for batch in table.scan(columns=[], where=where, **_HEAD).to_batches())
 
     def act() -> int | None:
         table.delete(where)

@@ -19,6 +19,7 @@ REFUSED = {
     "pk-clustering-override": ["TRUE"],
     "sequence.snapshot-ordering": ["true"],
     "postpone.merge-on-read": ["true"],
+    "scan.bucket": ["0"],
     "query-auth.enabled": ["true"],
 }
 

@@ -172,10 +172,11 @@ def test_a_consumer_goes_on_where_it_stands(table: Table) -> None:
     assert Stream(table, consumer_id="etl", consumer__ignore_progress="true").all() == [[1, 2, 3, 4, 5, 6]]
 
 
-def test_a_start_that_the_table_stores_is_that_of_its_streams_and_of_no_batch(tmp_path: Path) -> None:
+def test_a_start_that_the_table_stores_is_that_of_its_streams_and_of_batch_reads_as_in_java(tmp_path: Path) -> None:
     table = make(tmp_path, scan__mode="from-snapshot", scan__snapshot_id="2")
     for i in range(1, 4):
         write(table, i)
     assert Stream(table).all() == [[2, 3]]
     assert Stream(table, scan__mode="latest-full").all() == [[1, 2, 3]]
-    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [1, 2, 3]
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [1, 2]
+    assert sorted(table.scan(**{"scan.mode": "latest"}).to_arrow().column("id").to_pylist()) == [1, 2, 3]
