@@ -82,7 +82,7 @@ def failure(query: StreamingQuery) -> str:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

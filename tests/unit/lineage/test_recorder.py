@@ -572,5 +572,5 @@ def test_what_waits_when_the_process_ends_is_written_with_thread_pools_still_ope
 def test_a_process_ends_though_its_store_hangs() -> None:
     script = ENDING.replace("        with ThreadPool", "        import time; time.sleep(600)\n        with ThreadPool")
     script = script.replace("    recorder.flush() if barrier == 0 else None\n", "")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0

@@ -42,7 +42,7 @@ print([m for m in ("scan", "refs", "table", "metadata.manifests") if f"paimon_sp
 print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect") if m in sys.modules])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(sent)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, str(sent)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.stdout.split("\n")[:3] == [str(expected), "[]", "[]"], done.stderr
 

@@ -78,7 +78,7 @@ print(sum(f.row_count for m in message.messages for f in m.data.new_files))
 print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.commit.committer") if m in sys.modules])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(sent)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, str(sent)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.stdout.split("\n")[:2] == ["3", "[]"], done.stdout + done.stderr
 

@@ -237,7 +237,7 @@ def test_an_executor_needs_only_the_pickled_writer(monkeypatch: pytest.MonkeyPat
     sent.write_bytes(pickle.dumps((made, ROWS.to_batches())))
     assert len(pickle.dumps(made)) < 8000
     done = subprocess.run(
-        [sys.executable, "-c", _EXECUTOR, str(sent)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _EXECUTOR, str(sent)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.stdout.split("\n")[:2] == ["3", "[]"], done.stdout + done.stderr
 
@@ -247,7 +247,7 @@ def test_the_end_of_a_batch_loads_nothing_that_it_does_without(monkeypatch: pyte
     sent = tmp_path / "sent"
     sent.write_bytes(pickle.dumps((PaimonDataSource({"path": str(tmp_path / "t")}), SCHEMA, message)))
     done = subprocess.run(
-        [sys.executable, "-c", _END, str(sent)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _END, str(sent)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
     assert read(tmp_path / "t") == [1, 2, 3]

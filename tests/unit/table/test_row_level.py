@@ -100,6 +100,6 @@ paimon_spark.load_table(sys.argv[1]).delete("id > 3")
 print("pyspark" in sys.modules)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "t")], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, str(tmp_path / "t")], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.stdout.strip() == "False", done.stderr

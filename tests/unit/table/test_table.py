@@ -181,7 +181,7 @@ print(sorted({"pandas", "pyspark"} & set(sys.modules)))
 
 def run(script: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
