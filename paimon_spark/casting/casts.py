@@ -22,6 +22,7 @@ from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.spec.arrow_nested import Convert
 from paimon_spark.spec.arrow_values import scalar_of
+from paimon_spark.spec.float_text import float_text
 from paimon_spark.types import (
     INTEGER_NAMES,
     AtomicType,
@@ -148,7 +149,7 @@ def _number_text(source: DataType) -> Convert | None:
     if isinstance(source, DecimalType):
         return cast_text.plain_decimals
     if _name(source) in _FLOATS:
-        return cast_text.float_text
+        return float_text
     return None
 
 

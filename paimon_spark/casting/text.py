@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow import arrow_type, timestamp_unit
 from paimon_spark.spec.arrow_nested import Convert
-from paimon_spark.spec.arrow_numpy import boolean_array, validity, values
 from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.types import (
     MAX_LENGTH,
@@ -161,32 +160,6 @@ def plain_decimals(array: pa.Array) -> pa.Array:
     if array.type.scale <= _ARROW_PLAIN_SCALE:
         return array.cast(pa.string())
     return by_distinct(array, lambda v: format(v, "f"), pa.string())
-
-
-def float_text(array: pa.Array) -> pa.Array:
-    """Floats as Java prints them: 1.0, 1.0E10, NaN, Infinity."""
-    single = array.type == pa.float32()
-    size = np.abs(np.nan_to_num(values(array), nan=np.inf))
-    odd = validity(array) & ~((size == 0) | ((size >= 1e-3) & (size < 1e7)))
-    # Arrow's shortest digits are Java's where there is no exponent, but for whole numbers.
-    out = pc.replace_substring_regex(array.cast(pa.string()), r"^-?\d+$", r"\0.0")
-    if not odd.any():
-        return out
-    mask = boolean_array(odd)
-    texts = by_distinct(array.filter(mask), lambda v: _java_float(v, single), pa.string())
-    return pc.replace_with_mask(out, mask, texts)
-
-
-def _java_float(value: float, single: bool) -> str:
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    number = np.float32(value) if single else np.float64(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return np.format_float_positional(number, unique=True, trim="0")
-    mantissa, _, exponent = np.format_float_scientific(number, unique=True, trim="0").partition("e")
-    return f"{mantissa}E{int(exponent)}"
 
 
 def time_text(array: pa.Array, precision: int) -> pa.Array:

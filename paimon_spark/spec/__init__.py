@@ -10,6 +10,7 @@ manifest_format.py  the same as ORC, Parquet
 avro.py             Avro containers         avro_columns.py     Avro → Arrow; avro_lanes.py many blocks at once
 avro_writer.py      containers written      avro_rows.py        Arrow → Avro
 arrow.py            types ↔ Arrow           arrow_nested.py     nested arrays taken apart and put together
+float_text.py       floats as Java prints them
 arrow_numpy.py      Arrow ↔ numpy buffers   arrow_values.py     Python values → Arrow; arrow_objects.py back
 roaring.py          bitmaps in columns      roaring_bytes.py    the form both bitmaps share
 """

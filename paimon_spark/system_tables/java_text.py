@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.casting.casts import caster
-from paimon_spark.casting.text import by_distinct, float_text, plain_decimals
+from paimon_spark.casting.text import by_distinct, plain_decimals
 from paimon_spark.spec.arrow_numpy import scalar
+from paimon_spark.spec.float_text import float_text
 from paimon_spark.types import (
     STRING,
     ArrayType,

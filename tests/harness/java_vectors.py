@@ -1,7 +1,8 @@
-"""BinaryRow vectors written by Java Paimon: types, values, bytes, hash and bucket."""
+"""Vectors that Java wrote: of BinaryRow with types, values, bytes, hash and bucket; of numbers with their text."""
 
 from __future__ import annotations
 
+import csv
 import json
 import struct
 from datetime import date, datetime, timedelta
@@ -9,9 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from paimon_spark.types import DataType, DecimalType, TimestampType, parse_type
 
-_FILE = Path(__file__).parents[1] / "fixtures" / "java-0.9" / "binary-row-vectors.json"
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
+_FILE = _FIXTURES / "java-0.9" / "binary-row-vectors.json"
 
 
 class JavaVectors(NamedTuple):
@@ -82,3 +86,20 @@ def _raw_timestamp(text: str) -> tuple[int, int]:
     seconds = (datetime.fromisoformat(whole) - datetime(1970, 1, 1)) // timedelta(seconds=1)
     nanos = int(fraction.ljust(9, "0"))
     return seconds * 1000 + nanos // 1_000_000, nanos % 1_000_000
+
+
+class FloatTexts(NamedTuple):
+    """Numbers, numpy float32 or float64, as two JDKs print them (`fixtures/generators/java/FloatTexts.java`)."""
+
+    numbers: Any
+    jdk_25: list[str]
+    jdk_17: list[str]
+
+
+def float_texts(name: str) -> FloatTexts:
+    """Numbers at the ends of the range of FLOAT or DOUBLE, and random ones."""
+    lines = (_FIXTURES / "java-float-texts.tsv").read_text().splitlines()
+    rows = [row for row in csv.reader(lines, delimiter="\t") if row[0] == name]
+    bits = np.array([int(row[1], 16) for row in rows], np.uint32 if name == "FLOAT" else np.uint64)
+    numbers = bits.view(np.float32 if name == "FLOAT" else np.float64)
+    return FloatTexts(numbers, [row[2] for row in rows], [row[3] for row in rows])
