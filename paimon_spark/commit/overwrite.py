@@ -27,7 +27,7 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import CommitOptions
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Or, Predicate, conjunction
-from paimon_spark.predicate.literals import null_safe_equal
+from paimon_spark.predicate.literals import partition_equal
 from paimon_spark.scan.fallback import other_branch, other_partitions
 from paimon_spark.scan.manifest_prune import manifests_wanted
 from paimon_spark.scan.partitions import Partitions
@@ -221,7 +221,7 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
     column_of = Column((name,), handle.schema.row_type.field(name).type)
     wanted = None if value == handle.options.partition_default_name else value
     try:
-        found = null_safe_equal(column_of, wanted)
+        found = partition_equal(column_of, wanted)
     except PredicateSyntaxError as e:
         raise InvalidInputError(f"{value!r} is no value of partition column {name!r}: {e}", column=name) from e
     if not isinstance(found, NullSafeEqual):

@@ -31,6 +31,7 @@ from paimon_spark.predicate.ast import (
     Op,
     Predicate,
 )
+from paimon_spark.spec.float_text import float_of_text
 from paimon_spark.types import (
     INTEGER_NAMES,
     AtomicType,
@@ -45,6 +46,8 @@ from paimon_spark.types import (
 INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _EXACT: Final = Context(prec=400)
 _DOUBLE_INTEGERS: Final = 2**53
+_FLOAT_DIGITS: Final = 9
+"""With so many digits, and not with fewer, every FLOAT has a text of its own."""
 _DOUBLE_DIGITS: Final = 15
 _TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
 _FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
@@ -111,6 +114,26 @@ def null_safe_equal(column: Column, value: Literal | None, zone: tzinfo | None =
         case Compare(_, _, literal):
             return NullSafeEqual(column, literal)
     return Constant(False)
+
+
+def partition_equal(column: Column, value: Literal | None, zone: tzinfo | None = None) -> Predicate:
+    """`column <=> value`, where partitions are named: of a FLOAT the number that text or a number stands for.
+
+    In a condition `0.1` is a DOUBLE, which no FLOAT equals. Raises as `compare` does.
+
+    Source: Java `utils/TypeUtils.castFromString`.
+    """
+    if column.type.with_nullable(True) == AtomicType(name="FLOAT") and isinstance(value, str | float | Decimal):
+        nearest = float_of_text(str(value), single=True)
+        if nearest is not None and np.isfinite(nearest) and _digits(str(value)) <= _FLOAT_DIGITS:
+            value = float(nearest)
+    return null_safe_equal(column, value, zone)
+
+
+def _digits(text: str) -> int:
+    """How many digits a number is written with, but for zeros around them."""
+    digits = text.strip().lower().partition("e")[0].lstrip("+-").replace(".", "")
+    return len(digits.strip("0"))
 
 
 def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None = None) -> Predicate:

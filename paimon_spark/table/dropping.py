@@ -21,7 +21,7 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual
-from paimon_spark.predicate.literals import null_safe_equal, zone_of
+from paimon_spark.predicate.literals import partition_equal, zone_of
 from paimon_spark.scan.partitions import Partitions
 from paimon_spark.table.after_commit import after_commit
 from paimon_spark.table.chosen_partitions import Asked, chosen_partitions
@@ -107,7 +107,7 @@ def _value(handle: TableHandle, key: str, value: Any, time_zone: str | None) -> 
     if value is None or value == handle.options.partition_default_name:
         return None
     data_type = handle.schema.row_type.field(key).type
-    match null_safe_equal(Column((key,), data_type), value, zone_of(time_zone)):
+    match partition_equal(Column((key,), data_type), value, zone_of(time_zone)):
         case NullSafeEqual(_, found) if found is not None:
             return found
     raise InvalidInputError(

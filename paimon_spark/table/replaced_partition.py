@@ -9,7 +9,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.batch_write import OVERWRITE_PARTITION, BatchWriteOptions
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual
-from paimon_spark.predicate.literals import null_safe_equal, zone_of
+from paimon_spark.predicate.literals import partition_equal, zone_of
 
 
 def partition_values(handle: TableHandle, options: BatchWriteOptions) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def partition_values(handle: TableHandle, options: BatchWriteOptions) -> dict[st
 def _value(handle: TableHandle, name: str, text: str, time_zone: str | None) -> Any:
     data_type = handle.schema.row_type.field(name).type
     try:
-        match null_safe_equal(Column((name,), data_type), text, zone_of(time_zone)):
+        match partition_equal(Column((name,), data_type), text, zone_of(time_zone)):
             case NullSafeEqual(_, value) if value is not None:
                 return value
     except PaimonError as e:
