@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from paimon_spark.errors import PaimonError
 from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import bucket_path_of, index_file_path
+from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.spec.data_file import DataFileMeta
 
 _LOG = logging.getLogger(__name__)
@@ -29,24 +29,27 @@ def remove(handle: TableHandle, messages: Sequence[CommitMessage], keep: Collect
     A file that an increment also names as deleted is not new (only its level changed) and stays.
     """
     by_path: list[str] = []
-    for message in messages:
-        by_path += _paths(handle, message, keep)
+    directories = PartitionDirectories(handle)
     try:
+        for message in messages:
+            by_path += _paths(handle, directories, message, keep)
         handle.store.delete_many(by_path)
     except PaimonError as e:
         _LOG.warning("files of a commit to %s that did not happen stay: %s", handle.describe(), e)
 
 
-def _paths(handle: TableHandle, message: CommitMessage, keep: Collection[str]) -> Iterator[str]:
-    bucket = bucket_path_of(handle, message.partition, message.bucket)
+def _paths(
+    handle: TableHandle, directories: PartitionDirectories, message: CommitMessage, keep: Collection[str]
+) -> Iterator[str]:
+    buckets = directories.bucket_paths(message.partition, message.bucket)
     for increment in (message.data, message.compact):
         old = {f.file_name for f in increment.deleted_files} | {e.file_name for e in increment.deleted_index_files}
         for file in (*increment.new_files, *increment.changelog_files):
             if file.file_name not in keep and file.file_name not in old:
-                yield from _file_paths(handle, bucket, file)
+                yield from (path for bucket in buckets for path in _file_paths(handle, bucket, file))
         for entry in increment.new_index_files:
             if entry.file_name not in keep and entry.file_name not in old and entry.external_path is None:
-                yield index_file_path(handle, entry)
+                yield index_file_path(handle, entry, directories)
 
 
 def _file_paths(handle: TableHandle, bucket: str, file: DataFileMeta) -> Iterator[str]:

@@ -20,7 +20,7 @@ from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import bucket_path_of
+from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.vector_files import changed_vectors
 from paimon_spark.options.append_compaction import CLUSTERS, parse_append_compaction_options
@@ -131,15 +131,17 @@ def _rows(handle: TableHandle, snapshot: Snapshot, task: BucketTask) -> Iterator
         options=handle.options,
         columns=tuple(schema.row_type.names),
     )
+    directories = PartitionDirectories(handle)
     split = DataSplit(
         handle.branch,
         snapshot.id,
         task.partition,
         task.bucket,
-        bucket_path_of(handle, task.partition, task.bucket),
+        directories.bucket_path(task.partition, task.bucket),
         SplitMode.RAW,
         task.files,
         deletions_among(handle, task.vectors).of(task.partition, task.bucket, task.files),
+        elsewhere=directories.elsewhere(task.partition, task.bucket, (f.file_name for f in task.files)),
     )
     fields = fields_of(schema, request.columns)
     extra = TRACKING_FIELDS if handle.options.row_tracking else ()

@@ -38,7 +38,7 @@ from paimon_spark.merge.sorted_merge import (
 )
 from paimon_spark.merge.spill import SpillFile
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import bucket_path_of
+from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.options.compaction import parse_compaction_options
 from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
@@ -94,7 +94,8 @@ class BucketMerge:
         self._files = bucket.files
         self._level = level
         self._last = last
-        self._path = bucket_path_of(handle, bucket.partition, bucket.bucket)
+        directories = PartitionDirectories(handle)
+        self._path = directories.bucket_path(bucket.partition, bucket.bucket)
         self._first_row = options.merge_engine is MergeEngine.FIRST_ROW
         self._levels_count = options.need_lookup or self._first_row
         self._marks = options.deletion_vectors and not self._first_row
@@ -133,6 +134,7 @@ class BucketMerge:
             SplitMode.MERGE,
             tuple(bucket.files),
             deletions.of(bucket.partition, bucket.bucket, bucket.files),
+            elsewhere=directories.elsewhere(bucket.partition, bucket.bucket, (f.file_name for f in bucket.files)),
         )
 
     def makes_changelog(self, numbers: Iterable[int]) -> bool:

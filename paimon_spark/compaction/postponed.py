@@ -27,7 +27,7 @@ from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.partition_path import bucket_path_of
+from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import parse_commit_options
@@ -154,10 +154,12 @@ def _rows(handle: TableHandle, head: Snapshot, waiting: Bucket) -> Iterator[pa.R
         options=handle.options,
         columns=names,
     )
-    path = bucket_path_of(handle, waiting.partition, waiting.bucket)
+    place = waiting.partition, waiting.bucket
+    directories = PartitionDirectories(handle)
     split = DataSplit(
-        handle.branch, head.id, waiting.partition, waiting.bucket, path, SplitMode.CHANGES, tuple(files), ()
-    )
+        handle.branch, head.id, *place, directories.bucket_path(*place), SplitMode.CHANGES, tuple(files),
+        elsewhere=directories.elsewhere(*place, (f.file_name for f in files)),
+    )  # fmt: skip
     schema = _schema(handle)
     for file in files:
         for batch in iter_file(request, split, file, None, names, batch_rows=request.batch_rows, system_columns=True):

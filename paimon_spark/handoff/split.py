@@ -55,11 +55,12 @@ class DataSplit:
         snapshot_id: the snapshot planned from.
         partition: BinaryRow bytes of the partition columns, with arity prefix.
         bucket: bucket number; negative when postponed.
-        bucket_path: directory of the files in the table's store.
+        bucket_path: directory of the files in the table's store, but for those of `elsewhere`.
         files: in the order they must be read (RAW, CHANGES: oldest first).
         deletions: deletion vector per file of `files`, None where it has none; empty when no file has any.
         before_files, before_deletions: the older state, for DIFF and REPLACED only.
         total_buckets: buckets that the partition had when the files were written; 0 when it does not matter.
+        elsewhere: name and directory of the files that another directory of the partition holds.
     """
 
     branch: str
@@ -73,6 +74,7 @@ class DataSplit:
     before_files: tuple[DataFileMeta, ...] = ()
     before_deletions: tuple[DeletionFile | None, ...] = ()
     total_buckets: int = 0
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -82,6 +84,10 @@ class DataSplit:
     def row_count(self) -> int:
         """Physical rows in the files; an upper bound of what comes out."""
         return sum(f.row_count for f in self.files) + sum(f.row_count for f in self.before_files)
+
+    def path_of(self, file: DataFileMeta) -> str:
+        """Where a file without an external path lies, in the table's store."""
+        return f"{dict(self.elsewhere).get(file.file_name, self.bucket_path)}/{file.file_name}"
 
     def deletion_of(self, index: int) -> DeletionFile | None:
         return self.deletions[index] if self.deletions else None

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.fileformat.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
 from paimon_spark.fileformat.compacted_changelog import slice_of
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import bucket_path_of, index_file_path
+from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow_values import array_of, scalar_of
 from paimon_spark.spec.index_manifest import IndexManifestEntry
@@ -45,7 +44,8 @@ def entry_paths(handle: TableHandle, entries: pa.Table) -> pa.Array:
 
 def index_paths(handle: TableHandle, entries: list[IndexManifestEntry]) -> pa.Array:
     """The index files of the entries, as `PATHS`. Raises as `entry_paths`."""
-    return array_of([_index_path(handle, e) for e in entries], PATHS)
+    directories = PartitionDirectories(handle)
+    return array_of([_index_path(handle, directories, e) for e in entries], PATHS)
 
 
 def last_segments(paths: pa.Array) -> pa.Array:
@@ -53,21 +53,16 @@ def last_segments(paths: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(paths, r"^.*/", "")
 
 
-def _index_path(handle: TableHandle, entry: IndexManifestEntry) -> str:
-    path = index_file_path(handle, entry)
+def _index_path(handle: TableHandle, directories: PartitionDirectories, entry: IndexManifestEntry) -> str:
+    path = index_file_path(handle, entry, directories)
     return path if entry.external_path is None else _located(handle, path)
 
 
 def _directories(handle: TableHandle, entries: pa.Table) -> pa.Array:
     """The directory of each entry's file."""
-    partitions = entries.column("partition").combine_chunks().dictionary_encode()
-    codes = arrow_numpy.values(partitions.indices).astype(np.int64)
-    buckets = arrow_numpy.values(entries.column("bucket").combine_chunks()).astype(np.int64)
-    first, count = int(buckets.min()), int(buckets.max()) - int(buckets.min()) + 1
-    distinct, where = np.unique(codes * count + (buckets - first), return_inverse=True)
-    values = partitions.dictionary.to_pylist()
-    paths = [bucket_path_of(handle, values[i // count], first + i % count) for i in distinct.tolist()]
-    inside = array_of(paths, PATHS).take(arrow_numpy.take_indices(where))
+    columns = (entries.column(name).combine_chunks() for name in ("partition", "bucket", "file_name"))
+    paths, numbers = PartitionDirectories(handle).of_files(*columns)
+    inside = array_of(paths, PATHS).take(arrow_numpy.take_indices(numbers))
     external = entries.column("external_path").combine_chunks()
     if external.null_count == len(external):
         return inside

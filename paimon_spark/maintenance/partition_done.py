@@ -12,7 +12,7 @@ from typing import Final
 from paimon_spark.commit.retry import now_ms
 from paimon_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import escape
+from paimon_spark.metadata.partition_path import PartitionDirectories
 
 _ACTION: Final = "partition.mark-done-action"
 _SUCCESS_FILE: Final = "success-file"
@@ -40,14 +40,15 @@ def mark_done(
             f"{_SUCCESS_FILE} is done here",
             feature=_ACTION,
         )
-    for path in [f"{handle.layout.root}/{_directory(handle, p)}/_SUCCESS" for p in partitions]:
+    directories = PartitionDirectories(handle)
+    for path in [f"{handle.layout.root}/{directories.named(_texts(handle, p))}/_SUCCESS" for p in partitions]:
         now = clock_ms()
         created = _created_ms(handle, path) if handle.store.exists(path) else now
         text = json.dumps({"creationTime": created, "modificationTime": now}, indent=2)
         handle.store.write(path, text.encode())
 
 
-def _directory(handle: TableHandle, partition: Mapping[str, object]) -> str:
+def _texts(handle: TableHandle, partition: Mapping[str, object]) -> list[str]:
     keys = handle.schema.partition_keys[: len(partition)]
     if not partition or set(keys) != set(partition):
         raise InvalidInputError(
@@ -56,8 +57,7 @@ def _directory(handle: TableHandle, partition: Mapping[str, object]) -> str:
             table=handle.name,
         )
     null = handle.options.partition_default_name
-    values = {k: null if partition[k] is None else str(partition[k]) for k in keys}
-    return "/".join(f"{escape(k)}={escape(values[k])}" for k in keys)
+    return [null if partition[k] is None else str(partition[k]) for k in keys]
 
 
 def _created_ms(handle: TableHandle, path: str) -> int:

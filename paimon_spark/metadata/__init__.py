@@ -1,7 +1,7 @@
 """Metadata: a table's metadata files as values.
 
 layout.py          every path in a table; the only place that joins them
-partition_path.py  partition values as directory names
+partition_path.py  partition values as directory names; where partitions lie
 small_files.py     reading a JSON file that may be written just now
 handle.py          TableHandle: an opened table, and opening it
 schemas.py         schema files

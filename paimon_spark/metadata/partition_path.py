@@ -1,27 +1,35 @@
 """Partition values as directory names. Only for finding files: values are never read back from directories.
 
+The text of a FLOAT or DOUBLE depends on who wrote it (Java's on the JDK), so `PartitionDirectories` looks up which
+directories there are of such a value.
+
 Source: Paimon spec, chapter File Layout; Java `InternalRowPartitionComputer`, `PartitionPathUtils`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Context, Decimal
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import TableOptions
-from paimon_spark.spec import binary_row
+from paimon_spark.spec import arrow_numpy, binary_row
+from paimon_spark.spec.arrow import arrow_type
+from paimon_spark.spec.arrow_values import array_of
+from paimon_spark.spec.float_text import float_of_text, float_text
 from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.types import (
     AtomicType,
     BinaryType,
     CharType,
+    DataField,
     DataType,
     DecimalType,
     RowType,
@@ -52,34 +60,180 @@ def partition_path(partition_type: RowType, values: Sequence[Any], options: Tabl
     Raises:
         UnsupportedFeatureError: the column's type has no text form that can be known.
     """
+    return "/".join(_segments(partition_type, values, options))
+
+
+def partition_path_of(handle: TableHandle, partition: bytes) -> str:
+    """The name of a partition, given as BinaryRow bytes: its directories, with floating-point numbers as we write them.
+
+    Empty for an unpartitioned table. Files are found by `PartitionDirectories`.
+    """
+    return "/".join(_segments(handle.schema.partition_type, _decoded(handle, partition), handle.options))
+
+
+class PartitionDirectories:
+    """The directories of a table's partitions, however the writers spelled their FLOAT and DOUBLE values.
+
+    A directory belongs to a value when its text rounds to it. More than one may: of writers with different JDKs.
+    For one operation, as each parent directory is listed once; without such partition columns nothing is listed.
+    Picklable.
+    """
+
+    def __init__(self, handle: TableHandle) -> None:
+        self._handle = handle
+        self._types = handle.schema.partition_type
+        self._paths: dict[bytes, list[str]] = {}
+        self._spelled: dict[str, dict[bytes, list[str]]] = {}
+        self._strays: dict[tuple[bytes, int], dict[str, str]] = {}
+
+    def paths(self, partition: bytes) -> list[str]:
+        """All directories of a partition; new files go into the first one. Nothing else is known of it to exist.
+
+        It is the one with the text of JDK 19 and later, unless there are only others. Raises StorageError.
+        """
+        if partition not in self._paths:
+            columns, values = self._types.fields, _decoded(self._handle, partition)
+            numbers = [_number(c, v) for c, v in zip(columns, values, strict=True)]
+            self._paths[partition] = self._found(columns, numbers, _segments(self._types, values, self._handle.options))
+        return self._paths[partition]
+
+    def bucket_paths(self, partition: bytes, bucket: int) -> list[str]:
+        """All directories that may hold files of a bucket; new files go into the first one. Raises StorageError."""
+        return [self._handle.layout.bucket_path(path, bucket) for path in self.paths(partition)]
+
+    def bucket_path(self, partition: bytes, bucket: int) -> str:
+        """The directory for new files of a bucket, which holds most often all of them. Raises StorageError."""
+        return self.bucket_paths(partition, bucket)[0]
+
+    def elsewhere(self, partition: bytes, bucket: int, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Those of the files called `names` that are not in `bucket_path`, with their directories.
+
+        Raises StorageError.
+        """
+        _, *others = self.bucket_paths(partition, bucket)
+        if not others:
+            return ()
+        place = partition, bucket
+        if place not in self._strays:
+            self._strays[place] = {info.name: path for path in others for info in self._handle.store.list(path)}
+        strays = self._strays[place]
+        return tuple((name, strays[name]) for name in names if name in strays)
+
+    def of_files(
+        self, partitions: pa.BinaryArray, buckets: pa.Array, names: pa.Array
+    ) -> tuple[list[str], npt.NDArray[np.int64]]:
+        """Directories, and for each file, given by partition, bucket and name, the number of its own.
+
+        Raises StorageError.
+        """
+        encoded = partitions.dictionary_encode()
+        rows, codes = encoded.dictionary.to_pylist(), arrow_numpy.values(encoded.indices).astype(np.int64)
+        numbers = arrow_numpy.values(buckets).astype(np.int64)
+        low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+        count = high - low + 1
+        distinct, which = np.unique(codes * count + (numbers - low), return_inverse=True)
+        where = which.reshape(-1).astype(np.int64)
+        places = [(rows[n // count], low + n % count) for n in distinct.tolist()]
+        out = [self.bucket_path(*place) for place in places]
+        for number, place in enumerate(places):
+            if len(self.paths(place[0])) > 1:
+                files = {names[i].as_py(): i for i in np.flatnonzero(where == number).tolist()}
+                for name, path in self.elsewhere(*place, files):
+                    where[files[name]] = len(out)
+                    out.append(path)
+        return out, where
+
+    def named(self, texts: Sequence[str]) -> str:
+        """The directory of the partitions whose first columns have values of these texts. Raises StorageError."""
+        columns = self._types.fields[: len(texts)]
+        numbers = [
+            float_of_text(t, single=_is_single(c)) if _is_float(c) else None
+            for t, c in zip(texts, columns, strict=True)
+        ]
+        segments = [f"{escape(c.name)}={escape(text)}" for c, text in zip(columns, texts, strict=True)]
+        return self._found(columns, numbers, segments)[0]
+
+    def _found(self, columns: Sequence[DataField], numbers: Sequence[Any], segments: Sequence[str]) -> list[str]:
+        """Directories of `segments`, or with other names where there are numbers."""
+        found = [""]
+        for column, number, segment in zip(columns, numbers, segments, strict=True):
+            found = [
+                f"{parent}/{name}" if parent else name
+                for parent in found
+                for name in ((segment,) if number is None else self._spellings(parent, column, number, segment))
+            ]
+        if len(found) > 1:
+            root = self._handle.layout.data_root
+            found = [path for path in found if self._handle.store.exists(f"{root}/{path}")] or found[:1]
+        return found
+
+    def _spellings(self, parent: str, column: DataField, number: Any, segment: str) -> list[str]:
+        """The names that directories of a number have, `segment` first; it alone where there is none."""
+        level = f"{parent}/{column.name}"
+        if level not in self._spelled:
+            self._spelled[level] = self._listed(parent, column)
+        return sorted(self._spelled[level].get(_bits(number), [segment]), key=lambda name: name != segment)
+
+    def _listed(self, parent: str, column: DataField) -> dict[bytes, list[str]]:
+        """Names of the directories of a FLOAT or DOUBLE column below `parent`, by the bits of their numbers."""
+        root, prefix = self._handle.layout.data_root, f"{escape(column.name)}="
+        out: dict[bytes, list[str]] = {}
+        for info in self._handle.store.list(f"{root}/{parent}" if parent else root):
+            if info.is_directory and info.name.startswith(prefix):
+                number = float_of_text(info.name[len(prefix) :], single=_is_single(column))
+                if number is not None:
+                    out.setdefault(_bits(number), []).append(info.name)
+        return out
+
+
+def _is_float(column: DataField) -> bool:
+    return isinstance(column.type, AtomicType) and column.type.name in ("FLOAT", "DOUBLE")
+
+
+def _is_single(column: DataField) -> bool:
+    return isinstance(column.type, AtomicType) and column.type.name == "FLOAT"
+
+
+def _number(column: DataField, value: Any) -> Any:
+    """The value of a FLOAT or DOUBLE column as numpy has it; None for null and other columns."""
+    if value is None or not _is_float(column):
+        return None
+    return np.float32(value) if _is_single(column) else np.float64(value)
+
+
+def _bits(number: Any) -> bytes:
+    """What two numbers share that have one directory: 0.0 and -0.0 are two, all NaN one."""
+    return b"NaN" if np.isnan(number) else bytes(number.tobytes())
+
+
+def _decoded(handle: TableHandle, partition: bytes) -> Sequence[Any]:
+    types = [f.type for f in handle.schema.partition_type]
+    return binary_row.decode(partition, types, raw_timestamps=True) if types else ()
+
+
+def _segments(partition_type: RowType, values: Sequence[Any], options: TableOptions) -> list[str]:
     parts = []
     for column, value in zip(partition_type.fields, values, strict=True):
         text = None if value is None else value_text(column.type, value, legacy=options.partition_legacy_name)
         if text is None or all(c in _JAVA_BLANK for c in text):
             text = options.partition_default_name
         parts.append(f"{escape(column.name)}={escape(text)}")
-    return "/".join(parts)
+    return parts
 
 
-def partition_path_of(handle: TableHandle, partition: bytes) -> str:
-    """Directories of a partition, given as BinaryRow bytes; empty for an unpartitioned table."""
-    partition_type = handle.schema.partition_type
-    if not partition_type.fields:
-        return ""
-    decoded = binary_row.decode(partition, [f.type for f in partition_type], raw_timestamps=True)
-    return partition_path(partition_type, decoded, handle.options)
+def index_file_path(
+    handle: TableHandle, entry: IndexManifestEntry, directories: PartitionDirectories | None = None
+) -> str:
+    """Where an index file lies, or will. Raises CorruptFileError: its name would lead elsewhere; StorageError.
 
-
-def bucket_path_of(handle: TableHandle, partition: bytes, bucket: int) -> str:
-    """The directory of a bucket's data files; `partition` as BinaryRow bytes."""
-    return handle.layout.bucket_path(partition_path_of(handle, partition), bucket)
-
-
-def index_file_path(handle: TableHandle, entry: IndexManifestEntry) -> str:
-    """Where an index file lies. Raises CorruptFileError: its name would lead elsewhere."""
-    in_bucket = handle.options.index_in_data_dir
-    bucket_path = bucket_path_of(handle, entry.partition, entry.bucket) if in_bucket else None
-    return handle.layout.index_path(entry.file_name, bucket_path, entry.external_path)
+    `directories` saves listings when many are asked for.
+    """
+    if not handle.options.index_in_data_dir or entry.external_path is not None:
+        return handle.layout.index_path(entry.file_name, external_path=entry.external_path)
+    found = directories or PartitionDirectories(handle)
+    for _, path in found.elsewhere(entry.partition, entry.bucket, (entry.file_name,)):
+        return handle.layout.index_path(entry.file_name, path)
+    return handle.layout.index_path(entry.file_name, found.bucket_path(entry.partition, entry.bucket))
 
 
 def escape(text: str) -> str:
@@ -118,10 +272,8 @@ def _atomic_text(data_type: AtomicType, value: Any, legacy: bool) -> str:
             return "true" if value else "false"
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
             return str(int(value))
-        case "FLOAT":
-            return _java_floating(np.float32(value))
-        case "DOUBLE":
-            return _java_floating(np.float64(value))
+        case "FLOAT" | "DOUBLE":
+            return str(float_text(array_of([value], arrow_type(data_type)))[0])
         case "DATE":
             days = (value - _EPOCH_DATE).days if isinstance(value, date) else int(value)
             return str(days) if legacy else (_EPOCH_DATE + timedelta(days=days)).isoformat()
@@ -165,15 +317,3 @@ def _time_text(millis: int, precision: int) -> str:
     if precision > 0:
         text += "." + (f"{rest:03d}"[:precision].rstrip("0") or "0")
     return text
-
-
-def _java_floating(value: Any) -> str:
-    """Java's `Float.toString` and `Double.toString`: shortest digits, an exponent outside 10^-3 … 10^7."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return np.format_float_positional(value, unique=True, trim="0")
-    mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
-    return f"{mantissa}E{int(exponent)}"

@@ -227,14 +227,14 @@ def locate(store: Store, split: DataSplit, file: DataFileMeta) -> tuple[Store, s
     """The store and path of a data file."""
     if file.external_path is not None:
         return external_path(store, file.external_path)
-    return store, f"{split.bucket_path}/{file.file_name}"
+    return store, split.path_of(file)
 
 
 def file_url(store: Store, split: DataSplit, file: DataFileMeta) -> str:
     """The URL of a data file."""
     if file.external_path is not None:
         return file.external_path
-    return store.url(f"{split.bucket_path}/{file.file_name}")
+    return store.url(split.path_of(file))
 
 
 def refuse_kinds(url: str, kinds: pa.Array) -> None:

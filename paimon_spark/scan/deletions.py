@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from paimon_spark.handoff.split import DeletionFile
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
-from paimon_spark.metadata.partition_path import index_file_path
+from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.spec.snapshot import Snapshot
@@ -46,12 +46,13 @@ def deletions_of(handle: TableHandle, snapshot: Snapshot | None) -> Deletions:
 
 
 def deletions_among(handle: TableHandle, entries: Iterable[IndexManifestEntry]) -> Deletions:
-    """The deletion vectors that index files of `entries` hold. Reads nothing."""
+    """The deletion vectors that index files of `entries` hold. Reads none of the files."""
+    directories = PartitionDirectories(handle)
     by_bucket: dict[tuple[bytes, int], dict[str, DeletionFile]] = {}
     for entry in entries:
         if entry.index_type != DELETION_VECTORS or not entry.deletion_vectors:
             continue
-        path = index_file_path(handle, entry)
+        path = index_file_path(handle, entry, directories)
         bucket = by_bucket.setdefault((entry.partition, entry.bucket), {})
         for vector in entry.deletion_vectors:
             bucket[vector.data_file_name] = DeletionFile(path, vector.offset, vector.length, vector.cardinality)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.spec.arrow import arrow_schema, record_batch
@@ -38,6 +38,11 @@ class Partitions:
     def batch(self) -> pa.RecordBatch:
         """Values of the distinct partitions, one row each."""
         return decode_partitions(self.type, self.rows)
+
+    @cached_property
+    def directories(self) -> PartitionDirectories:
+        """Where the files of the partitions are."""
+        return PartitionDirectories(self._handle)
 
     @cached_property
     def row_bytes(self) -> list[bytes]:
@@ -71,7 +76,7 @@ class Partitions:
         return values(matches(predicate, self.batch))
 
     def path(self, code: int) -> str:
-        """Directories of a partition, relative to the table; empty for an unpartitioned table."""
+        """The name of a partition, as its directories; empty for an unpartitioned table."""
         return partition_path_of(self._handle, self.row_bytes[code])
 
 

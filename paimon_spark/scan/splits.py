@@ -64,12 +64,13 @@ def make_splits(
         values(selection.entries.column(name))[units.files].tolist() for name in ("bucket", "total_buckets")
     )
     paths: dict[tuple[int, int], tuple[bytes, str]] = {}
+    directories = selection.partitions.directories
     out = []
     for start, end, mode in _bins(handle, selection, units):
         place = codes[start], buckets[start]
         if place not in paths:
-            directory = handle.layout.bucket_path(selection.partitions.path(place[0]), place[1])
-            paths[place] = selection.partitions.row_bytes[place[0]], directory
+            row = selection.partitions.row_bytes[place[0]]
+            paths[place] = row, directories.bucket_path(row, place[1])
         partition, bucket_path = paths[place]
         chosen = tuple(files[start:end])
         vectors = () if mode == CHANGES else deletions.of(partition, place[1], chosen)
@@ -77,6 +78,7 @@ def make_splits(
             DataSplit(
                 handle.branch, snapshot_id, partition, place[1], bucket_path, MODES[mode], chosen, vectors,
                 total_buckets=totals[start],
+                elsewhere=directories.elsewhere(partition, place[1], (f.file_name for f in chosen)),
             )
         )  # fmt: skip
     return out

@@ -40,6 +40,7 @@ def two_sided_splits(
         values(selection.entries.column(name))[units.files].tolist() for name in ("bucket", "total_buckets")
     )
     starts = units.starts.tolist()
+    directories = selection.partitions.directories
     for start, end, mode in zip(starts, [*starts[1:], len(files)], units.modes.tolist(), strict=True):
         partition, bucket = selection.partitions.row_bytes[codes[start]], buckets[start]
         sides = [tuple(files[i] for i in range(start, end) if later[i] == side) for side in (False, True)]
@@ -49,11 +50,12 @@ def two_sided_splits(
             snapshot_id,
             partition,
             bucket,
-            handle.layout.bucket_path(selection.partitions.path(codes[start]), bucket),
+            directories.bucket_path(partition, bucket),
             MODES[mode],
             sides[1],
             vectors[1],
             sides[0],
             vectors[0],
             totals[start],
+            directories.elsewhere(partition, bucket, (f.file_name for side in sides for f in side)),
         )

@@ -120,7 +120,7 @@ def _paths(request: ReadRequest, split: DataSplit, columns: Sequence[DataField])
     has_dates = any(isinstance(f.type, AtomicType) and f.type.name == "DATE" for f in columns)
     out = []
     for file in split.files:
-        path = request.store.url(f"{split.bucket_path}/{file.file_name}")
+        path = request.store.url(split.path_of(file))
         there = {f.id: f for f in request.file_schemas[file.schema_id].fields}
         names = [f.name.lower() for f in there.values()]
         is_as_it_lies = (

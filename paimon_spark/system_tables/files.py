@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,13 +128,10 @@ def partition_texts(partitions: Partitions) -> pa.Array:
 
 
 def _paths(handle: TableHandle, entries: pa.RecordBatch, partitions: Partitions) -> pa.Array:
-    """Full URLs of the files, one directory worked out for each bucket."""
-    places = np.stack([partitions.codes.astype(np.int64), values(entries.column("bucket")).astype(np.int64)], axis=1)
-    distinct, which = np.unique(places, axis=0, return_inverse=True)
-    directories = [
-        handle.store.url(handle.layout.bucket_path(partitions.path(code), bucket)) for code, bucket in distinct.tolist()
-    ]
-    of_files = array_of(directories, pa.string()).take(take_indices(np.asarray(which).reshape(-1)))
+    """Full URLs of the files."""
+    columns = (entries.column(name) for name in ("partition", "bucket", "file_name"))
+    directories, numbers = partitions.directories.of_files(*columns)
+    of_files = array_of([handle.store.url(path) for path in directories], pa.string()).take(take_indices(numbers))
     inside = concatenated(of_files, text("/"), entries.column("file_name"))
     return pc.coalesce(entries.column("external_path"), inside)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -48,6 +49,7 @@ class WriteRequest:
         existing_keys: reads all keys of `base`; picklable. Only asked for by tables whose keys may move between
             partitions. With `ignores_existing`: keys of partitions that are not replaced, or only if rows come.
         padded: columns of type CHAR whose values are filled up with spaces, of `char_keys.padded_keys`.
+        directories: where files of partitions go.
     """
 
     handle: TableHandle
@@ -60,3 +62,7 @@ class WriteRequest:
     job: str | None = None
     existing_keys: Callable[[], Iterator[KnownKeys]] | None = None
     padded: frozenset[str] = frozenset()
+    directories: PartitionDirectories = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directories", PartitionDirectories(self.handle))

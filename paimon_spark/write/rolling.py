@@ -15,7 +15,6 @@ import pyarrow as pa
 from paimon_spark.errors import StorageError
 from paimon_spark.fileformat.avro_schema import fits_avro
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.partition_path import partition_path
 from paimon_spark.options.data_files import (
     DataFileOptions,
     FileKindOptions,
@@ -23,7 +22,6 @@ from paimon_spark.options.data_files import (
     StatsMode,
     parse_data_file_options,
 )
-from paimon_spark.spec import binary_row
 from paimon_spark.spec.data_file import DataFileMeta, FileSource
 from paimon_spark.write.data_file import DataFileWriter, FileLayout
 from paimon_spark.write.job_files import new_file_id
@@ -45,11 +43,8 @@ class DataFiles:
         self.store = handle.store
         self.options = _file_options(request, bucket)
         self.layout = FileLayout.of(schema, self.options, keeps_row_ids=keeps_row_ids)
-        values = binary_row.decode(partition, [f.type for f in schema.partition_type], raw_timestamps=True)
         self._layout_of_table = handle.layout
-        self.directory = handle.layout.bucket_path(
-            partition_path(schema.partition_type, values, handle.options), bucket
-        )
+        self.directory = request.directories.bucket_path(partition, bucket)
         self.tracks_rows = handle.options.row_tracking
         """Commits number the rows: they look for files that begin at 0 (Java `RowTrackingCommitUtils`)."""
         self._id = new_file_id(request.job)

@@ -13,7 +13,7 @@ from paimon_spark.handoff.commit_message import CommitMessage, Increment
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.partition_path import bucket_path_of
+from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.manifest import files_of
@@ -76,7 +76,7 @@ def test_files_of_others_are_replaced_by_copies(table: TableHandle, read: Golden
         places[tuple(place)].append(file)
     messages = []
     for (partition, bucket, total), files in places.items():
-        home = bucket_path_of(table, partition, bucket)
+        home = PartitionDirectories(table).bucket_path(partition, bucket)
         new = [f._replace(file_name=f"copy-{f.file_name}") for f in files if f.external_path is None]
         for f in new:
             shutil.copy(f"{home}/{f.file_name.removeprefix('copy-')}", f"{home}/{f.file_name}")

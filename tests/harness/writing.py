@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from paimon_spark.handoff.commit_message import CommitMessage
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import bucket_path_of
+from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.spec import binary_row
 from paimon_spark.types import DataField, RowType, parse_type
 from paimon_spark.write.request import WriteRequest
@@ -59,7 +59,7 @@ def partition_of(handle: TableHandle, message: CommitMessage) -> tuple[Any, ...]
 def rows_of(handle: TableHandle, message: CommitMessage) -> pa.Table:
     """The rows of the message's files, in their order. Parquet files only."""
     store = fsspec.filesystem("memory")
-    directory = bucket_path_of(handle, message.partition, message.bucket)
+    directory = PartitionDirectories(handle).bucket_path(message.partition, message.bucket)
     tables = []
     for file in message.data.new_files:
         with store.open(f"{directory}/{file.file_name}", "rb") as source:

@@ -77,4 +77,5 @@ def max_pt(where: Session | Catalog | Place, table: str) -> str:
         raise InvalidInputError(
             f"sys.{MAX_PT}: {opened.handle.describe()} has no partitions that hold data", table=opened.name
         )
-    return value_text(columns[0].type, max(values), legacy=False)
+    largest = max(values, key=lambda v: (v != v, v))  # NaN is larger than any other
+    return value_text(columns[0].type, largest, legacy=False)
