@@ -24,7 +24,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.handoff.read_request import ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.merge.functions import create_merge_function
-from paimon_spark.merge.key_value import LEVEL, Groups, constant_int32, is_retract
+from paimon_spark.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
 from paimon_spark.merge.lookup import IN_LAST_LEVEL, ChangelogRule, EveryKey, changelog_of
 from paimon_spark.merge.runs import Section, key_ranks
 from paimon_spark.merge.sorted_merge import (
@@ -42,11 +42,12 @@ from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.options.compaction import parse_compaction_options
 from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
+from paimon_spark.read.file_reader import KIND_FIELD, FileRows, fields_of, iter_file, iter_rows, system_columns
 from paimon_spark.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
-from paimon_spark.read.file_reader import FileRows, check_system_columns, fields_of, iter_rows
 from paimon_spark.scan.deletions import Deletions
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import arrow_schema
+from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.spec.deletion_vector import Positions
 from paimon_spark.types import (
     SEQUENCE_NUMBER,
@@ -148,6 +149,24 @@ class BucketMerge:
     def looks_deeper(self, numbers: Iterable[int]) -> bool:
         """Whether rows of these files must be looked for in deeper levels even when the files only move."""
         return self._marks and bool(self._deep) and any(self._files[n].level == 0 for n in numbers)
+
+    def may_hold_retracts(self, file: DataFileMeta) -> bool:
+        """Whether a file has to be written anew where retracts must not stay; reads their column when that tells.
+
+        A file that moves to the last level as it is may be read without a look at kinds by others, who believe its
+        count.
+        """
+        if file.has_no_retracts:
+            return False
+        return file.delete_row_count != 0 or any(is_retract(kinds).any() for kinds in self._kinds_of(file))
+
+    def _kinds_of(self, file: DataFileMeta) -> Iterator[Kinds]:
+        number = next(n for n, f in enumerate(self._files) if f.file_name == file.file_name)
+        deletion = self._split.deletion_of(number)
+        for batch in iter_file(
+            self._request, self._split, file, deletion, (), batch_rows=_BATCH_ROWS, system=(KIND_FIELD,)
+        ):
+            yield arrow_numpy.values(batch.column(0))
 
     def deleted_rows(self) -> Mapping[str, Positions]:
         """Rows of deep files that what was written replaces: ascending positions by name of the data file."""
@@ -275,8 +294,8 @@ class BucketMerge:
                 extra=_READ_FIELDS,
                 open_files=open_files,
             ):
-                check_system_columns(self._request.store, self._split, file, rows.extra)
-                rows = self._kept_in_time(rows)
+                checked = system_columns(self._request.store, self._split, file, _READ_FIELDS, rows.extra)
+                rows = self._kept_in_time(rows._replace(extra=checked))
                 arrays = [*rows.extra, *rows.columns]
                 if self._levels_count:
                     arrays.append(constant_int32(file.level, rows.row_count))

@@ -164,7 +164,7 @@ class _BucketCompaction:
         gone: list[DataFileMeta] = []
         new: list[DataFileMeta] = []
         changelog: list[DataFileMeta] = []
-        for step in self._steps(last):
+        for step in self._steps(last, merge):
             numbers = step.files if isinstance(step, Rewrite) else (step.file,)
             log = self._opened(outputs.changelog(level)) if merge.makes_changelog(numbers) else None
             match step:
@@ -185,7 +185,7 @@ class _BucketCompaction:
         increment = Increment(tuple(new), tuple(gone), tuple(changelog), new_index, old_index)
         return CommitMessage(task.partition, task.bucket, task.total_buckets, compact=increment)
 
-    def _steps(self, last: int) -> list[Rewrite | Upgrade]:
+    def _steps(self, last: int, merge: BucketMerge) -> list[Rewrite | Upgrade]:
         unit, files = self.unit, self.task.files
         if unit.way is Way.EACH_ALONE:
             return [Rewrite((Section(((n,),)),)) for n in unit.files]
@@ -200,21 +200,21 @@ class _BucketCompaction:
                 level=unit.level,
                 small_bytes=small_bytes,
                 trigger=options.trigger,
-                may_upgrade=lambda f: self._may_leave_level0(f) and not expired.touches(f),
+                may_upgrade=lambda f: self._may_leave_level0(f, merge) and not expired.touches(f),
             )
         whole = len(unit.files) == len(files)
         marked = _marked(self.task.vectors) if whole and unit.level == last else frozenset()
 
         def must_rewrite(file: DataFileMeta) -> bool:
-            if unit.level == last and file.delete_row_count != 0:
+            if unit.level == last and merge.may_hold_retracts(file):
                 return True
             if file.file_name in marked or (whole and options.force_rewrite) or expired.touches(file):
                 return True
-            return file.level == 0 and hides_level0(self.handle) and not self._may_leave_level0(file)
+            return file.level == 0 and hides_level0(self.handle) and not self._may_leave_level0(file, merge)
 
         return pick_merge(files, types, unit, small_bytes=small_bytes, must_rewrite=must_rewrite)
 
-    def _may_leave_level0(self, file: DataFileMeta) -> bool:
+    def _may_leave_level0(self, file: DataFileMeta, merge: BucketMerge) -> bool:
         """Whether a file that shares no key with what is merged may leave a hidden level 0 as it is."""
         table, level = self.handle.options, self.unit.level
         options = parse_data_file_options(table.raw, True)
@@ -222,7 +222,7 @@ class _BucketCompaction:
         # What lies deeper may change the rows of all engines but this.
         as_they_are = table.merge_engine is MergeEngine.DEDUPLICATE and not table.sequence_fields
         final = as_they_are or all(f.level <= level for f in self.task.files)
-        return final and file.delete_row_count == 0 and file.file_name.endswith(extension)
+        return final and file.file_name.endswith(extension) and not merge.may_hold_retracts(file)
 
     def _opened(self, writer: RollingWriter) -> RollingWriter:
         self._open.append(writer)

@@ -34,7 +34,7 @@ from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.options.postponed import buckets_of_new_partition
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.read.file_reader import iter_file
+from paimon_spark.read.file_reader import SYSTEM_FIELDS, iter_file
 from paimon_spark.spec.arrow import arrow_schema, record_batch
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.types import VALUE_KIND
@@ -162,7 +162,7 @@ def _rows(handle: TableHandle, head: Snapshot, waiting: Bucket) -> Iterator[pa.R
     )  # fmt: skip
     schema = _schema(handle)
     for file in files:
-        for batch in iter_file(request, split, file, None, names, batch_rows=request.batch_rows, system_columns=True):
+        for batch in iter_file(request, split, file, None, names, batch_rows=request.batch_rows, system=SYSTEM_FIELDS):
             if batch.num_rows:
                 yield record_batch([*batch.columns[2:], batch.column(1)], schema, batch.num_rows)
 

@@ -30,7 +30,8 @@ class DeletionFile(NamedTuple):
 class SplitMode(str, Enum):
     """How a split's files become rows.
 
-    RAW: rows of the files as they lie, deletion vectors applied; no merge, every row counts as +I.
+    RAW: rows of the files as they lie, deletion vectors applied; no merge. Every row counts as +I, except that rows of
+        tables with keys are left out when they are retracts.
     MERGE: rows merged by key with the table's merge engine, retracts dropped.
     CHANGES: rows of the files with their kinds, not merged (delta and changelog files).
     DIFF: `before_files` and `files` are each merged; rows that differ come out, with kinds.

@@ -38,9 +38,10 @@ from paimon_spark.types import (
     RowKind,
 )
 
+KIND_FIELD: Final = DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False))
 SYSTEM_FIELDS: Final = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),
-    DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False)),
+    KIND_FIELD,
 )
 """The columns with which every file of a primary key table says when and how a row changed."""
 
@@ -94,7 +95,7 @@ def iter_file(
     *,
     predicate: Predicate | None = None,
     batch_rows: int,
-    system_columns: bool = False,
+    system: Sequence[DataField] = (),
     open_files: int = 1,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file, in file order, deleted ones left out.
@@ -107,7 +108,7 @@ def iter_file(
         columns: names of columns of `request.schema`; the batches have these, in canonical types.
         predicate: rows for which it is not true may be left out, whole row groups at a time; most are not.
         batch_rows: most rows in a batch.
-        system_columns: put `_SEQUENCE_NUMBER` (int64) and `_VALUE_KIND` (int8) in front.
+        system: columns of `SYSTEM_FIELDS` to put in front.
         open_files: how many files the caller reads side by side, for their memory.
 
     Raises:
@@ -116,8 +117,7 @@ def iter_file(
         DataError: a value cannot become the column's new type.
     """
     fields = fields_of(request.schema, columns)
-    extra = SYSTEM_FIELDS if system_columns else ()
-    schema = arrow_schema((*extra, *fields))
+    schema = arrow_schema((*system, *fields))
     rows = iter_rows(
         request,
         split,
@@ -126,13 +126,12 @@ def iter_file(
         fields,
         predicate=predicate,
         batch_rows=batch_rows,
-        extra=extra,
+        extra=system,
         open_files=open_files,
     )
     for r in rows:
-        if system_columns:
-            check_system_columns(request.store, split, file, r.extra)
-        yield record_batch([*r.extra, *r.columns], schema, r.row_count)
+        checked = system_columns(request.store, split, file, system, r.extra) if system else []
+        yield record_batch([*checked, *r.columns], schema, r.row_count)
 
 
 def iter_rows(
@@ -244,10 +243,31 @@ def refuse_kinds(url: str, kinds: pa.Array) -> None:
         raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
 
 
-def check_system_columns(store: Store, split: DataSplit, file: DataFileMeta, arrays: list[pa.Array]) -> None:
-    """Raise CorruptFileError when a row of a file has no sequence number or no kind. `arrays`: of `SYSTEM_FIELDS`."""
-    for f, array in zip(SYSTEM_FIELDS, arrays, strict=True):
+def system_columns(
+    store: Store, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField], arrays: Sequence[pa.Array]
+) -> list[pa.Array]:
+    """System columns as a file holds them, checked.
+
+    Files without the column `_VALUE_KIND`, which early versions of Paimon's Rust library wrote, hold inserts.
+
+    Args:
+        store: the table's store.
+        split: the split the file is of.
+        file: the file.
+        fields: some of `SYSTEM_FIELDS`.
+        arrays: their values, nulls where the file lacks them.
+
+    Raises:
+        CorruptFileError: a row has no sequence number, or no kind that exists.
+    """
+    out = []
+    for f, array in zip(fields, arrays, strict=True):
+        if f.name == VALUE_KIND and array.null_count == len(array):
+            array = arrow_numpy.fixed_array(np.zeros(len(array), np.int8), pa.int8())
         if array.null_count:
             url = file_url(store, split, file)
             raise CorruptFileError(f"data file {url} lacks values of the column {f.name}", path=url)
-    refuse_kinds(file_url(store, split, file), arrays[1])
+        if f.name == VALUE_KIND:
+            refuse_kinds(file_url(store, split, file), array)
+        out.append(array)
+    return out

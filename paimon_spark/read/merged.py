@@ -29,13 +29,13 @@ from paimon_spark.merge.sorted_merge import MergePlan, SequenceField, merge_runs
 from paimon_spark.merge.spill import spilled
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
-from paimon_spark.read.file_reader import iter_file
+from paimon_spark.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
 from paimon_spark.read.metadata_columns import output_schema
 from paimon_spark.read.raw import kind_symbols
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND, BinaryType, CharType
+from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField
 
 _RUN_ROWS: Final = 32768
 """Rows of a run that a window holds at most; more is not faster."""
@@ -183,20 +183,16 @@ class _SplitMerge:
     def _single_run(self, section: Section) -> Iterator[pa.RecordBatch]:
         """Files that share no key with any other: only their retracts go."""
         for number in section.files:
-            kinds = self.keep_deletes or self.split.files[number].delete_row_count != 0
-            for batch in self.read_file(number, self.columns, kinds, self.request.predicate, 0):
-                if not kinds:
-                    yield batch
-                elif self.keep_deletes:
-                    yield batch.select([VALUE_KIND, *self.columns])
-                else:
-                    yield _adds_only(batch.select([VALUE_KIND, *self.columns]))
+            kinds = self.keep_deletes or not self.split.files[number].has_no_retracts
+            system = (KIND_FIELD,) if kinds else ()
+            for batch in self.read_file(number, self.columns, system, self.request.predicate, 0):
+                yield _adds_only(batch) if kinds and not self.keep_deletes else batch
 
     def read_file(
         self,
         number: int,
         columns: Sequence[str],
-        system_columns: bool,
+        system: Sequence[DataField],
         predicate: Predicate | None,
         batch_rows: int,
         open_files: int = 1,
@@ -209,7 +205,7 @@ class _SplitMerge:
             columns,
             predicate=predicate,
             batch_rows=batch_rows or self.request.batch_rows,
-            system_columns=system_columns,
+            system=system,
             open_files=open_files,
         )
 
@@ -263,19 +259,18 @@ class _SectionMerge:
     def _files(self) -> tuple[DataFileMeta, ...]:
         return self.merge.split.files
 
-    def _needs_system(self) -> bool:
-        """Whether sequence numbers or kinds must be read: order or deletes depend on them."""
-        deletes = any(self._files[f].delete_row_count != 0 for f in self.section.files)
-        return deletes or not self.runs_in_order or self.merge.keep_deletes
+    def _system(self) -> tuple[DataField, ...]:
+        """What must be read of sequence numbers and kinds: the order of rows, or deletes, depend on them."""
+        if not self.runs_in_order:
+            return SYSTEM_FIELDS
+        retracts = any(not self._files[f].has_no_retracts for f in self.section.files)
+        return (KIND_FIELD,) if retracts or self.merge.keep_deletes else ()
 
     def _inputs(
         self, number: int, columns: Sequence[str], batch_rows: int, open_files: int = 1
     ) -> Iterator[pa.RecordBatch]:
         """Columns of a file as the merge wants them: with what orders the rows."""
-        system = self._needs_system()
-        batches = self.merge.read_file(number, columns, system, self.key_predicate, batch_rows, open_files)
-        if system and self.runs_in_order:
-            batches = (b.select([n for n in b.schema.names if n != SEQUENCE_NUMBER]) for b in batches)
+        batches = self.merge.read_file(number, columns, self._system(), self.key_predicate, batch_rows, open_files)
         return _marked(batches, LEVEL, self._files[number].level) if self.levels else batches
 
     def windowed(self) -> Iterator[pa.RecordBatch]:
@@ -329,6 +324,8 @@ class _SectionMerge:
             return
         joined = {n: concat([b.column(i) for b in held]) for i, n in enumerate(held[0].schema.names)}
         del held
+        if VALUE_KIND in joined and not self.merge.keep_deletes and not arrow_numpy.values(joined[VALUE_KIND]).any():
+            del joined[VALUE_KIND]  # only inserts, as in most sections
         alive = surviving_rows(joined, self.plan)
         known = {n: joined[n] for n in (VALUE_KIND, *self.plan.output) if n in joined}
         del joined
@@ -374,7 +371,7 @@ class _SectionMerge:
         batch_rows = self.merge.request.batch_rows
         if columns:
             tested = sorted(names_of(self.key_predicate) - set(columns))
-            yield from self.merge.read_file(number, (*columns, *tested), False, self.key_predicate, batch_rows)
+            yield from self.merge.read_file(number, (*columns, *tested), (), self.key_predicate, batch_rows)
             return
         for begin in range(0, rows, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, rows - begin))

@@ -13,11 +13,20 @@ import pyarrow as pa
 
 from paimon_spark.handoff.read_request import METADATA_COLUMNS, ReadRequest
 from paimon_spark.handoff.split import DataSplit
-from paimon_spark.read.file_reader import fields_of, iter_file, iter_rows
+from paimon_spark.read.file_reader import (
+    KIND_FIELD,
+    SYSTEM_FIELDS,
+    FileRows,
+    fields_of,
+    iter_file,
+    iter_rows,
+    system_columns,
+)
 from paimon_spark.read.metadata_columns import file_column, is_tracking, output_schema
 from paimon_spark.spec import arrow_numpy
 from paimon_spark.spec.arrow import record_batch
 from paimon_spark.spec.arrow_values import scalar_of
+from paimon_spark.spec.data_file import DataFileMeta
 from paimon_spark.types import TRACKING_FIELDS, RowKind
 
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
@@ -26,7 +35,8 @@ _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     """The rows of a split's files one after the other; on append tables every row counts as `+I`.
 
-    Batches have the columns of `request`. The predicate only leaves out row groups in which no row matches.
+    Batches have the columns of `request`. The predicate only leaves out row groups in which no row matches. Of tables
+    with keys the retracts are left out, whatever the count of them in the manifest.
     """
     special = [n for n in request.columns if n in METADATA_COLUMNS or is_tracking(request, n)]
     if request.with_row_kind and request.schema.primary_keys and not special:
@@ -36,6 +46,7 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
     extra = TRACKING_FIELDS if any(is_tracking(request, n) for n in special) else ()
     schema = output_schema(request)
     for i, file in enumerate(split.files):
+        kinds = (KIND_FIELD,) if request.schema.primary_keys and not file.has_no_retracts else ()
         for rows in iter_rows(
             request,
             split,
@@ -44,8 +55,12 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
             fields,
             predicate=request.predicate,
             batch_rows=request.batch_rows,
-            extra=extra,
+            extra=(*extra, *kinds),
         ):
+            if kinds:
+                rows = _without_retracts(request, split, file, rows)
+            if rows.row_count == 0:
+                continue
             found = {f.name: a for f, a in zip(fields, rows.columns, strict=True)}
             for name in special:
                 found[name] = file_column(request, split, file, name, rows)
@@ -53,6 +68,16 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
             if request.with_row_kind:
                 arrays.insert(0, pa.repeat(scalar_of(RowKind.INSERT.symbol, pa.string()), rows.row_count))
             yield record_batch(arrays, schema, rows.row_count)
+
+
+def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta, rows: FileRows) -> FileRows:
+    """The rows that are no retracts. The last of `rows.extra` holds their kinds."""
+    (kinds,) = system_columns(request.store, split, file, (KIND_FIELD,), rows.extra[-1:])
+    values = arrow_numpy.values(kinds)
+    if not values.any():
+        return rows
+    retracts = np.isin(values, _RETRACTS)
+    return rows.only(~retracts) if retracts.any() else rows
 
 
 def read_changes(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -67,7 +92,7 @@ def read_changes(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBa
     for i, file in enumerate(split.files):
         for batch in iter_file(
             request, split, file, split.deletion_of(i), request.columns, batch_rows=request.batch_rows,
-            system_columns=True,
+            system=SYSTEM_FIELDS,
         ):  # fmt: skip
             kinds, arrays = batch.column(1), batch.columns[2:]
             if request.with_row_kind:

@@ -87,7 +87,7 @@ def _plan(
     partitions = frozenset(selection.partitions.row_bytes[c] for c in np.unique(selection.partitions.codes).tolist())
     selection, units = state_units(handle, selection, filters, schemas, tally)
     splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
-    splits = _within_limit(splits, query, tally)
+    splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
     check_metadata_columns(handle, query, splits)
     return BranchPlan(
         tuple(splits),
@@ -237,13 +237,13 @@ def state_units(
     return selection, units.keep(wanted)
 
 
-def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally) -> list[DataSplit]:
+def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> list[DataSplit]:
     """The first splits that surely hold `query.limit` rows; all when that cannot be known."""
     if query.limit is None or query.predicate is not None:
         return splits
     rows = 0
     for i, split in enumerate(splits):
-        certain = _certain_rows(split)
+        certain = _certain_rows(split, keys=keys)
         rows += 0 if certain is None else certain
         if rows >= query.limit:
             rest = splits[i + 1 :]
@@ -252,9 +252,9 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally) -> li
     return splits
 
 
-def _certain_rows(split: DataSplit) -> int | None:
-    """Rows that come out of a split; None when only reading it tells."""
-    if split.mode is not SplitMode.RAW:
+def _certain_rows(split: DataSplit, *, keys: bool) -> int | None:
+    """Rows that come out of a split; None when only reading it tells: of tables with keys it may hold retracts."""
+    if split.mode is not SplitMode.RAW or (keys and not all(f.has_no_retracts for f in split.files)):
         return None
     deleted = [d.cardinality for d in split.deletions if d is not None]
     return None if None in deleted else split.row_count - sum(d for d in deleted if d is not None)

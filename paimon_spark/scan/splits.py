@@ -36,11 +36,13 @@ _FIELDS: Final = {
     "level": None,
     "creation_time_ms": None,
     "delete_row_count": None,
+    "file_source": None,
     "external_path": None,
     "first_row_id": None,
     "write_cols": None,
     "write_cols_sequences": None,
 }
+_FOR_KEYS: Final = ("min_key", "max_key", "file_source")
 
 
 class _Bin(NamedTuple):
@@ -106,7 +108,7 @@ def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[Dat
     Args:
         entries: manifest entries.
         numbers: which of them, in which order.
-        keys: whether smallest and largest keys are wanted.
+        keys: whether what only files of tables with keys need is wanted: smallest and largest keys, and the source.
     """
     if not len(numbers):
         return []
@@ -117,12 +119,11 @@ def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[Dat
         "value_stats": repeat(_NO_STATS),
         "extra_files": repeat(()),
         "embedded_index": repeat(None),
-        "file_source": repeat(None),
         "value_stats_cols": repeat(None),
     }
     for name, absent in _FIELDS.items():
-        if name in ("min_key", "max_key") and not keys:
-            columns[name] = repeat(_EMPTY_ROW)
+        if name in _FOR_KEYS and not keys:
+            columns[name] = repeat(absent)
             continue
         array = entries.column(name)
         if array.null_count == len(array):

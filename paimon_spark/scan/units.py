@@ -13,14 +13,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.handoff.split import SplitMode
-from paimon_spark.merge.ordering import column_words
+from paimon_spark.merge.ordering import Word, column_words
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.scan.prune import Selection
 from paimon_spark.spec.arrow_numpy import Bool, validity, values
-from paimon_spark.spec.binary_row_columns import decode_column
+from paimon_spark.spec.binary_row_columns import decode_column, decode_upper_bounds
 
 Longs = npt.NDArray[np.int64]
+
+_ABOVE_ALL = 2
+"""First word of a largest key that is not known, where that of a null is 0 and that of a value 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ def _settled_units(handle: TableHandle, selection: Selection) -> Units:
     entries = selection.entries
     groups = groups_of(selection)
     deletes = entries.column("delete_row_count")
-    # A file of an old writer does not say whether it holds retracts: its rows must go through a merge.
+    # A file that counts retracts, or comes from an old writer, which did not count, goes through a merge. A count of 0
+    # is a hint that none is needed; readers of RAW look for retracts where it is no more than that.
     no_deletes = validity(deletes) & (values(deletes) == 0)
     alone = _unmerged_groups(handle, groups, values(entries.column("level")), no_deletes)
     raw = single_files(groups[alone], RAW)
@@ -145,13 +149,19 @@ def _unmerged_groups(handle: TableHandle, groups: Longs, levels: npt.NDArray[np.
 
 
 def key_bounds(handle: TableHandle, selection: Selection) -> tuple[Longs, Longs]:
-    """Ranks of the smallest and largest key of each file, in one order for all files."""
-    both = pa.concat_arrays([selection.entries.column("min_key"), selection.entries.column("max_key")])
-    words = [
-        word
-        for i, field in enumerate(handle.schema.key_type)
-        for word in column_words(decode_column(both, i, field.type))
-    ]
+    """Ranks of the smallest and largest key of each file, in one order for all files.
+
+    The ranges hold every key of the files: see `merge.runs.key_ranks` for those that writers cut off or leave out.
+    """
+    lows, highs = selection.entries.column("min_key"), selection.entries.column("max_key")
+    words: list[Word] = []
+    for i, field in enumerate(handle.schema.key_type):
+        low, high = decode_column(lows, i, field.type), decode_upper_bounds(highs, i, field.type)
+        of_field = column_words(pa.concat_arrays([low, high]))
+        if high.null_count:
+            of_field[0] = of_field[0].copy()
+            of_field[0][len(low) :][~validity(high)] = _ABOVE_ALL
+        words += of_field
     order = np.lexsort([*reversed(words)])
     differs = np.zeros(len(order), np.bool_)
     for word in words:

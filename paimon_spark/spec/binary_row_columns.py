@@ -36,6 +36,9 @@ COMPACT_DECIMAL_DIGITS: Final = 18
 COMPACT_TIMESTAMP_DIGITS: Final = 3
 INLINE_BYTES: Final = 7
 """What still lies inside a slot: decimals and timestamps of so many digits, so many bytes of text."""
+MICROSECOND_DIGITS: Final = 6
+REST_OF_MICROSECOND: Final = 999
+"""Nanoseconds."""
 
 _ARITY_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
@@ -83,6 +86,23 @@ def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType,
         case TimestampType():
             return cells.timestamps(dtype, exact)
     return pa.nulls(len(rows), None if isinstance(dtype, (OpaqueType, VectorType)) else arrow_type(dtype))
+
+
+def decode_upper_bounds(
+    rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType, *, exact: bool = True
+) -> pa.Array:
+    """Field `index` of rows that hold the largest values of files, as large as the files' values may be.
+
+    pypaimon cuts statistics and keys of TIMESTAMP(7) to (9) off at microseconds, so that a largest value without
+    digits below stands for all of its microsecond. Arguments and errors are those of `decode_column`.
+    """
+    found = decode_column(rows, index, dtype, exact=exact)
+    if not isinstance(dtype, TimestampType) or dtype.precision <= MICROSECOND_DIGITS:
+        return found
+    nanos = arrow_numpy.values(found.cast(pa.int64()))
+    cut = (nanos % 1000 == 0) & (nanos <= np.iinfo(np.int64).max - REST_OF_MICROSECOND)
+    wide = np.where(cut, nanos + REST_OF_MICROSECOND, nanos)
+    return arrow_numpy.fixed_array(wide, found.type, arrow_numpy.validity(found))
 
 
 class _Cells:

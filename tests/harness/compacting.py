@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -62,11 +62,15 @@ class Table:
     def committer(self) -> Committer:
         return Committer(self.handle, "tester")
 
-    def write(self, rows: Sequence[Record]) -> None:
+    def write(self, rows: Sequence[Record], *, counted: bool = True) -> None:
+        """Commit rows; with `counted` False their retracts are not counted in manifests, as by pypaimon 2.1."""
         writer = TableWriter(WriteRequest(self.handle, "tester", latest_snapshot(self.handle)), SOURCE)
         data = [{"k": r.key, **r.values, VALUE_KIND: r.kind} for r in rows]
         writer.write(pa.RecordBatch.from_pylist(data, schema=SOURCE))
-        self.committer.commit(writer.close())
+        messages = writer.close()
+        if not counted:
+            messages = [replace(m, data=replace(m.data, new_files=_uncounted(m.data.new_files))) for m in messages]
+        self.committer.commit(messages)
 
     def compact(self) -> list[CommitMessage]:
         snapshot = latest_snapshot(self.handle)
@@ -129,6 +133,10 @@ class Table:
         if snapshot is None or snapshot.index_manifest is None:
             return []
         return [e for e in read_index_manifest(self.handle, snapshot.index_manifest) if e.deletion_vectors]
+
+
+def _uncounted(files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
+    return tuple(f._replace(delete_row_count=0) for f in files)
 
 
 def compact_level0(

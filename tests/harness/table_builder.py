@@ -11,6 +11,7 @@ import fastavro
 
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spec import binary_row
+from paimon_spark.spec.data_file import FileSource
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataType, RowType
@@ -29,6 +30,7 @@ class File:
         nulls: null counts by column; columns left out are not counted.
         low_key, high_key: first and last key; default is `low` and `high` of the key columns.
         stats_cols: columns with statistics; None states all columns of the schema.
+        source: what wrote the file; None for a compaction above level 0, an append at level 0.
     """
 
     name: str
@@ -51,6 +53,7 @@ class File:
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     created_ms: int = 0
+    source: FileSource | None = None
 
 
 @dataclass
@@ -179,7 +182,9 @@ class TableBuilder:
                 "_EXTRA_FILES": [],
                 "_CREATION_TIME": f.created_ms,
                 "_DELETE_ROW_COUNT": f.deletes,
-                "_FILE_SOURCE": 0,
+                "_FILE_SOURCE": (FileSource.COMPACT if f.level else FileSource.APPEND)
+                if f.source is None
+                else f.source,
                 "_VALUE_STATS_COLS": None if f.stats_cols is None else list(f.stats_cols),
                 "_EXTERNAL_PATH": f.external_path,
                 "_FIRST_ROW_ID": f.first_row_id,

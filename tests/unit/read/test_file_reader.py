@@ -27,11 +27,11 @@ from paimon_spark.handoff.split import DataSplit, DeletionFile, SplitMode
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.predicate.ast import Column, Compare, Op, Predicate
 from paimon_spark.read import deletions, file_reader
-from paimon_spark.read.file_reader import iter_file
+from paimon_spark.read.file_reader import SYSTEM_FIELDS, iter_file
 from paimon_spark.read.split_reader import output_schema, read_split
 from paimon_spark.spec import binary_row
 from paimon_spark.spec.avro import encode
-from paimon_spark.spec.data_file import DataFileMeta
+from paimon_spark.spec.data_file import DataFileMeta, FileSource
 from paimon_spark.spec.simple_stats import SimpleStats
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.local import LocalStore
@@ -290,7 +290,7 @@ def test_system_columns_must_be_there(tmp_path: Path) -> None:
     write(path, rows(1))
     s = split(tmp_path, meta(path, 1))
     with pytest.raises(CorruptFileError, match="_SEQUENCE_NUMBER"):
-        list(iter_file(request(), s, s.files[0], None, ["id"], batch_rows=10, system_columns=True))
+        list(iter_file(request(), s, s.files[0], None, ["id"], batch_rows=10, system=SYSTEM_FIELDS))
 
 
 def test_changes_keep_their_kinds_or_lose_retracts(tmp_path: Path) -> None:
@@ -305,6 +305,46 @@ def test_changes_keep_their_kinds_or_lose_retracts(tmp_path: Path) -> None:
     assert read(r, s).to_pydict() == {"v": ["a", "c"]}
     out = read(replace(r, with_row_kind=True), s)
     assert out.to_pydict() == {"rowkind": ["+I", "-U", "+U", "-D"], "v": list("abcd")}
+
+
+@pytest.mark.parametrize("count", [0, None])
+@pytest.mark.parametrize("level", [0, 5])
+def test_a_raw_file_gives_no_retracts_that_its_writer_did_not_count(
+    tmp_path: Path, level: int, count: int | None
+) -> None:
+    path = tmp_path / "data-0.parquet"
+    data = {"_SEQUENCE_NUMBER": [0, 1, 2, 3], "_VALUE_KIND": pa.array([0, 1, 2, 3], pa.int8())}
+    write(path, pa.table({**data, "id": [1, 2, 3, 4], "v": list("abcd")}))
+    file = meta(path, 4)._replace(level=level, delete_row_count=count, file_source=FileSource.APPEND)
+    r = replace(request(("v", ROW_INDEX)), schema=replace(SCHEMA, primary_keys=("id", "p")))
+    s = split(tmp_path, file)
+    assert s.mode is SplitMode.RAW
+    assert read(r, s).to_pydict() == {"v": ["a", "c"], ROW_INDEX: [0, 2]}
+    nothing = replace(r, columns=())
+    assert sum(b.num_rows for b in read_split(nothing, s)) == 2
+    # After a compaction, which reads and counts kinds, the column is not even read.
+    compacted = file._replace(delete_row_count=0, file_source=FileSource.COMPACT)
+    assert read(r, split(tmp_path, compacted)).num_rows == 4
+
+
+def test_a_file_without_kinds_holds_inserts(tmp_path: Path) -> None:
+    """Early versions of Paimon's Rust library wrote only the sequence number before the columns."""
+    path = tmp_path / "data-0.parquet"
+    write(path, pa.table({"_SEQUENCE_NUMBER": [0, 1], "id": [1, 2], "v": ["a", "b"]}))
+    file = meta(path, 2)._replace(delete_row_count=0, file_source=FileSource.APPEND)
+    keyed = replace(SCHEMA, primary_keys=("id", "p"))
+    for mode in (SplitMode.RAW, SplitMode.MERGE, SplitMode.CHANGES):
+        r = replace(request(("v",)), schema=keyed)
+        assert read(r, split(tmp_path, file, mode=mode)).to_pydict() == {"v": ["a", "b"]}
+
+
+def test_a_file_that_lacks_some_kinds_is_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "data-0.parquet"
+    kinds = pa.array([0, None], pa.int8())
+    write(path, pa.table({"_SEQUENCE_NUMBER": [0, 1], "_VALUE_KIND": kinds, "id": [1, 2], "v": ["a", "b"]}))
+    r = replace(request(("v",)), schema=replace(SCHEMA, primary_keys=("id", "p")))
+    with pytest.raises(CorruptFileError, match="_VALUE_KIND"):
+        read(r, split(tmp_path, meta(path, 2)))
 
 
 def test_old_read_time_defaults_fill_nulls_before_the_predicate(tmp_path: Path) -> None:

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.handoff.split import SplitMode
+from paimon_spark.merge.runs import key_ranks, sections
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.scan.plan import Plan, plan_batch
 from paimon_spark.scan.query import ScanQuery
 from paimon_spark.scan.report import Reason
 from paimon_spark.scan.units import MERGE, Units, joined, overlapping, single_files
+from paimon_spark.spec.data_file import FileSource
 from paimon_spark.spec.table_schema import TableSchema
-from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataField, RowType
+from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataField, RowType, TimestampType
 from tests.harness.table_builder import File, TableBuilder
 
 ROW = RowType(False, (DataField(0, "k", INT.with_nullable(False)), DataField(1, "v", INT), DataField(2, "p", STRING)))
@@ -131,6 +133,52 @@ def test_key_ranges_are_told_by_first_and_last_keys_when_statistics_are_missing(
     t = table()
     t.commit(File("a", low_key={"k": 1}, high_key={"k": 5}), File("b", low_key={"k": 6}, high_key={"k": 9}))
     assert shape(plan(t, "k < 3")) == [("raw", ["a"])]
+
+
+@pytest.mark.parametrize("levels", [(0, 0), (0, 5)])
+def test_a_largest_key_that_is_not_known_may_be_any(levels: tuple[int, int]) -> None:
+    """Early versions of Paimon's Rust library write null for keys of most types, into either end."""
+    t = table()
+    t.commit(file("known", 4, 6, level=levels[0]), File("rust", level=levels[1], low_key={}, high_key={}))
+    assert shape(plan(t)) == [("merge", ["known", "rust"])]
+    assert shape(plan(t, "k = 6")) == [("merge", ["known", "rust"])]
+
+
+def test_a_part_of_a_largest_key_that_is_not_known_may_be_any() -> None:
+    row = RowType(False, (DataField(0, "a", INT.with_nullable(False)), DataField(1, "b", INT.with_nullable(False))))
+    t = TableBuilder(TableSchema(0, row, 1, primary_keys=("a", "b"), options={"bucket": "1"}))
+    t.commit(
+        File("rust", low_key={"a": 1}, high_key={"a": 2}),
+        File("inside", low_key={"a": 2, "b": 7}, high_key={"a": 2, "b": 8}),
+        File("after", low_key={"a": 3, "b": 0}, high_key={"a": 3, "b": 8}),
+    )
+    assert shape(plan(t)) == [("merge", ["inside", "rust"]), ("raw", ["after"])]
+
+
+def test_keys_cut_off_at_microseconds_stand_for_the_whole_microsecond() -> None:
+    """pypaimon writes TIMESTAMP(9) keys of [...123456001, ...123456789] as [...123456000, ...123456000]."""
+    cut, exact = (1_700_000_000_123, 456_000), (1_700_000_000_123, 456_789)
+    row = RowType(False, (DataField(0, "k", TimestampType(False, 9)),))
+    t = TableBuilder(TableSchema(0, row, 0, primary_keys=("k",), options={"bucket": "1"}))
+    t.commit(File("pypaimon", low={"k": cut}, high={"k": cut}, nulls={"k": 0}))
+    # Conditions compare microseconds, so that statistics cut off there are right for them.
+    assert shape(plan(t, "k = TIMESTAMP '2023-11-14 22:13:20.123456'")) == [("raw", ["pypaimon"])]
+    t.commit(File("java", low_key={"k": exact}, high_key={"k": (1_700_000_000_999, 0)}))
+    assert shape(plan(t)) == [("merge", ["java", "pypaimon"])]
+    section = plan(t).splits[0]
+    ranks = key_ranks(section.files, [TimestampType(False, 9)])
+    assert [len(s.runs) for s in sections(ranks)] == [2]
+
+
+def test_a_limit_counts_the_rows_of_compacted_files_only() -> None:
+    """Level 0 may hold retracts that nobody counted; so may a file that a compaction only moved down."""
+    t = table(**{"source.split.target-size": "1 b"})
+    moved = FileSource.APPEND
+    t.commit(*(file(f"f{i}", 10 * i, 10 * i + 9, level=5, source=moved if i == 0 else None) for i in range(3)))
+    assert [f.file_name for s in plan(t, limit=10).splits for f in s.files] == ["f0", "f1"]
+    t.commit(file("new", 40, 49))
+    assert len(plan(t, limit=1000).splits) == 4
+    assert {s.reason: s.files for s in plan(t, limit=10).report.skipped} == {Reason.LIMIT: 2}
 
 
 def test_values_skip_single_files_only() -> None:
