@@ -24,6 +24,7 @@ from tests.harness.rows import rows_of
 
 Rows = list[list[Any]]
 UTC = dt.timezone.utc
+_ROWKIND = {"bucket": "1", "rowkind.field": "kind"}
 
 
 class Writer:
@@ -205,6 +206,22 @@ def pk_sequence(warehouse: Path) -> Writer:
     return table.write([["y", 1, 90, "late"], ["y", 2, 60, "wins"], ["y", 3, 1, "beats null"]])
 
 
+def pk_rowkind(warehouse: Path) -> Writer:
+    """Rows whose column says that they are deletes, which pypaimon does not count; each commit meets those before."""
+    table = Writer(warehouse, "pk_rowkind", _keyed(v=pa.string(), kind=pa.string()), pk=["k"], options=_ROWKIND)
+    table.write([["x", i, f"one {i}", "+I"] for i in range(9)])
+    table.write([["x", 2, "two 2", "-D"], ["x", 3, "two 3", "+U"], ["x", 4, "two 4", "-U"], ["x", 8, "two", "-D"]])
+    return table.write([["x", 0, "three 0", "-D"], ["x", 2, "three 2", "+I"], ["x", 7, None, "-D"]])
+
+
+def pk_rowkind_apart(warehouse: Path) -> Writer:
+    """Deletes in files that share no key with others, of keys written before and of others."""
+    table = Writer(warehouse, "pk_rowkind_apart", _keyed(v=pa.string(), kind=pa.string()), pk=["k"], options=_ROWKIND)
+    table.write([["x", i, f"one {i}", "+I"] for i in range(3)])
+    table.write([["x", 10, "two 10", "+I"], ["x", 11, "two 11", "-D"], ["x", 12, "two 12", "+I"]])
+    return table.write([["x", 20, "three 20", "-D"]])
+
+
 def pk_dynamic_bucket(warehouse: Path) -> Writer:
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
     table = Writer(warehouse, "pk_dynamic_bucket", _keyed(v=pa.string()), pk=["k"], options=options)
@@ -303,6 +320,8 @@ SCENARIOS: list[Callable[[Path], Writer]] = [
     pk_aggregation,
     pk_first_row,
     pk_sequence,
+    pk_rowkind,
+    pk_rowkind_apart,
     pk_dynamic_bucket,
     evolved,
     formats_mixed,

@@ -151,6 +151,17 @@ def test_statistics_of_some_columns_only_are_matched_by_name() -> None:
     assert len(names(plan(t, "id = 2 AND s = 'b'"))) == 5
 
 
+@pytest.mark.parametrize("high", ["x" * 15 + "y", None], ids=["rounded up", "cannot be rounded up"])
+def test_text_bounds_that_were_cut_short_are_not_values(high: str | None) -> None:
+    """`metadata.stats-mode = truncate(16)`: every row of the file holds 20 times x."""
+    t = TableBuilder(PLAIN)
+    t.commit(File("f", low={"s": "x" * 16}, high={"s": high}, nulls={"s": 0}))
+    full, cut = "x" * 20, "x" * 16
+    for where in (f"s = '{full}'", f"s <> '{cut}'", f"s > '{cut}'", f"s LIKE '{full}%'", f"s NOT IN ('{cut}')"):
+        assert names(plan(t, where)) == ["f"], where
+    assert names(plan(t, "s IS NULL")) == []
+
+
 def test_buckets_follow_from_equality_on_the_bucket_key() -> None:
     t = TableBuilder(BUCKETED)
     t.commit(*(File(f"f{b}", bucket=b, total_buckets=4) for b in range(4)))
