@@ -22,6 +22,7 @@ graph.py       rows of one or more warehouses as a graph of snapshots
 series.py      the batches of one job and the snapshots of one table that they read or made
 asking.py      upstream, downstream; impact.py where a snapshot has gone, readers.py the batches that read it, ways.py
                shortest ways, answers.py the answers
+unrecorded.py  snapshots that were written without recorded lineage, which answers name
 told.py        what a batch read, by its snapshot or else by rows of another warehouse
 unified.py     the newest snapshots of tables that stem from the same source snapshots; alignment.py searches them
 results.py     answers as Arrow, pandas and Spark tables

@@ -13,6 +13,7 @@ from paimon_spark.lineage.graph import NOWHERE, Graph, Node
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.picture import Edge, Picture
 from paimon_spark.lineage.picture import Node as Box
+from paimon_spark.lineage.unrecorded import NOTHING, Unrecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,9 @@ def _last_rows(rows: pa.Table) -> list[dict[str, Any]]:
     return out
 
 
-def picture_of(graph: Graph, title: str = "Lineage", around: Sequence[Node] = ()) -> Picture:
+def picture_of(
+    graph: Graph, title: str = "Lineage", around: Sequence[Node] = (), unrecorded: Unrecorded = NOTHING
+) -> Picture:
     """Jobs between tables, each arrow with the newest snapshot; a group for each warehouse when there are several.
 
     A job stands in the warehouse that it writes to, else in that it reads from. One whose runs read and wrote different
@@ -64,11 +67,14 @@ def picture_of(graph: Graph, title: str = "Lineage", around: Sequence[Node] = ()
         graph: loaded with its snapshots.
         title: of the picture.
         around: only what these tables come from and go into; none: everything.
+        unrecorded: what was written without recorded lineage; without `around` its tables are drawn too.
     """
     newest = newest_of(graph)
     warehouses = [part.warehouse for part in graph.parts]
     tables, jobs = _near(graph, around) if around else (set(graph.tables), set(graph.jobs))
-    boxes = [_table_box(node, warehouses) for node in graph.tables if node in tables]
+    counts = {table.node: len(table.snapshots) for table in unrecorded}
+    shown = [n for n in graph.tables if n in tables] if around else sorted({*tables, *counts})
+    boxes = [_table_box(node, warehouses, counts.get(node, 0)) for node in shown]
     edges: list[Edge] = []
     for job in (j for j in graph.jobs if j in jobs):
         for number, (sources, sinks) in enumerate(graph.groups(job)):
@@ -99,12 +105,14 @@ def _near(graph: Graph, around: Sequence[Node]) -> tuple[set[Node], set[str]]:
     return tables, jobs
 
 
-def _table_box(node: Node, warehouses: list[str]) -> Box:
+def _table_box(node: Node, warehouses: list[str], unrecorded: int) -> Box:
     group = node.warehouse if node.warehouse in warehouses else None
     if node.ref == NOWHERE:
         return Box(_key(node), "table", node.warehouse, "outside any warehouse", group)
     ref = node.ref
     detail = "" if ref.table == ref.bare else f"branch {ref.branch}"
+    if unrecorded:
+        detail += f"{', ' if detail else ''}{unrecorded} unrecorded"
     return Box(_key(node), "table", f"{ref.database}.{ref.bare}", detail, group)
 
 

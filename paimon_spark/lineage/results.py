@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_spark.display.html import MOST_ROWS, grid, paragraph, section
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, JobNotFoundError
+from paimon_spark.lineage.unrecorded import NOTHING, Unrecorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +70,10 @@ class Result:
         """What stands above the rows, and a remark beside it."""
         return "", ""
 
+    def _remarks(self) -> list[str]:
+        """What stands below the rows."""
+        return []
+
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
         """A row of `to_arrow` as it is shown."""
         return [_words(name, value) for name, value in row.items()]
@@ -84,14 +89,15 @@ class Result:
         rows = [names, *([" ".join(str("" if v is None else v).split()) for v in row] for row in found)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
-        lines = ["; ".join(filter(None, self._heading())), *shown, f"and {left} more" if left else ""]
+        more = f"and {left} more" if left else ""
+        lines = ["; ".join(filter(None, self._heading())), *shown, more, *self._remarks()]
         return "\n".join(line.rstrip() for line in lines if line)
 
     def _repr_html_(self) -> str:
         names, rows, left = self._shown()
         title, note = self._heading()
         more = paragraph(f"… and {left:,} more") if left else ""
-        return section(title or type(self).__name__, note, grid(names, rows), more)
+        return section(title or type(self).__name__, note, grid(names, rows), more, *map(paragraph, self._remarks()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +187,14 @@ class Relations(Result):
 
     Attributes:
         reach: all that was found.
+        unrecorded: what was written without recorded lineage, so that it is not in `reach` although it may belong
+            there: upstream to the tables found, downstream to any table of the warehouses, from the snapshot asked
+            about on.
     """
 
     reach: Reach
     direction: Literal["upstream", "downstream"]
+    unrecorded: Unrecorded = NOTHING
 
     @property
     def asked(self) -> str:
@@ -238,6 +248,9 @@ class Relations(Result):
     def _heading(self) -> tuple[str, str]:
         return f"{self.direction.capitalize()} of {_state(self.asked, self.snapshot)}", self.note or ""
 
+    def _remarks(self) -> list[str]:
+        return self.unrecorded.lines()
+
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
         return [self._read_of(row) if n == "snapshot" and v == 0 else _words(n, v) for n, v in row.items()]
 
@@ -254,9 +267,12 @@ class ImpactOfSnapshot(Result):
 
     Attributes:
         impact: all that was found.
+        unrecorded: what was written to any table of the warehouses since, without recorded lineage: it is not in
+            `impact`, although it may hold what the snapshot brought.
     """
 
     impact: Impact
+    unrecorded: Unrecorded = NOTHING
 
     @property
     def origin(self) -> Affected:
@@ -311,6 +327,22 @@ class ImpactOfSnapshot(Result):
 
     def _heading(self) -> tuple[str, str]:
         return f"Impact of {_state(self.origin.node.name, self.origin.first)}", self.note or ""
+
+    def _remarks(self) -> list[str]:
+        return self.unrecorded.lines()
+
+
+class UnifiedVersion(dict[str, int]):
+    """Snapshot ids by the names of the tables, as asked.
+
+    Attributes:
+        unrecorded: snapshots that were written without recorded lineage, up to those found, of the tables and of what
+            they come from: whether these stem from the same snapshots is not known.
+    """
+
+    def __init__(self, snapshots: Mapping[str, int], unrecorded: Unrecorded = NOTHING) -> None:
+        super().__init__(snapshots)
+        self.unrecorded = unrecorded
 
 
 def _table(types: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.Table:

@@ -98,6 +98,14 @@ class Index(Protocol):
         """Every branch of every table of the warehouse, but those of the database of lineage. Each history once."""
         ...
 
+    def table_names(self) -> Iterator[tuple[str, str]]:
+        """Database and name of every table of the warehouse, but those of the database of lineage."""
+        ...
+
+    def branches(self, database: str, table: str) -> Iterator[TableRef]:
+        """Every branch of a table. Each history once; none when it is gone."""
+        ...
+
     def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]:
         """Snapshots alive of a branch with an id greater than `after`, newest first. None when the branch is gone."""
         ...

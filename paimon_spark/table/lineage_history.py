@@ -48,6 +48,11 @@ class History:
         snapshot = self._snapshot(node, snapshot_id)
         return None if snapshot is None else decode(snapshot.properties)
 
+    def time_ms(self, node: Node, snapshot_id: int) -> int:
+        """When a snapshot was committed, epoch milliseconds; 0 when it has expired and no tag keeps it."""
+        snapshot = self._snapshot(node, snapshot_id)
+        return 0 if snapshot is None else snapshot.time_ms
+
     def parent(self, node: Node, snapshot_id: int) -> Node | None:
         """The branch that a snapshot of another was made on; None where it is of its own, or nothing tells."""
         handle = None if node.ref.branch == MAIN else self._handle(node)

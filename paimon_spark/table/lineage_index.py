@@ -158,6 +158,30 @@ class TableIndex:
 
         A branch that main means (`MAIN-BRANCH`) is main. What cannot be listed raises once all else was.
         """
+        failed: PaimonError | None = None
+        tables = self.table_names()
+        while True:
+            try:
+                database, table = next(tables)
+            except StopIteration:
+                break
+            except PaimonError as e:
+                failed = failed or e
+                break
+            try:
+                found = list(self.branches(database, table))
+            except PaimonError as e:
+                failed = failed or e
+            else:
+                yield from found
+        if failed is not None:
+            raise failed
+
+    def table_names(self) -> Iterator[tuple[str, str]]:
+        """Database and name of every table of the warehouse, but those of the database of lineage.
+
+        A database that cannot be listed raises once all others were.
+        """
         store, root = self.warehouse.store, self.warehouse.root
         failed: PaimonError | None = None
         for folder in store.list(root):
@@ -165,17 +189,11 @@ class TableIndex:
             if not folder.is_directory or not database or database in (folder.name, DATABASE):
                 continue
             try:
-                tables = [i.name for i in store.list(f"{root}/{folder.name}") if i.is_directory]
+                found = [i.name for i in store.list(f"{root}/{folder.name}") if i.is_directory]
             except PaimonError as e:
                 failed = failed or e
                 continue
-            for table in tables:
-                try:
-                    found = list(self._branches(database, table))
-                except PaimonError as e:  # noqa: PERF203 - of one table
-                    failed = failed or e
-                else:
-                    yield from found
+            yield from ((database, name) for name in found)
         if failed is not None:
             raise failed
 
@@ -309,7 +327,8 @@ class TableIndex:
         except Exception as e:  # noqa: BLE001 - it is tried again some commits later
             _LOG.warning("lineage table %s could not be compacted: %s", place.name, e)
 
-    def _branches(self, database: str, table: str) -> Iterator[TableRef]:
+    def branches(self, database: str, table: str) -> Iterator[TableRef]:
+        """Every branch of a table. Each history once; none when it is gone."""
         store = self.warehouse.store
         layout = Layout(self.warehouse.table_root(database, table))
         if not is_table(store, layout.root):

@@ -6,18 +6,19 @@ Source: own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from paimon_spark.errors import CommitError, InvalidInputError, LineageError, StorageError, VersionNotFoundError
 from paimon_spark.lineage.alignment import NewestBetween
 from paimon_spark.lineage.answers import ProvenanceOf
-from paimon_spark.lineage.graph import Graph, Node, Walk, load
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node, Walk, load
 from paimon_spark.lineage.jobs import registrations
 from paimon_spark.lineage.sql import is_, of_table
 from paimon_spark.lineage.tables import JOB_STARTUP
 from paimon_spark.lineage.unified import IsCompaction
+from paimon_spark.lineage.unrecorded import Unrecorded, find_unrecorded
 from paimon_spark.table.head import refuse_version
 from paimon_spark.table.lineage_history import History
 from paimon_spark.table.lineage_index import TableIndex
@@ -126,6 +127,16 @@ class Question:
             # Two warehouses may have a table of the same name.
             found[asked.given if asked.given not in found else f"{asked.node.warehouse}/{asked.given}"] = asked
         return found
+
+    def unrecorded_after(self, asked: Node | None, snapshot_id: int | None) -> Unrecorded:
+        """What was written without lineage to any table, but to the one asked about, since one of its snapshots."""
+        since_ms = 0 if asked is None or snapshot_id is None else self.history.time_ms(asked, snapshot_id)
+        return find_unrecorded(self.places.indexes, since_ms=since_ms, besides=asked)
+
+    def unrecorded_in(self, nodes: Mapping[Node, int | None]) -> Unrecorded:
+        """What was written without lineage to some tables, up to a snapshot of each; None: up to its head."""
+        here = {n: newest for n, newest in nodes.items() if n.warehouse in self.places.warehouses and n.ref != NOWHERE}
+        return find_unrecorded(self.places.indexes, here)
 
     @property
     def told(self) -> Told:

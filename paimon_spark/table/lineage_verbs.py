@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.catch_up import Synced
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.lineage.rebuild import Rebuilt
-    from paimon_spark.lineage.results import ImpactOfSnapshot, Jobs, LineageStatus, Relations
+    from paimon_spark.lineage.results import ImpactOfSnapshot, Jobs, LineageStatus, Relations, UnifiedVersion
     from paimon_spark.table.catalog import Catalog
     from paimon_spark.table.moments import Moment
 
@@ -203,11 +203,12 @@ class Lineage:
                 table=asked.given,
             )
         history = question.history
-        return ImpactOfSnapshot(impact(graph, asked.node, snapshot_id, history.provenance, history.refs))
+        found = impact(graph, asked.node, snapshot_id, history.provenance, history.refs)
+        return ImpactOfSnapshot(found, question.unrecorded_after(asked.node, snapshot_id))
 
     def unified_version(
         self, tables: Sequence[TableLike], *, others: Sequence[Catalog] = (), ignoring: Sequence[str] = ()
-    ) -> dict[str, int]:
+    ) -> UnifiedVersion:
         """The newest snapshots of some tables that stem from the same snapshots of all that they have in common.
 
         Args:
@@ -218,6 +219,7 @@ class Lineage:
 
         Returns:
             Snapshot ids by the names as given; an opened table goes by `db.t` or `db.t$branch_fix`.
+            The attribute `unrecorded` of this dict names what was written to the tables without recorded lineage.
 
         Raises:
             LineageError: there are no such snapshots: the message says which tables meet which source at which
@@ -225,13 +227,15 @@ class Lineage:
             InvalidInputError: no tables, one twice, or one opened at a version.
             Others as `upstream`.
         """
+        from paimon_spark.lineage.results import UnifiedVersion
         from paimon_spark.lineage.unified import unified_version
 
         question = Question.of(self.catalog, others, listed(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
         found = unified_version(question.load(nodes), nodes, ignoring=jobs_named(ignoring), **question.told)
-        return {name: found.snapshots[a.node] for name, a in asked.items()}
+        snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
+        return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
     def start_options(
         self,
@@ -328,6 +332,8 @@ class Lineage:
     def graph(self, *tables: TableLike, others: Sequence[Catalog] = ()) -> Picture:
         """The tables and jobs as a picture: all of them, or what the tables given come from and go into.
 
+        A table says how many of its snapshots were written without recorded lineage.
+
         Raises:
             Errors as `upstream`.
         """
@@ -336,14 +342,19 @@ class Lineage:
 
         question = Question.of(self.catalog, others, tables)
         if not tables:
-            return picture_of(question.load(), f"Lineage of {self.catalog.warehouse}")
+            return picture_of(
+                question.load(),
+                f"Lineage of {self.catalog.warehouse}",
+                unrecorded=question.unrecorded_after(None, None),
+            )
         known = question.load(snapshots=False)
         asked = [question.places.asked(t, known) for t in tables]
         for one in asked:
             known.check_table(one.node)
         nodes = [a.node for a in asked]
         title = f"Lineage of {', '.join(a.given for a in asked)}"
-        return picture_of(question.load(nodes, walk=Walk.BOTH), title, nodes)
+        graph = question.load(nodes, walk=Walk.BOTH)
+        return picture_of(graph, title, nodes, question.unrecorded_in(dict.fromkeys(graph.tables)))
 
     def open_lineage(
         self,
@@ -403,7 +414,13 @@ class Lineage:
         walk, ask = (Walk.UP, upstream) if direction == "upstream" else (Walk.DOWN, downstream)
         question = Question.of(self.catalog, others, () if table is None else (table,))
         if job is not None:
-            return Relations(ask(question.load(jobs=[job_named(job)], walk=walk), job), direction)
-        assert table is not None
-        asked, snapshot_id, graph = question.about(table, snapshot, walk)
-        return Relations(ask(graph, asked.node, snapshot_id, question.history.provenance), direction)
+            reach = ask(question.load(jobs=[job_named(job)], walk=walk), job)
+        else:
+            assert table is not None
+            asked, snapshot_id, graph = question.about(table, snapshot, walk)
+            reach = ask(graph, asked.node, snapshot_id, question.history.provenance)
+        node = None if isinstance(reach.asked, str) else reach.asked
+        if direction == "downstream":
+            return Relations(reach, direction, question.unrecorded_after(node, reach.snapshot))
+        walked = {t.node: t.snapshot for t in reach.tables} | ({} if node is None else {node: reach.snapshot})
+        return Relations(reach, direction, question.unrecorded_in(walked))

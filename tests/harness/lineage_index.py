@@ -102,6 +102,12 @@ class MemoryIndex:
     def refs(self) -> Iterator[TableRef]:
         yield from sorted(self.histories)
 
+    def table_names(self) -> Iterator[tuple[str, str]]:
+        yield from sorted({(ref.database, ref.bare) for ref in self.histories})
+
+    def branches(self, database: str, table: str) -> Iterator[TableRef]:
+        yield from sorted(ref for ref in self.histories if (ref.database, ref.bare) == (database, table))
+
     def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]:
         for snapshot in reversed(list(self.histories.get(ref, ()))):
             if snapshot.id <= after:

@@ -13,6 +13,7 @@ from paimon_spark.cli.text import counted, safe, shown
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.results import LineageStatus, Result
+    from paimon_spark.lineage.unrecorded import Unrecorded
 
 _TABLES = Argument(
     "tables", "tables: db.t or db.t$branch_fix", positional=True, required=True, repeated=True, metavar="TABLE"
@@ -24,9 +25,12 @@ _OF_JOB = Argument("job", "ask about a job instead of a table")
 _IGNORING = Argument("ignoring", "job that does not count; may be repeated", repeated=True, metavar="JOB")
 
 
-def _told(result: Result) -> Answer:
+def _told(result: Result, unrecorded: Unrecorded | None = None) -> Answer:
     text = str(result)
-    return Answer(plain(result.to_arrow().to_pylist()), lambda room: [safe(line) for line in text.splitlines()])
+    found = [{"kind": "unrecorded", **table.to_dict()} for table in unrecorded or ()]
+    return Answer(
+        plain([*result.to_arrow().to_pylist(), *found]), lambda room: [safe(line) for line in text.splitlines()]
+    )
 
 
 def _switched(found: LineageStatus) -> Answer:
@@ -58,21 +62,25 @@ def _of_what(call: Call) -> None:
 
 def _upstream(call: Call) -> Answer:
     _of_what(call)
-    return _told(call.catalog().lineage.upstream(call["table"], snapshot=call["snapshot"], job=call["job"]))
+    found = call.catalog().lineage.upstream(call["table"], snapshot=call["snapshot"], job=call["job"])
+    return _told(found, found.unrecorded)
 
 
 def _downstream(call: Call) -> Answer:
     _of_what(call)
-    return _told(call.catalog().lineage.downstream(call["table"], snapshot=call["snapshot"], job=call["job"]))
+    found = call.catalog().lineage.downstream(call["table"], snapshot=call["snapshot"], job=call["job"])
+    return _told(found, found.unrecorded)
 
 
 def _impact(call: Call) -> Answer:
-    return _told(call.catalog().lineage.impact(call["table"], call["of"]))
+    found = call.catalog().lineage.impact(call["table"], call["of"])
+    return _told(found, found.unrecorded)
 
 
 def _unified(call: Call) -> Answer:
     found = call.catalog().lineage.unified_version(call["tables"], ignoring=call["ignoring"])
-    return rows(("table", "snapshot"), list(found.items()), data=found)
+    note = "\n".join(map(safe, found.unrecorded.lines()))
+    return rows(("table", "snapshot"), list(found.items()), data=dict(found), note=note)
 
 
 def _start_options(call: Call) -> Answer:

@@ -365,7 +365,11 @@ def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path
     cli.done("table", "create", "db.copy", "id BIGINT, dt STRING, note STRING")
     catalog.table("db.copy").write(catalog.table("db.orders").scan().to_arrow())
     assert source.snapshots()
-    assert cli.done("lineage", "upstream", "db.copy", "--json").json[0]["name"]
+    found = cli.done("lineage", "upstream", "db.copy", "--json").json
+    assert found[0]["name"] and [(r["name"], len(r["snapshots"])) for r in found if r["kind"] == "unrecorded"] == [
+        ("db.orders", 3)
+    ]
+    assert "db.orders: 3 snapshots written without recorded lineage" in cli.done("lineage", "unified", "db.copy").out
     assert "copy" in cli.done("lineage", "jobs").out
     assert cli.done("lineage", "unified", "db.copy", "db.orders", "--json").json == {"db.copy": 1, "db.orders": 3}
     assert cli.done("lineage", "downstream", "--job", "copy").code == 0

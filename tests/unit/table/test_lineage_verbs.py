@@ -485,7 +485,8 @@ def test_results_become_arrow_and_pandas_and_show_themselves(proposal: Catalog) 
         html = result._repr_html_()
         assert html.count("<tr>") == rows + 1
         assert str(result).splitlines()[0].split()[0].lower() in html.lower()
-        assert "Node(" not in str(result) and len(str(result).splitlines()) in (rows + 1, rows + 2)
+        shown = [line for line in str(result).splitlines() if "without recorded lineage" not in line]
+        assert not any("Node(" in line for line in shown) and len(shown) in (rows + 1, rows + 2)
         assert pickle.loads(pickle.dumps(result)) == result
 
 
@@ -596,3 +597,27 @@ def test_open_lineage_sends_what_changed(proposal: Catalog) -> None:
     fields = sent[0].inputs[0].facets["schema"].fields
     assert [(f.name, f.type) for f in fields] == [("id", "INT")]
     assert len(proposal.lineage.open_lineage(since=0)) == 2
+
+
+def test_answers_name_what_was_written_without_being_recorded(tmp_path: Path) -> None:
+    catalog = make(tmp_path / "wh", "a", "b", "c", "d")
+    catalog.lineage.enable()
+    fill(catalog, "db.a", 1)
+    named = paimon_spark.load_catalog(catalog.warehouse, **{"lineage.job": "j"})
+    named.table("db.b").write(named.table("db.a").scan().to_arrow())
+    for source, sink in ("ac", "cd"):
+        catalog.table(f"db.{sink}").write(catalog.table(f"db.{source}").scan().to_arrow())
+    lineage = catalog.lineage
+    impact, downstream = lineage.impact("db.a", 1), lineage.downstream("db.a")
+    for found in (impact, downstream):
+        assert [t.node.name for t in found.tables] == ["db.b"]
+        assert [(t.node.name, [s.id for s in t.snapshots]) for t in found.unrecorded] == [("db.c", [1]), ("db.d", [1])]
+        user = catalog.table("db.c").snapshots()[0].commit_user
+        assert f"db.c: 1 snapshot written without recorded lineage (1; commit user {user}; newest " in str(found)
+        assert "without recorded lineage" in found._repr_html_() and pickle.loads(pickle.dumps(found)) == found
+    assert [t.node.name for t in lineage.upstream("db.b", snapshot=1).unrecorded] == ["db.a"]
+    unified = lineage.unified_version(["db.b"])
+    assert unified == {"db.b": 1} and [t.node.name for t in unified.unrecorded] == ["db.a"]
+    boxes = {box.name: box.detail for box in lineage.graph().nodes if box.kind == "table"}
+    assert boxes == {"db.a": "1 unrecorded", "db.b": "", "db.c": "1 unrecorded", "db.d": "1 unrecorded"}
+    assert {box.name for box in lineage.graph("db.b").nodes if box.kind == "table"} == {"db.a", "db.b"}
