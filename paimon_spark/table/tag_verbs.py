@@ -187,7 +187,7 @@ class TagVerbs:
         return next_tag(opened_anew(cast("Table", self)), name)
 
     def create_automatic_tags(self) -> AutoTags:
-        """Make the tags that are due by option `tag.automatic-creation`, as every commit does.
+        """Make the tags that are due by option `tag.automatic-creation`, as after a write.
 
         Raises:
             InvalidOptionError: an option of automatic tags has a bad value.
