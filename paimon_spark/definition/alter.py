@@ -36,7 +36,8 @@ from paimon_spark.errors import (
 )
 from paimon_spark.metadata.features import check_readable
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.schemas import create_schema, latest_schema, list_schema_ids
+from paimon_spark.metadata.handover import seen_schema_ids
+from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.known import TABLE_OPTIONS
@@ -162,7 +163,7 @@ def _check_still_readable(before: TableSchema, after: TableSchema, table: str) -
 def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:
     for key in _OTHER_BRANCHES:
         branch = schema.options.get(key, "").strip()
-        if branch and not list_schema_ids(handle.store, handle.layout.with_branch(branch)):
+        if branch and not seen_schema_ids(handle.store, handle.layout.with_branch(branch)):
             raise InvalidOptionError(
                 f"{handle.describe()}: option {key} = {branch!r}: the table has no such branch", option=key
             )

@@ -78,7 +78,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class RenameTree:
-    """Move a directory; when only `new` is there, it was done before."""
+    """Move a branch's directory; when only `new` is there, it was done before."""
 
     old: str
     new: str

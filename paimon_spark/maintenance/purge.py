@@ -12,7 +12,9 @@ from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX
+from paimon_spark.metadata.handover import HANDOVER, Handover, encode
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot
 
 KIND = "purge"
@@ -68,8 +70,10 @@ def _plan(handle: TableHandle) -> TableChange:
     for branch in branch_directories(handle):
         directory = branch.layout.branch_root[start:]
         if branch.branch not in (MAIN, main):
-            # Without a schema it is no branch any more.
-            steps += [DeleteTree(f"{directory}/schema"), DeleteTree(directory)]
+            # The schemas go before the file that hides them: without a schema it is no branch any more.
+            schemas = [f"{directory}/schema/{SCHEMA_PREFIX}{i}" for i in list_schema_ids(branch.store, branch.layout)]
+            hidden = [Put(f"{directory}/schema/{HANDOVER}", encode(Handover(None)).decode())] if schemas else []
+            steps += [*hidden, DeleteFiles(tuple(schemas)), DeleteTree(directory)]
     if main != MAIN:
         steps += [DeleteTree(name) for name in ("snapshot", "tag", "changelog", "consumer")]
     for directory in (own.layout.tag_dir, own.layout.consumer_dir, own.layout.changelog_dir):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError
 from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, PutNew, RenameTree, SetAside, Step
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import SNAPSHOT_PREFIX
+from paimon_spark.metadata.handover import HANDOVER, Handover, encode, seen_schema_ids
+from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.small_files import numbered
+
+_CONCURRENT: Final = 8
 
 
 def run_step(handle: TableHandle, step: Step) -> None:
@@ -29,7 +36,7 @@ def run_step(handle: TableHandle, step: Step) -> None:
         case SetAside(directory, aside):
             _set_aside(handle, f"{root}/{directory}", f"{root}/{aside}")
         case RenameTree(old, new):
-            _rename(handle, f"{root}/{old}", f"{root}/{new}")
+            _move_branch(handle, f"{root}/{old}", f"{root}/{new}")
 
 
 def _set_aside(handle: TableHandle, directory: str, aside: str) -> None:
@@ -57,22 +64,84 @@ def _has(handle: TableHandle, path: str, sha256: str) -> bool:
         return False
 
 
-def _rename(handle: TableHandle, old: str, new: str) -> None:
+def _move_branch(handle: TableHandle, old: str, new: str) -> None:
+    """Move a branch's directory, at once where the store can; readers see it in one of the two places at any moment."""
     store = handle.store
-    try:
-        store.rename_tree(old, new)
-    except FileMissingError:
+    if not store.list(old):
         if not store.exists(new):
-            raise
-    except FileAlreadyThereError:
-        # Where renaming is copying, either the copy or the removal was broken off: what is left is copied again.
-        _copy_tree(handle, old, new)
-        store.delete_tree(old)
+            raise FileMissingError(f"cannot move {store.url(old)}: nothing is there", path=old)
+        return
+    ids = _schemas_in(handle, old)
+    if not _is_moved(handle, new):
+        if ids:  # what lies at `new` is of a copy that was broken off, or of a commit that came too late
+            store.delete_tree(new)
+        if store.renames_directories:
+            with suppress(FileAlreadyThereError):
+                store.rename_tree(old, new)
+                return
+        _copy_branch(handle, old, new, ids)
+    _take_late_commits(handle, old, new)
+    # The schemas go first: without one nothing is a branch, whatever else is left.
+    store.delete_many([_schema_path(old, i) for i in ids])
+    store.delete_tree(old)
+    store.delete(f"{new}/schema/{HANDOVER}")
 
 
-def _copy_tree(handle: TableHandle, old: str, new: str) -> None:
-    for info in handle.store.list(old):
+def _is_moved(handle: TableHandle, new: str) -> bool:
+    return bool(seen_schema_ids(handle.store, handle.layout.with_branch(_branch_of(new))))
+
+
+def _copy_branch(handle: TableHandle, old: str, new: str, ids: Sequence[int]) -> None:
+    """Copy everything, the schemas last; with the last of them the new directory is the branch instead of the old."""
+    store = handle.store
+    if ids:
+        # That of `old` first: who finds the other one finds it too.
+        note = encode(Handover(_branch_of(new), frozenset(ids)))
+        store.write(f"{old}/schema/{HANDOVER}", note)
+        store.write(f"{new}/schema/{HANDOVER}", note)
+    places = [i.name for i in store.list(old) if i.is_directory and i.name != "schema"]
+    files = [f"{old}/{i.name}" for i in store.list(old) if not i.is_directory]
+    files += [file for place in places for file in _files_below(handle, f"{old}/{place}")]
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-move") as pool:
+        list(pool.map(lambda path: _copy(handle, path, new + path.removeprefix(old)), files))
+    for i in ids:
+        _copy(handle, _schema_path(old, i), _schema_path(new, i))
+
+
+def _take_late_commits(handle: TableHandle, old: str, new: str) -> None:
+    """Move snapshots that others committed to the old directory after it was copied, where they follow on the new."""
+    store = handle.store
+    head = max(numbered(store, f"{new}/snapshot", SNAPSHOT_PREFIX), default=0)
+    for snapshot_id in numbered(store, f"{old}/snapshot", SNAPSHOT_PREFIX):
+        if snapshot_id != head + 1:
+            continue
+        name = f"{SNAPSHOT_PREFIX}{snapshot_id}"
+        with suppress(FileAlreadyThereError, FileMissingError):
+            store.create_exclusive(f"{new}/snapshot/{name}", store.read(f"{old}/snapshot/{name}"))
+            head = snapshot_id
+
+
+def _copy(handle: TableHandle, old: str, new: str) -> None:
+    with suppress(FileMissingError):  # it expired meanwhile
+        handle.store.write(new, handle.store.read(old))
+
+
+def _files_below(handle: TableHandle, directory: str) -> Iterator[str]:
+    for info in handle.store.list(directory):
+        path = f"{directory}/{info.name}"
         if info.is_directory:
-            _copy_tree(handle, f"{old}/{info.name}", f"{new}/{info.name}")
+            yield from _files_below(handle, path)
         else:
-            handle.store.write(f"{new}/{info.name}", handle.store.read(f"{old}/{info.name}"))
+            yield path
+
+
+def _schemas_in(handle: TableHandle, directory: str) -> list[int]:
+    return numbered(handle.store, f"{directory}/schema", SCHEMA_PREFIX)
+
+
+def _schema_path(directory: str, schema_id: int) -> str:
+    return f"{directory}/schema/{SCHEMA_PREFIX}{schema_id}"
+
+
+def _branch_of(directory: str) -> str:
+    return directory.rpartition("/")[2].removeprefix(BRANCH_PREFIX)

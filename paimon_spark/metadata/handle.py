@@ -13,6 +13,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
 )
 from paimon_spark.metadata.features import check_definition, check_overrides
+from paimon_spark.metadata.handover import BranchLook, is_seen, look_at_branch
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.options.descriptor import did_you_mean, nearest
@@ -183,6 +184,30 @@ def branch_names(store: Store, layout: Layout) -> list[str]:
     ]
 
 
+def seen_branch_names(store: Store, layout: Layout) -> list[str]:
+    """Names of the branches that readers see, sorted; main is not among them.
+
+    Directories without a schema, which other engines or interrupted commits leave, are no branches; nor are those that
+    operations work in. A branch that is renamed meanwhile is listed under one of its names: where a directory is no
+    branch, all are looked at again until two looks agree.
+    """
+    before: list[str] | None = None
+    for _ in range(_RACES):
+        names = [name for name in branch_names(store, layout) if not name.startswith(".")]
+        looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
+        seen = [name for name, look in looks.items() if is_seen(name, look, _of_other(look, looks))]
+        if seen in (names, before):
+            break
+        before = seen
+    return seen
+
+
+def _of_other(look: BranchLook, looks: Mapping[str, BranchLook]) -> list[int]:
+    """Ids of the schemas of the branch that a handover names."""
+    other = None if look.handover is None else looks.get(look.handover.branch or "")
+    return [] if other is None else other.ids
+
+
 def table_name(store: Store, root: str) -> str:
     """`db.table` where the path looks so (`…/db.db/table`), else the URL."""
     parent, _, last = root.rpartition("/")
@@ -193,7 +218,7 @@ def table_name(store: Store, root: str) -> str:
 def _not_found(store: Store, layout: Layout, name: str) -> TableNotFoundError | BranchNotFoundError:
     url = store.url(layout.root)
     if layout.branch != MAIN:
-        branches = [n for n in branch_names(store, layout) if not n.startswith(".")]
+        branches = seen_branch_names(store, layout)
         if branches or list_schema_ids(store, layout.with_branch(MAIN)):
             return BranchNotFoundError(
                 f"table {name} has no branch {layout.branch!r}{did_you_mean(layout.branch, branches)}; "

@@ -15,6 +15,7 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.small_files import find_decoded, numbered
 from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def list_schema_ids(store: Store, layout: Layout) -> list[int]:
-    """Ids of the branch's schema files, ascending; empty when this is no branch of a table."""
+    """Ids of the schema files in the branch's directory, ascending; `seen_schema_ids` says whether it is a branch."""
     return numbered(store, layout.schema_dir, SCHEMA_PREFIX)
 
 
@@ -48,13 +49,13 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
     """The schema of the highest id; None when this is no branch of a table."""
-    ids = list_schema_ids(store, layout)
+    ids = seen_schema_ids(store, layout)
     if not ids:
         return None
     try:
         return read_schema(store, layout, ids[-1])
     except CorruptFileError:
-        if list_schema_ids(store, layout):
+        if seen_schema_ids(store, layout):
             raise
         return None  # the branch was deleted, or renamed, since its schemas were listed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
@@ -60,9 +60,14 @@ def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, 
 
 def numbered(store: Store, directory: str, prefix: str) -> list[int]:
     """Ids of the files `<prefix><id>` in a directory, ascending; temporary and other files do not count."""
+    return numbers((info.name for info in store.list(directory)), prefix)
+
+
+def numbers(names: Iterable[str], prefix: str) -> list[int]:
+    """Ids of the names `<prefix><id>`, ascending; others do not count."""
     ids = []
-    for info in store.list(directory):
-        text = info.name.removeprefix(prefix)
-        if info.name.startswith(prefix) and text.isascii() and text.isdigit() and len(text) < 20:
+    for name in names:
+        text = name.removeprefix(prefix)
+        if name.startswith(prefix) and text.isascii() and text.isdigit() and len(text) < 20:
             ids.append(int(text))
     return sorted(ids)

@@ -154,8 +154,8 @@ def duration_ms(text: str) -> int:
 
 
 def nearest(name: str, candidates: Iterable[str], count: int = 3) -> list[str]:
-    """The most similar of `candidates`, best first, for "did you mean"."""
-    pool = {c.lower(): c for c in candidates}
+    """The most similar of `candidates` besides `name` itself, best first, for "did you mean"."""
+    pool = {c.lower(): c for c in candidates if c != name}
     return [pool[m] for m in difflib.get_close_matches(name.lower(), pool, n=count, cutoff=0.6)]
 
 

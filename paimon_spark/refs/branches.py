@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.handle import TableHandle, seen_branch_names
+from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
-from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import earliest_snapshot
 from paimon_spark.refs.forks import Fork, fork_of
 from paimon_spark.refs.guards import guarded_branch
@@ -41,17 +41,12 @@ def branch_exists(handle: TableHandle, name: str) -> bool:
     """Whether the table has a branch of this name; main always exists."""
     if name == MAIN:
         return True
-    return is_ref_name(name) and bool(list_schema_ids(handle.store, handle.layout.with_branch(name)))
+    return is_ref_name(name) and bool(seen_schema_ids(handle.store, handle.layout.with_branch(name)))
 
 
 def list_branch_names(handle: TableHandle) -> list[str]:
-    """Names of the branches, sorted, without `main` itself.
-
-    Directories without a schema, which other engines or interrupted commits leave, are no branches; nor are those that
-    operations work in.
-    """
-    names = branch_names(handle.store, handle.layout)
-    return [name for name in names if not name.startswith(".") and branch_exists(handle, name)]
+    """Names of the branches that readers see, sorted, without `main` itself; as `metadata.handle.seen_branch_names`."""
+    return seen_branch_names(handle.store, handle.layout)
 
 
 def list_branches(handle: TableHandle) -> list[Branch]:

@@ -146,6 +146,10 @@ class FsspecStore:
     def atomic_create(self) -> AtomicCreate:
         return fsspec_write.atomic_create(self.protocol, filesystem_class(self.protocol), self.options)
 
+    @property
+    def renames_directories(self) -> bool:
+        return fsspec_write.renames_directories(self.protocol, filesystem_class(self.protocol))
+
     def create_exclusive(self, path: str, data: bytes) -> None:
         if self.atomic_create is AtomicCreate.NONE:
             if self.exists(path):
@@ -189,13 +193,13 @@ class FsspecStore:
             with self._failures("make directory", directory) as fs:
                 fs.makedirs(directory, exist_ok=True)
 
-    def rename_tree(self, old: str, new: str) -> None:
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         if not self.exists(old):
             raise FileMissingError(f"cannot move {self.url(old)}: nothing is there", path=old)
         if self.exists(new):
             raise self._already_there(new)
         with self._failures("rename", old) as fs:
-            fsspec_write.move_tree(fs, self.protocol, old, new)
+            fsspec_write.move_tree(fs, self.protocol, old, new, last)
 
     def _already_there(self, path: str) -> FileAlreadyThereError:
         return FileAlreadyThereError(f"there is a file {self.url(path)} already", path=path)

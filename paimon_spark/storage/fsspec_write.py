@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, TypeVar
@@ -34,6 +34,11 @@ _CONCURRENT: Final = 16
 def has_directories(protocol: str) -> bool:
     """Whether directories are things of their own there, to be made before files and renamed with them."""
     return protocol not in _OBJECT_STORES
+
+
+def renames_directories(protocol: str, cls: type[Any]) -> bool:
+    """Whether a directory moves in one step: the file system has directories, and a way of its own to move them."""
+    return has_directories(protocol) and cls.mv is not AbstractFileSystem.mv
 
 
 def alone(protocol: str) -> AbstractContextManager[object]:
@@ -165,9 +170,12 @@ def remove_tree(fs: Any, protocol: str, directory: str) -> None:
             fs.rm(directory, recursive=True)
 
 
-def move_tree(fs: Any, protocol: str, old: str, new: str) -> None:
-    """Move a directory to where nothing is; a copy and a removal where the file system knows no renaming."""
-    if has_directories(protocol) and _renames(fs):
+def move_tree(fs: Any, protocol: str, old: str, new: str, last: Sequence[str] = ()) -> None:
+    """Move a directory to where nothing is; a copy and a removal where the file system knows no renaming.
+
+    Of a copy, what lies below the names in `last` comes after everything else, and goes before it.
+    """
+    if renames_directories(protocol, type(fs)):
         fs.makedirs(new.rpartition("/")[0], exist_ok=True)
         fs.mv(old, new)
         return
@@ -176,7 +184,14 @@ def move_tree(fs: Any, protocol: str, old: str, new: str) -> None:
     def copy(path: str) -> None:
         fs.cp_file(path, new + path.strip("/")[start:])
 
-    for_each(fs, fs.find(old), copy, "copy")
+    parts: dict[str, list[str]] = {name: [] for name in ("", *last)}
+    for path in fs.find(old):
+        name = path.strip("/")[start:].strip("/").split("/")[0]
+        parts[name if name in parts else ""].append(path)
+    for found in parts.values():
+        for_each(fs, found, copy, "copy")
+    for name in last:
+        remove_many(fs, protocol, parts[name])
     remove_tree(fs, protocol, old)
 
 

@@ -79,6 +79,10 @@ class LocalStore:
     def atomic_create(self) -> AtomicCreate:
         return AtomicCreate.NATIVE
 
+    @property
+    def renames_directories(self) -> bool:
+        return True
+
     def create_exclusive(self, path: str, data: bytes) -> None:
         with _failures("create", path), _beside(path, data) as temporary:
             try:
@@ -122,7 +126,7 @@ class LocalStore:
         with _failures("make directory", directory):
             os.makedirs(directory, exist_ok=True)
 
-    def rename_tree(self, old: str, new: str) -> None:
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         with _failures("rename", old):
             os.stat(old)
             # A rename would replace an empty directory.

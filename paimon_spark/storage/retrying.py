@@ -77,6 +77,10 @@ class RetryingStore:
     def atomic_create(self) -> AtomicCreate:
         return self.inner.atomic_create
 
+    @property
+    def renames_directories(self) -> bool:
+        return self.inner.renames_directories
+
     def create_exclusive(self, path: str, data: bytes) -> None:
         self.inner.create_exclusive(path, data)
 
@@ -98,8 +102,8 @@ class RetryingStore:
     def make_directory(self, directory: str) -> None:
         self._repeat(lambda: self.inner.make_directory(directory))
 
-    def rename_tree(self, old: str, new: str) -> None:
-        self.inner.rename_tree(old, new)
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
+        self.inner.rename_tree(old, new, last)
 
     def _repeat(self, call: Callable[[], T]) -> T:
         delay = self.first_delay_s

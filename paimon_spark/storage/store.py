@@ -77,6 +77,11 @@ class Store(ReadableStore, Protocol):
         """What `create_exclusive` promises on this store."""
         ...
 
+    @property
+    def renames_directories(self) -> bool:
+        """Whether `rename_tree` is one step that readers see done or not."""
+        ...
+
     def create_exclusive(self, path: str, data: bytes) -> None:
         """Make a file that is not there, whole; parent directories are made. No wrapper repeats it.
 
@@ -116,8 +121,13 @@ class Store(ReadableStore, Protocol):
         """Make a directory and its parents where the store has directories; one that is there is no error."""
         ...
 
-    def rename_tree(self, old: str, new: str) -> None:
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         """Move a directory to where nothing is. Atomic where the file system can; elsewhere a copy, then a removal.
+
+        Args:
+            old: the directory.
+            new: its new path.
+            last: names right below it that are copied after everything else, in this order, and removed before it.
 
         Raises:
             FileMissingError: nothing at `old`.

@@ -22,8 +22,9 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.metadata.handle import is_table
-from paimon_spark.metadata.layout import Layout
+from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.schemas import latest_schema
+from paimon_spark.metadata.small_files import numbered
 from paimon_spark.options.catalog import TABLE_DEFAULT, table_defaults, without_table_defaults
 from paimon_spark.options.config import configured
 from paimon_spark.options.descriptor import did_you_mean, unknown_option
@@ -190,7 +191,11 @@ class Catalog:
                 return
             raise
         _refuse_outside_files(place)
-        # A table without snapshots is empty, one without schemas is none: readers see one of the three.
+        # A table without snapshots is empty, one without schemas is none: readers see one of the three. The newest
+        # snapshot goes last, so that an older one is not the head for a moment.
+        layout = Layout(place.root)
+        older = numbered(place.store, layout.snapshot_dir, SNAPSHOT_PREFIX)[:-1]
+        place.store.delete_many([layout.snapshot_path(i) for i in older])
         for part in ("snapshot", "branch", "tag"):
             place.store.delete_tree(f"{place.root}/{part}")
         for info in place.store.list(place.root):
@@ -218,7 +223,8 @@ class Catalog:
             raise
         self._database(target.database)
         try:
-            source.store.rename_tree(source.root, target.root)
+            # What says that there is a table comes last and goes first, so that none is seen without its files.
+            source.store.rename_tree(source.root, target.root, ("schema", "MAIN-BRANCH"))
         except FileAlreadyThereError as e:
             raise TableAlreadyExistsError(
                 f"table {source.name} cannot be renamed to {target.name}: there is something at "

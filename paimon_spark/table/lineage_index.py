@@ -40,7 +40,7 @@ from paimon_spark.errors import (
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.place import DATABASE, Warehouse
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
-from paimon_spark.metadata.handle import TableHandle, branch_names, is_table, open_table, read_main_branch
+from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, seen_branch_names
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
@@ -334,12 +334,12 @@ class TableIndex:
         if not is_table(store, layout.root):
             return
         yield TableRef(database, table)
-        names = branch_names(store, layout)
+        names = seen_branch_names(store, layout)
         main: str | None = None
         with suppress(CorruptFileError):  # whoever opens main is told
             main = read_main_branch(store, layout.root) if names else None
         for name in names:
-            if not name.startswith(".") and name != main and list_schema_ids(store, layout.with_branch(name)):
+            if name != main:
                 yield TableRef.of(database, table, name)
 
     def _opened(self, ref: TableRef) -> TableHandle | None:

@@ -1,8 +1,7 @@
 """Branches: create, rename and delete, as plans of steps.
 
-A branch is there when it has a schema, so schemas come last and go first; a reader finds the whole branch or none. The
-newest schema comes before the older ones and goes after them: it alone says what the branch is, and an older one that
-is missing is looked for on main.
+A branch is there when it has its schemas (`metadata/handover.py`), so these come last and go first; a reader finds the
+whole branch or none, and one that is renamed under one of its names.
 
 Source: PIP-14; Java `utils/FileSystemBranchManager`. Guards: `guarding.py`.
 """
@@ -39,6 +38,7 @@ from paimon_spark.spec.snapshot import Snapshot, Tag
 from paimon_spark.versioning.guarding import Guards, guard_put, plan_guards, relative
 from paimon_spark.versioning.names import check_branch_name
 from paimon_spark.versioning.reopening import change_branch, reopened
+from paimon_spark.versioning.staging import schemas_gone, schemas_put
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
 """Options that name a branch which is read with the one that has them."""
@@ -104,7 +104,8 @@ def create_branch(
 def rename_branch(handle: TableHandle, old: str, new: str) -> None:
     """Give a branch another name. What is opened by the old one finds no branch any more.
 
-    Each name shows the whole branch or none at any moment; between the two none does.
+    Readers see the whole branch under one of the two names at any moment. Where the store moves no directory at once,
+    its files are copied, and other engines see it under both for a while.
 
     Raises:
         BranchNotFoundError: there is no branch `old`.
@@ -176,7 +177,7 @@ def plan_create(
         *guards.steps,
         Put(relative(handle, fork_path(handle.on_branch_directory(name))), encode(fork).decode()),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
-        *(Put(relative(handle, layout.schema_path(i)), data.decode()) for i, data in reversed(schemas)),
+        *schemas_put(name, relative(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)
@@ -202,17 +203,10 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
             raise _left_over(handle, new, "files")
         # Left by a commit that came too late, when a branch of this name went; a directory cannot be moved onto it.
         handle.store.delete_tree(on_new.layout.branch_root)
-    schemas = [
-        (i, handle.store.read(on_old.layout.schema_path(i))) for i in list_schema_ids(handle.store, on_old.layout)
-    ]
     guards = _guards_on_others(handle, old)
     fork = read_fork(on_old)
     steps: list[Step] = [guard_put(place, new, guard.snapshot) for place, guard in guards]
-    steps += [Delete(relative(handle, on_old.layout.schema_path(i))) for i, _ in schemas]
-    directories = [relative(handle, h.layout.branch_root) for h in (on_old, on_new)]
-    # Without any other file a store of objects has nothing to move.
-    has_files = bool(_own_files(on_old) or handle.store.list(on_old.layout.sink_dir))
-    steps.append(RenameTree(*directories) if has_files else DeleteTree(directories[0]))
+    steps.append(RenameTree(*(relative(handle, h.layout.branch_root) for h in (on_old, on_new))))
     own = find_tag(on_old, guard_name(old))
     if own is not None:
         steps += [
@@ -226,7 +220,6 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         parent = new if its.parent == old else its.parent
         places = {new if place == old else place: guard for place, guard in its.guards.items()}
         steps.append(_fork_put(child, replace(its, parent=parent, guards=places)))
-    steps += [Put(relative(handle, on_new.layout.schema_path(i)), data.decode()) for i, data in reversed(schemas)]
     steps += [Delete(relative(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
     return TableChange("rename-branch", f"renaming of branch {old!r} to {new!r}", tuple(steps))
 
@@ -258,7 +251,7 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     parent = fork_of(on_branch)
     steps: list[Step] = [_fork_put(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
     ids = list_schema_ids(handle.store, on_branch.layout)
-    steps += [Delete(relative(handle, on_branch.layout.schema_path(i))) for i in ids]
+    steps += schemas_gone(relative(handle, on_branch.layout.schema_dir), ids)
     steps.append(DeleteTree(relative(handle, on_branch.layout.branch_root)))
     steps += [Delete(relative(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)

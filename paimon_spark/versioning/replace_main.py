@@ -40,6 +40,7 @@ from paimon_spark.versioning.staging import (
     layout_of,
     main_branch_path,
     relative,
+    schemas_gone,
     snapshot_gone,
     tag_path,
     written_over,
@@ -208,7 +209,11 @@ def _dropped(main: Line, late: str | None) -> tuple[Step, ...]:
         else [layout.branch_root]
     )
     return (
-        DeleteTree(relative(layout.schema_dir)),
+        *(
+            [DeleteTree(relative(layout.schema_dir))]
+            if main.directory == MAIN
+            else schemas_gone(relative(layout.schema_dir), main.schemas)
+        ),
         *(snapshot_gone(main, i) for i in sorted(main.snapshots)),
         *(() if late is None else [SetAside(relative(layout.snapshot_dir), relative(layout_of(late).snapshot_dir))]),
         *(DeleteTree(relative(path)) for path in rest),

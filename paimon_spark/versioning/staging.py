@@ -9,11 +9,12 @@ Source of the readers' rule: Java `utils/HintFileUtils`, `schema/SchemaManager`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 
 from paimon_spark.maintenance.changes import Delete, Put, PutNew, Step
-from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
+from paimon_spark.metadata.handover import HANDOVER, Handover, encode
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.versioning.line import Line, Ref
 
 K = TypeVar("K", int, str)
@@ -70,10 +71,7 @@ def main_branch_path() -> str:
 
 
 def laid_down(line: Line) -> tuple[Step, ...]:
-    """The line in a directory where nothing is.
-
-    A branch is there when it has a schema, and the newest says what it is: so these come last, the newest first.
-    """
+    """The line in a directory where nothing is. A branch is there when it has its schemas, so these come last."""
     directory = line.directory
     consumers = relative(layout_of(directory).consumer_dir)
     return (
@@ -83,8 +81,29 @@ def laid_down(line: Line) -> tuple[Step, ...]:
         *_hints(relative(layout_of(directory).changelog_dir), line.changelogs),
         *_hints(relative(layout_of(directory).snapshot_dir), line.snapshots),
         *(Put(f"{consumers}/consumer-{name}", text) for name, text in sorted(line.consumers.items())),
-        *(Put(schema_path(directory, i), text) for i, text in sorted(line.schemas.items(), reverse=True)),
+        *schemas_put(directory, relative(layout_of(directory).schema_dir), line.schemas),
     )
+
+
+def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Step, ...]:
+    """Make a branch seen: with the last of its schemas, and not before.
+
+    Args:
+        branch: whose directory it is.
+        schema_dir: of the branch, relative to the table's directory.
+        schemas: text by id.
+    """
+    puts = [Put(f"{schema_dir}/{SCHEMA_PREFIX}{i}", text) for i, text in sorted(schemas.items())]
+    if len(puts) < 2:
+        return tuple(puts)
+    path = f"{schema_dir}/{HANDOVER}"
+    return (Put(path, encode(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
+
+
+def schemas_gone(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
+    """Make a branch unseen, with the first step; its directory goes afterwards."""
+    hidden = [Put(f"{schema_dir}/{HANDOVER}", encode(Handover(None)).decode())] if len(ids) > 1 else []
+    return (*hidden, *(Delete(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
 
 
 def written_over(old: Line, new: Line, late: str | None = None) -> tuple[Step, ...]:

@@ -118,6 +118,10 @@ class FaultStore:
     def atomic_create(self) -> AtomicCreate:
         return self.inner.atomic_create
 
+    @property
+    def renames_directories(self) -> bool:
+        return self.inner.renames_directories
+
     def url(self, path: str) -> str:
         return self.inner.url(path)
 
@@ -165,8 +169,8 @@ class FaultStore:
     def make_directory(self, directory: str) -> None:
         self._call("make_directory", directory, lambda: self.inner.make_directory(directory))
 
-    def rename_tree(self, old: str, new: str) -> None:
-        self._call("rename_tree", old, lambda: self.inner.rename_tree(old, new))
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
+        self._call("rename_tree", old, lambda: self.inner.rename_tree(old, new, last))
 
     def _call(self, verb: str, path: str, act: Callable[[], T]) -> T:
         with self._faults(Call(verb, path)):

@@ -33,10 +33,11 @@ class StoreContract:
     """The contract, as tests. Subclasses give the fixture `place`, whose root is empty.
 
     Attributes:
-        atomic_create: what the store must say of itself.
+        atomic_create, renames_directories: what the store must say of itself.
     """
 
     atomic_create = AtomicCreate.NATIVE
+    renames_directories = False
 
     @staticmethod
     def racers(store: Store, path: str, count: int) -> list[bytes]:
@@ -167,6 +168,7 @@ class StoreContract:
 
     def test_says_whether_creation_is_atomic(self, place: Place) -> None:
         assert place.store.atomic_create is self.atomic_create
+        assert place.store.renames_directories is self.renames_directories
 
     def test_creates_exclusively(self, place: Place) -> None:
         path = f"{place.root}/new/deep/snapshot-1"
@@ -265,6 +267,14 @@ class StoreContract:
         assert not place.store.exists(f"{place.root}/old")
         moved = place.store.read_many([f"{place.root}/up/new/{path}" for path in ("1", "a/2", "a/b/3")])
         assert moved == [b"1", b"a/2", b"a/b/3"]
+
+    def test_moves_trees_with_names_that_come_last(self, place: Place) -> None:
+        for path in ("a", "last/1", "last/d/2", "lasting", "z"):
+            place.store.write(f"{place.root}/old/{path}", path.encode())
+        place.store.rename_tree(f"{place.root}/old", f"{place.root}/new", ("last", "none"))
+        assert not place.store.exists(f"{place.root}/old")
+        for path in ("a", "last/1", "last/d/2", "lasting", "z"):
+            assert place.store.read(f"{place.root}/new/{path}") == path.encode()
 
     def test_moves_no_tree_onto_another(self, place: Place) -> None:
         place.store.write(f"{place.root}/a/1", b"a")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.errors import CorruptFileError
+from paimon_spark.errors import CorruptFileError, PaimonError
 from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.metadata.handle import open_table
+from paimon_spark.storage.local import LocalStore
 from paimon_spark.table.table import Table
 from paimon_spark.versioning.doctor.findings import Severity
+from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.rows import difference, rows_of
 from tests.interop.java_paimon import JavaPaimon
 
@@ -290,3 +295,33 @@ def test_rolling_back_reads_alike(
     java.call("write", path=path, rows=[[6, "again"]])
     assert rows(table) == by_java(java, table)
     assert missing_files(table.handle) == []
+
+
+def test_java_finds_a_branch_under_one_name_whenever_its_renaming_is_killed(
+    make: Callable[[dict[str, Any]], Table], java: JavaPaimon, tmp_path: Path
+) -> None:
+    """On a local disk, where directories move at once. Java knows nothing of `intent/`."""
+    table = make(KEYED)
+    write(table, [[1, "a"]])
+    table.create_tag("v1")
+    table.create_branch("fix", tag="v1")
+    fix = table.branch("fix").alter(add={"n": "INT"})
+    write(fix, [[2, "fix"]])
+    want = by_java(java, table, branch="fix")
+    seen = []
+    for changes in range(1, 100):
+        path = str(tmp_path / str(changes))
+        shutil.copytree(table.location.removeprefix("file://"), path)
+        store = FaultStore(LocalStore())
+        opened = Table(open_table(store, path))
+        store.arm(Fault(changes, after=True, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            opened.rename_branch("fix", "renamed")
+        [name] = java.call("listing", path=path)["branches"]
+        assert sorted(java.call("read", path=path, branch=name)["rows"], key=str) == want, name
+        assert [b.name for b in paimon_spark.load_table(path).branches()] == [name]
+        seen.append(name)
+        shutil.rmtree(path)
+        if not store.failed:
+            break
+    assert seen == sorted(seen) and set(seen) == {"fix", "renamed"} and len(seen) > 5

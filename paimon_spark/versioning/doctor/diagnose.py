@@ -19,6 +19,7 @@ from paimon_spark.maintenance.changes import DeleteTree, TableChange
 from paimon_spark.maintenance.intents import change_table, check_there, recover, unfinished
 from paimon_spark.maintenance.roots import Root, all_roots
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.versioning.doctor.ambiguous import ambiguous_names
@@ -115,7 +116,7 @@ def _cases(handle: TableHandle) -> list[Case]:
                 found.append(_staging(branch))
         elif not list_schema_ids(store, branch.layout):
             found.append(_no_schema(branch))
-        elif name != main_branch:
+        elif name != main_branch and seen_schema_ids(store, branch.layout):  # else an operation is at work there
             branches.append(branch)
     try:
         roots: dict[str, list[Root]] = {}

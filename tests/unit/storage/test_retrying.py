@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -37,7 +37,7 @@ class Flaky(FsspecStore):
     def delete(self, path: str) -> None:
         self.read(path)
 
-    def rename_tree(self, old: str, new: str) -> None:
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         self.read(old)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:

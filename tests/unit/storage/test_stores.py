@@ -42,6 +42,7 @@ class FilledBy:
 
 
 class TestLocal(StoreContract):
+    renames_directories = True
     racers = staticmethod(race_processes)
 
     @pytest.fixture
@@ -162,6 +163,7 @@ class TestFsspec(StoreContract):
     """The general store, over fsspec's own local file system, which cannot create atomically."""
 
     atomic_create = AtomicCreate.NONE
+    renames_directories = True
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> FilledBy:

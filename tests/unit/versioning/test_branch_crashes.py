@@ -120,9 +120,10 @@ def test_broken_off_anywhere(tmp_path: Path, verb: str, done: bool, where: str) 
     raise AssertionError("it never ends")
 
 
+@pytest.mark.parametrize("where", ["memory", "local"])
 @pytest.mark.parametrize("verb", sorted(ACTS))
-def test_every_step_beside_a_reader(tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    main = a_table(f"file://{tmp_path}/t")
+def test_every_step_beside_a_reader(tmp_path: Path, verb: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = a_table(f"memory:///{tmp_path.name}/t" if where == "memory" else f"file://{tmp_path}/t")
     store: FaultStore = main.store  # type: ignore[assignment]
     states: list[dict[str, set[str]]] = []
     real = FaultStore._call
@@ -143,7 +144,7 @@ def test_every_step_beside_a_reader(tmp_path: Path, verb: str, monkeypatch: pyte
     assert shown[0] == ["fix"]
     assert shown[-1] == {"create": ["fix", "new"], "rename": ["other"], "delete": []}[verb]
     changes = sum(a != b for a, b in pairwise(shown))
-    assert changes == {"create": 1, "rename": 2, "delete": 1}[verb], "each name appears once or goes once"
+    assert changes == 1, "one branch appears, goes, or has another name"
 
 
 @pytest.mark.parametrize("verb", ["rename", "delete"])

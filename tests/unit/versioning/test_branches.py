@@ -253,7 +253,8 @@ def test_the_schema_comes_last(case: Case) -> None:
     done = [c.path.removeprefix(f"{case.main.layout.root}/") for c in case.store.calls[mark:] if c.verb in MUTATING]
     mine = [p for p in done if p.startswith(("branch/", "tag/"))]
     assert mine[0] == "tag/tag-branch-guard-fix"
-    assert mine[-2:] == [f"branch/branch-fix/schema/schema-{i}" for i in (1, 0)]
+    names = ("HANDOVER", "schema-0", "schema-1", "HANDOVER")  # put, the schemas, and away again
+    assert mine[-4:] == [f"branch/branch-fix/schema/{name}" for name in names]
 
 
 def test_schemas_that_old_branches_lack_come_from_main(case: Case) -> None:
@@ -444,6 +445,7 @@ def test_schemas_go_first_and_guards_last(case: Case) -> None:
         for s in plan_delete(case.main, "fix").steps
     ]
     assert steps == [
+        "branch/branch-fix/schema/HANDOVER",
         "branch/branch-fix/schema/schema-0",
         "branch/branch-fix/schema/schema-1",
         "branch/branch-fix",
