@@ -195,15 +195,39 @@ def expected_changelog(
 
 
 def merge_commit(
-    rule: Rule, state: dict[int, Record], rows: list[Record], number: int
+    rule: Rule,
+    state: dict[int, Record],
+    rows: list[Record],
+    number: int,
+    *,
+    deleted: dict[int, Record] | None = None,
+    shown: dict[int, dict[str, Any]] | None = None,
 ) -> list[tuple[int, Record | None, Record | None]]:
-    """Apply a commit to the visible state; per key what was and what is."""
+    """Apply a commit to the visible state; per key what was and what is.
+
+    Args:
+        rule: of the merge engine.
+        state: the visible rows by key; changed.
+        rows: of the commit.
+        number: of the commit.
+        deleted: the last retract of keys that have no row; changed. Partial update begins with its values, as Java
+            does, until a compaction into the deepest level with files drops it: which files there are decides that.
+        shown: the rows that the table has after the commit, which tell whether it was dropped.
+    """
     changes = []
     for kind, key, values in model.merged(rows, rule, keep_deletes=True):
         before = state.pop(key, None)
-        group = ([] if before is None else [before]) + [Record(key, number, kind, 0, values)]
-        result = rule(group)
-        after = None if result is None or result[0] in (1, 3) else Record(key, number, result[0], 5, result[1])
+        record = Record(key, number, kind, 0, values)
+        result = rule([record] if before is None else [before, record])
+        ghost = None if deleted is None else deleted.pop(key, None)
+        if ghost is not None and shown is not None:
+            other = rule([ghost, record])
+            result = other if other is not None and other[1] == shown.get(key) else result
+        after = None if result is None else Record(key, number, result[0], 5, result[1])
+        if after is not None and after.retract:
+            if deleted is not None:
+                deleted[key] = after
+            after = None
         if after is not None:
             state[key] = after
         changes.append((key, before, after))

@@ -54,28 +54,53 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
 def test_rows_and_changelog_are_those_of_the_model(
     root: Callable[[], str], engine: str, data: st.DataObject, large: bool, vectors: bool, deduplicates: bool
 ) -> None:
-    options, rule, kinds = ENGINES[engine]
+    options, _, kinds = ENGINES[engine]
     options = {**options, "changelog-producer": "lookup"}
     options["changelog-producer.row-deduplicate"] = str(deduplicates).lower()
     if vectors and engine != "first-row":
         options["deletion-vectors.enabled"] = "true"
     if large:
         options["target-file-size"] = "1 b"
+    check_commits(root(), engine, data.draw(commits(kinds)), options, deduplicates)
+
+
+def check_commits(root: str, engine: str, written: list[list[Record]], options: dict[str, str], dedup: bool) -> None:
+    """Write and compact commit by commit, and compare rows and changelog with those of the model."""
+    rule = ENGINES[engine][1]
     state: dict[int, Record] = {}
+    deleted: dict[int, Record] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merge_tree, "_BATCH_ROWS", 3)
         patch.setattr(bucket_merge, "_BATCH_ROWS", 3)
-        table = Table(root(), options)
-        for number, rows in enumerate(data.draw(commits(kinds))):
+        table = Table(root, options)
+        for number, rows in enumerate(written):
             if not rows:
                 continue
             table.write(rows)
-            changes = merge_commit(rule, state, rows, number)
             table.compact()
+            shown = {r["k"]: {n: v for n, v in r.items() if n != "k"} for r in table.rows()}
+            changes = merge_commit(rule, state, rows, number, deleted=deleted, shown=shown)
             assert table.rows() == [{"k": k, **state[k].values} for k in sorted(state)]
-            expected = [e for _, b, a in changes for e in expected_changelog(engine, b, a, deduplicates)]
+            expected = [e for _, b, a in changes for e in expected_changelog(engine, b, a, dedup)]
             assert table.changelog() == expected
             assert all(f.level > 0 for f in table.files())
+
+
+def test_a_delete_that_lies_above_other_files_gives_its_values_to_partial_updates(root: Callable[[], str]) -> None:
+    options = {**ENGINES["partial-update"][0], "changelog-producer": "lookup", "target-file-size": "1 b"}
+    rows: list[list[tuple[int, int, int | None, int | None, str | None]]] = [
+        [(14, 2, 0, None, None), (13, 0, -2, None, ""), (15, 0, 2, -2, "y")],
+        [(7, 0, None, None, None), (9, 3, 1, None, ""), (8, 0, -3, 2, None), (9, 2, 3, 0, "x"), (6, 3, None, -2, ""),
+         (10, 3, None, None, "x")],
+        [(11, 0, None, None, "y"), (12, 0, 1, None, None), (10, 0, 2, 3, ""), (12, 2, 1, None, "x"),
+         (10, 3, -2, 0, "x"), (11, 0, -1, None, None)],
+        [(12, 2, -1, -1, None), (9, 0, None, None, None), (10, 0, 0, 2, None), (13, 3, 0, 2, None)],
+    ]  # fmt: skip
+    written = [
+        [Record(k, n, kind, 0, {"s": s, "a": a, "b": b}) for n, (k, kind, s, a, b) in enumerate(commit)]
+        for commit in rows
+    ]
+    check_commits(root(), "partial-update", written, options, dedup=False)
 
 
 @settings(max_examples=settings().max_examples // 5)
