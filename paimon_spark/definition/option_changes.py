@@ -103,7 +103,7 @@ def _unchanged(schema: TableSchema, key: str, value: str) -> bool:
 def _fixed(schema: TableSchema, key: str) -> InvalidOptionError:
     found = schema.options.get(key)
     return InvalidOptionError(
-        f"option {key} says how rows were written ({'its default' if found is None else repr(found)}) and cannot "
+        f"option {key} says how files are written ({'its default' if found is None else repr(found)}) and cannot "
         "change once there are rows; make a new table and copy the rows",
         option=key,
     )

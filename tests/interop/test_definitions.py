@@ -29,6 +29,9 @@ ONLY_WE_REFUSE = (
     "expected a duration",
     "expected a size",
     "expected a whole number up to",
+    "expected one of avro, orc, parquet",
+    "cannot be written in orc files",
+    "cannot be written in Avro files",
 )
 """Java stores these and fails when the option is used; so it does with a clustering column that is not there."""
 

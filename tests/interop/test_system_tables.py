@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ OF_VERSIONS = (
 )  # fmt: skip
 NOT_TRAVELLED_BY_JAVA = ("buckets",)
 """Java reads these of the head whatever version is asked for."""
+LISTED_FROM_A_WRONG_HINT = ("branch_fast_forwarded_back_keyed", "branch_fast_forwarded_back_append")
+"""Java's fast-forward gives main the EARLIEST hint of the branch, and then lists no snapshot before it."""
 Row = dict[str, Any]
 
 
@@ -141,6 +144,10 @@ def _difference(path: str, name: str, label: str, theirs: dict[str, Any], script
         if options:  # Java lists the files of partitions that the head has, too
             partitions = {row["partition"] for row in want}
             rows = [row for row in rows if row["partition"] in partitions]
+    if name == "snapshots" and branch is None and script.name in LISTED_FROM_A_WRONG_HINT:
+        hint = int(Path(path, "snapshot", "EARLIEST").read_text())
+        assert {row["snapshot_id"] for row in rows if row["snapshot_id"] < hint} == {1}
+        rows = [row for row in rows if row["snapshot_id"] >= hint]
     names = [c[1] for c in theirs["schema"]]
     mine = [plain({n: row[n] for n in names}) for row in rows]
     return difference([plain(row) for row in want], mine, script.unordered)

@@ -11,6 +11,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_spark.spec.data_file import FileSource
 from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.table_builder import File, TableBuilder
@@ -45,7 +46,8 @@ def test_keys_and_statistics_are_text_as_in_java() -> None:
         "p": "x", "k": 9, "z": float("nan"), "d": date(1969, 12, 31), "ts": datetime(2024, 1, 1, 0, 0, 1, 120),
         "l": datetime(2024, 1, 1, 0, 0, 0, 5000, tzinfo=timezone.utc), "b": b"", "o": True, "tm": 86399999,
     }  # fmt: skip
-    b.commit(File("data-1-0.orc", {"p": "x"}, 1, 2, level=5, low=low, high=high, nulls={"k": 0, "x": 2}, deletes=3))
+    counts = {"nulls": {"k": 0, "x": 2}, "deletes": 3}
+    b.commit(File("data-1-0.orc", {"p": "x"}, 1, 2, level=5, low=low, high=high, source=FileSource.APPEND, **counts))
     [row] = read(b.table, "files")
     assert row["min_value_stats"] == (
         "{a=-0.001, b=01ff, d=1, k=1, l=2024-01-01T01:00, o=false, p=x, tm=5, ts=2024-01-01T00:00, x=null, z=1.0E7}"
