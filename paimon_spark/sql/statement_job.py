@@ -3,7 +3,7 @@
 A statement that runs each day with other literals is one job. Two statements are two, however many of them one Spark
 application runs: what one reads never counts as a source of what another writes.
 
-Source: own; spec, "Lineage".
+Source: own.
 """
 
 from __future__ import annotations
