@@ -27,7 +27,12 @@ _DIGITS: Final = 8
 _OF_A_RUN: Final = (f".{JOB.key}", f".{BARRIER.key}")
 _VERBS: Final = ("INSERT", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "CREATE", "REPLACE")
 _CONSTANTS: Final = ("TRUE", "FALSE", "NULL")
-_READING: Final = frozenset(("FROM", "TABLE", "JOIN"))
+_READING: Final = frozenset(("FROM", "TABLE", "JOIN", "USING"))
+"""Words before the name of a table that is read."""
+_READ: Final = frozenset(
+    ("SELECT", "WHERE", "ON", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "WHEN", "VALUES", "WINDOW")
+)
+"""Words after which a comma separates no tables."""
 _BEFORE_A_SIGN: Final = frozenset(
     (
         "SELECT", "DISTINCT", "VALUES", "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "BETWEEN", "IN", "LIKE", "CASE",
@@ -109,6 +114,26 @@ def names_no_table(query: str) -> bool:
     return not any(w.keyword in _READING for w in words(query))
 
 
+def read_names(found: Sequence[Word]) -> set[str]:
+    """Names of one part where a statement reads tables, in lower case; it may name columns of USING too."""
+    names: set[str] = set()
+    reads = [False]
+    for index, word in enumerate(found):
+        before = found[index - 1].keyword if index else ""
+        begins = reads[-1] and (before in _READING or before in (",", "("))
+        if word.keyword == "(":
+            reads.append(begins)
+        elif word.keyword == ")":
+            reads = reads[:-1] or [False]
+        elif word.keyword in _READING:
+            reads[-1] = True
+        elif word.keyword in _READ:
+            reads[-1] = False
+        elif begins and word.is_name and (index + 1 == len(found) or found[index + 1].keyword != "."):
+            names.add(word.text.lower())
+    return names
+
+
 def _pieces(sql: str, found: Sequence[Word]) -> Iterator[str]:
     """The words of a statement in lower case, literals and parameters as `?`."""
     skipped = -1
@@ -153,9 +178,7 @@ def _verb(found: Sequence[Word]) -> str:
 
 
 def _names_a_view(session: Session, sql: str) -> bool:
-    """Whether a statement may read a temporary view, of which nothing tells what it reads."""
-    found = words(sql)
-    if not any(w.keyword in _READING or w.keyword == "USING" for w in found):
-        return False
-    views = {t.name.lower() for t in session.spark.catalog.listTables() if t.isTemporary}
-    return bool(views) and any(w.is_name and w.text.lower() in views for w in found)
+    """Whether a statement reads a temporary view, of which nothing tells what it reads."""
+    names = read_names(words(sql))
+    # Spark makes its warehouse directory when it lists tables, so it is asked only where there may be a view.
+    return bool(names) and any(t.isTemporary and t.name.lower() in names for t in session.spark.catalog.listTables())

@@ -54,14 +54,19 @@ def test_settings_of_the_session_reach_every_statement_that_changes_rows(spark: 
         "TRUNCATE TABLE db.t PARTITION (p = 'a')",
     )
 
-    with setting(spark, "spark.paimon.*.db.t.tag.automatic-creation", "batch"):
-        tagged = []
+    tagged, users = [], []
+    with (
+        setting(spark, "spark.paimon.*.db.t.tag.automatic-creation", "batch"),
+        setting(spark, "spark.paimon.*.db.t.commit.user-prefix", "night"),
+    ):
         for statement in statements:
             catalog.sql(statement, session=spark)
-            # One tag a day, of the last batch.
+            # One tag a day, of the last batch that wrote rows: not of partitions that only go.
             tagged.append([t.snapshot.id for t in catalog.table("db.t").tags()])
+            users.append(catalog.table("db.t").snapshots()[-1].commit_user.partition("_")[0])
 
-    assert tagged == [[n] for n in range(2, 2 + len(statements))]
+    assert tagged == [[2], [3], [4], [4], [6], [6]]
+    assert users == ["night"] * len(statements)
     assert rows(catalog, "db.t") == [(2, "b", 12)]
 
 

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from paimon_spark.lineage.model import TableRef
-from paimon_spark.sql.statement_job import shape, statement_job
+from paimon_spark.sql.statement_job import read_names, shape, statement_job
+from paimon_spark.sql.text import words
 
 B = TableRef("d", "b")
 
@@ -61,3 +62,23 @@ def test_the_name_says_the_target_and_the_verb() -> None:
         assert re.fullmatch(rf"d\.b:{verb}:[0-9a-f]{{8}}", statement_job(B, sql)), sql
     on_branch = statement_job(TableRef.of("d", "b", "fix"), "TRUNCATE TABLE b")
     assert on_branch.startswith("d.b$branch_fix:truncate:")
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("INSERT INTO b SELECT a, x FROM d.t WHERE a IN (1, v) GROUP BY a, x ORDER BY a, x", ""),
+        ("INSERT INTO d.b SELECT * FROM v", "v"),
+        ("INSERT INTO d.b SELECT * FROM d.t x, `V` JOIN w ON x.id = w.id, d.u", "v w"),
+        ("INSERT INTO d.b SELECT * FROM (SELECT a, z FROM d.t WHERE a > 1) s, v", "v"),
+        ("INSERT INTO d.b SELECT * FROM (v CROSS JOIN d.t)", "v"),
+        ("INSERT INTO d.b SELECT 1 WHERE EXISTS (SELECT * FROM v)", "v"),
+        ("INSERT INTO d.b TABLE v", "v"),
+        ("MERGE INTO d.b USING v ON b.id = v.id WHEN MATCHED THEN UPDATE SET a = v.a, c = v.c", "v"),
+        ("DELETE FROM d.b WHERE id IN (SELECT id FROM v)", "v"),
+        ("UPDATE d.b SET a = 1, c = z", ""),
+        ("INSERT INTO d.b VALUES (1), (2)", ""),
+    ],
+)
+def test_names_that_may_be_temporary_views(sql: str, names: str) -> None:
+    assert read_names(words(sql)) == set(names.split())
