@@ -21,7 +21,8 @@ from paimon_spark.commit.strict_mode import check_strictly
 from paimon_spark.commit.wanted import Wanted
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.metadata.features import crosses_partitions
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, read_main_branch
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.options.commit import CommitOptions
@@ -123,12 +124,26 @@ def _touched(handle: TableHandle, changes: Changes) -> Touched:
 
 def _base(handle: TableHandle, wanted: Wanted, touched: Touched, head: Snapshot, earlier: Base | None) -> Base:
     """The head's live entries; those of an earlier attempt and the deltas since, where no overwrite came between."""
-    if earlier is not None and wanted.same_changes:
+    if earlier is not None and wanted.same_changes and _continues(handle, earlier.head, head):
         between = _between(handle, earlier.head.id, head)
         if between is not None and all(s.commit_kind is not CommitKind.OVERWRITE for s in between):
             entries = cancelled(handle, together(earlier.entries, *(touched.delta(s) for s in between)))
             return Base(head, where(entries, adds(entries)))
     return Base(head, touched.live(head))
+
+
+def _continues(handle: TableHandle, before: Snapshot, head: Snapshot) -> bool:
+    """Whether `head` was committed on the history that has the snapshot `before`; False also when that has expired.
+
+    A merge writes the new history over main's snapshot files. MAIN-BRANCH names another directory until all of them are
+    written, so it is read first: when it is unchanged, either `before` is read as it is in the history of `head`, or
+    the merge began after `head` was read, which `still_there.counts` notices.
+    """
+    layout = handle.layout
+    if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
+        return False
+    now = find_snapshot(handle, before.id) if before.id < head.id else None
+    return now is not None and identity(now) == identity(before)
 
 
 def _between(handle: TableHandle, after_id: int, head: Snapshot) -> list[Snapshot] | None:

@@ -258,7 +258,7 @@ def _steps(plan: bytes) -> list[list[str]]:
 
 def _paths(plan: bytes) -> Iterator[str]:
     for name, *texts in _steps(plan):
-        yield from texts[:1] if name in ("put", "put-new", "delete") else texts
+        yield from texts[:1] if name in ("put", "put-new", "delete", "if-snapshots") else texts
 
 
 def _unknown(handle: TableHandle, made: Snapshot, why: str) -> CommitOutcomeUnknownError:

@@ -84,7 +84,15 @@ class RenameTree:
     new: str
 
 
-Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | RenameTree
+@dataclass(frozen=True, slots=True)
+class IfSnapshots:
+    """Run more steps when a directory holds snapshot files: those that `PutNew` or `SetAside` moved there."""
+
+    directory: str
+    steps: tuple[Put | Delete, ...]
+
+
+Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | RenameTree | IfSnapshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +192,16 @@ def _encoded(step: Step) -> list[object]:
             return ["set-aside", directory, aside]
         case RenameTree(old, new):
             return ["rename-tree", old, new]
+        case IfSnapshots(directory, steps):
+            return ["if-snapshots", directory, *map(_encoded, steps)]
 
 
 def _decoded(raw: Sequence[object]) -> Step:
     if not isinstance(raw, list):
         raise FormatError(f"{raw!r} is no step")
+    if raw[:1] == ["if-snapshots"]:
+        steps = tuple(map(_decoded, raw[2:]))
+        return IfSnapshots(_text(raw[1]), tuple(step for step in steps if isinstance(step, (Put, Delete))))
     name, *texts = (_text(part) for part in raw)
     match name, texts:
         case "put", [path, text]:
@@ -235,6 +248,8 @@ def _paths(steps: Sequence[Step]) -> list[str]:
                 paths.append(directory)
             case SetAside(old, new) | RenameTree(old, new):
                 paths += [old, new]
+            case IfSnapshots(directory, more):
+                paths += [directory, *_paths(more)]
     return paths
 
 

@@ -9,7 +9,17 @@ from contextlib import suppress
 from typing import Final
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError
-from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, PutNew, RenameTree, SetAside, Step
+from paimon_spark.maintenance.changes import (
+    Delete,
+    DeleteFiles,
+    DeleteTree,
+    IfSnapshots,
+    Put,
+    PutNew,
+    RenameTree,
+    SetAside,
+    Step,
+)
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.handover import HANDOVER, Handover, encode, seen_schema_ids
 from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
@@ -37,6 +47,10 @@ def run_step(handle: TableHandle, step: Step) -> None:
             _set_aside(handle, f"{root}/{directory}", f"{root}/{aside}")
         case RenameTree(old, new):
             _move_branch(handle, f"{root}/{old}", f"{root}/{new}")
+        case IfSnapshots(directory, steps):
+            if numbered(store, f"{root}/{directory}", SNAPSHOT_PREFIX):
+                for more in steps:
+                    run_step(handle, more)
 
 
 def _set_aside(handle: TableHandle, directory: str, aside: str) -> None:

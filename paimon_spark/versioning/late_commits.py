@@ -2,7 +2,7 @@
 
 Our own writers look after each commit whether main still is what they built on (`commit.still_there`); others do not.
 What they added to the history that went is moved to the branch that keeps it, so that main's head is the published one.
-Those whose ids the published snapshots took were put aside in that branch's directory as the steps ran.
+Those whose ids the published snapshots took were moved to that branch's directory as the steps ran.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from paimon_spark.maintenance.changes import Put, Step, TableChange
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.metadata.snapshots import list_snapshot_ids
-from paimon_spark.refs.guards import guard_name
 from paimon_spark.versioning.line import Line, Ref, read_line
-from paimon_spark.versioning.publication import Publication, backup_fork, guard_put
-from paimon_spark.versioning.published import without_life_time
+from paimon_spark.versioning.publication import Publication, late_branch_steps
 from paimon_spark.versioning.splices import follows
-from paimon_spark.versioning.staging import laid_down, latest_path, snapshot_gone, snapshot_path
+from paimon_spark.versioning.staging import latest_path, snapshot_gone, snapshot_path
 
 _LOG = logging.getLogger(__name__)
 KIND = "keep-late-commits"
@@ -49,7 +47,7 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
             return None
         steps: tuple[Step, ...] = (
             *(Put(snapshot_path(place, ref.id), ref.text) for ref in late),
-            *(_new_branch(plan, place, {**aside, **{r.id: r for r in late}}) if plan.backup is None else ()),
+            *(late_branch_steps(plan, place, plan.main.directory) if plan.backup is None and not aside else ()),
             Put(latest_path(place), str(kept[-1])),
             # Other engines believe a hint that names a snapshot which is not there.
             Put(latest_path(plan.main.directory), str(max(now.snapshots.keys() - ids))),
@@ -68,20 +66,9 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
     return tuple(kept)
 
 
-def _new_branch(plan: Publication, place: str, snapshots: Mapping[int, Ref]) -> tuple[Step, ...]:
-    """A backup of late snapshots alone, with the one that they were made on."""
-    guards, fork = {}, plan.done.fork
-    if fork is not None:
-        guards[guard_name(place)] = without_life_time(fork)
-    base = {plan.main.head: plan.main.snapshots[plan.main.head]} if plan.main.head else {}
-    line = Line(place, {**base, **snapshots}, guards, schemas=plan.main.schemas)
-    on_main = [] if fork is None else [guard_put(plan.main.directory, place, without_life_time(fork))]
-    return (*on_main, backup_fork(plan, place), *laid_down(line))
-
-
 def _aside_ids(plan: Publication, place: str) -> list[int]:
     """Ids of snapshots in the backup's directory that the plan did not put there."""
-    planned = {} if plan.backup is None else plan.backup.snapshots
+    planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
     return [i for i in list_snapshot_ids(plan.handle.on_branch_directory(place)) if i not in planned]
 
 

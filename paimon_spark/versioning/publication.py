@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.maintenance.changes import Put, Step
+from paimon_spark.maintenance.changes import Delete, IfSnapshots, Put, Step
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
@@ -22,7 +22,7 @@ from paimon_spark.refs.resolve import resolve
 from paimon_spark.refs.version import VersionKind, VersionSpec
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.versioning.line import Line, Ref, read_line, snapshot_of_tag
-from paimon_spark.versioning.published import Other, Published, Source, backup_line, published
+from paimon_spark.versioning.published import Other, Published, Source, backup_line, published, without_life_time
 from paimon_spark.versioning.splices import follows
 from paimon_spark.versioning.staging import directory_path, laid_down, tag_path
 
@@ -133,6 +133,30 @@ def read_publication(
 def backup_steps(plan: Publication) -> tuple[Step, ...]:
     """Make the backup branch. A branch is there when it has a schema, so that is last."""
     return () if plan.backup is None else (backup_fork(plan, plan.backup.directory), *laid_down(plan.backup))
+
+
+def late_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
+    """Make a branch of the snapshots that the steps moved to the directory `plan.late`, if they moved any.
+
+    Args:
+        plan: what was read.
+        main_directory: the directory of main after the change; it gets the guard tag of the branch.
+    """
+    if plan.late is None or plan.backup is not None:
+        return ()
+    snapshots = directory_path(plan.late) + "/snapshot"
+    return (IfSnapshots(snapshots, late_branch_steps(plan, plan.late, main_directory)),)
+
+
+def late_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | Delete, ...]:
+    """Make a branch, for late snapshots alone, of the snapshot that they were made on."""
+    guards, fork = {}, plan.done.fork
+    if fork is not None:
+        guards[guard_name(name)] = without_life_time(fork)
+    base = {plan.main.head: plan.main.snapshots[plan.main.head]} if plan.main.head else {}
+    line = Line(name, base, guards, schemas=plan.main.schemas)
+    on_main = [] if fork is None else [guard_put(main_directory, name, without_life_time(fork))]
+    return (*on_main, backup_fork(plan, name), *laid_down(line))
 
 
 def backup_fork(plan: Publication, directory: str) -> Put:

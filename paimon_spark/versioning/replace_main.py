@@ -31,6 +31,7 @@ from paimon_spark.versioning.publication import (
     Publication,
     backup_steps,
     fork_steps,
+    late_branch,
     read_publication,
     released,
     with_guard_of_backup,
@@ -178,6 +179,7 @@ def replace_change(
         *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
         *fork_steps(plan, former_goes=True),
         *_dropped(plan.main, plan.late),
+        *late_branch(plan, old.directory),
         *(Delete(f"{relative(layout_of(plan.main.directory).sink_dir)}/{n}") for n in _kept_apart(plan.main, former)),
     )
     kept = [new, *([] if plan.backup is None else [plan.backup])]

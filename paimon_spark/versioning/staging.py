@@ -70,7 +70,7 @@ def main_branch_path() -> str:
     return relative(layout_of(MAIN).main_branch_file)
 
 
-def laid_down(line: Line) -> tuple[Step, ...]:
+def laid_down(line: Line) -> tuple[Put | Delete, ...]:
     """The line in a directory where nothing is. A branch is there when it has its schemas, so these come last."""
     directory = line.directory
     consumers = relative(layout_of(directory).consumer_dir)
@@ -85,7 +85,7 @@ def laid_down(line: Line) -> tuple[Step, ...]:
     )
 
 
-def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Step, ...]:
+def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:
     """Make a branch seen: with the last of its schemas, and not before.
 
     Args:
@@ -166,7 +166,7 @@ def _changelogs_gone(old: Line, new: Line) -> Iterator[Step]:
     yield from (Delete(changelog_path(old.directory, i)) for i in gone)
 
 
-def _hints(directory: str, refs: Mapping[int, Ref]) -> Iterator[Step]:
+def _hints(directory: str, refs: Mapping[int, Ref]) -> Iterator[Put]:
     if refs:
         yield Put(f"{directory}/{EARLIEST}", str(min(refs)))
         yield Put(f"{directory}/{LATEST}", str(max(refs)))

@@ -251,8 +251,9 @@ def _reader(scene: Scene, number: int, life: int, seconds: float) -> None:
     seen: set[int] = set()
     while time.monotonic() < end:
         try:
-            rows = scene.open().scan().to_arrow().column("k").to_pylist()
-            assert len(set(rows)) == len(rows), "rows twice"
+            scan = scene.open().scan()
+            rows = scan.to_arrow().column("k").to_pylist()
+            assert len(set(rows)) == len(rows), f"rows twice in {scan.plan().snapshot}"
             assert scene.merges or seen <= set(rows), f"rows are gone: {sorted(seen - set(rows))[:5]}"
             seen = set(rows)
         except (SnapshotExpiredError, FileMissingError):

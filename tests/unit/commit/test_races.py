@@ -19,11 +19,14 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids, list_snapshots
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store
 from paimon_spark.storage.urls import open_store
+from paimon_spark.versioning.branches import create_branch
+from paimon_spark.versioning.merge import merge_branch
+from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import (
     APPEND,
     KEYED,
@@ -121,6 +124,23 @@ def test_a_conflict_found_on_the_second_attempt_is_not_tried_again(root: str) ->
         committer(slow).commit([compacts("c")])
     assert set(files(table)) == {"b"}
     assert manifest_names(table) == reachable(table)
+
+
+def test_a_compaction_is_compared_with_the_history_that_a_merge_gave_main_meanwhile(root: str) -> None:
+    table = make_table(LocalStore(), root)
+    old = a_file("old")
+    committer(table).commit([message(table, old)])
+    create_tag(table, "base")
+    create_branch(table, "fix", tag="base")
+    fix = open_branch(table, "fix")
+    committer(fix).commit([compaction(fix, [old], [a_file("of-fix")])])
+    for name in ("b", "c"):
+        committer(fix).commit([message(fix, a_file(name))])
+    committer(table).commit([message(table, a_file("of-main"))])
+    slow = meddled(table, lambda: merge_branch(table, "fix"))
+    with pytest.raises(CommitConflictError, match="replaces old, which another commit deleted"):
+        committer(slow).commit([compaction(table, [old], [a_file("of-slow")])])
+    assert set(files(table)) == {"of-fix", "b", "c"}
 
 
 def test_an_overwrite_replaces_what_came_while_it_was_prepared(root: str) -> None:

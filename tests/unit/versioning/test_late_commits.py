@@ -10,7 +10,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.commit import attempts
-from paimon_spark.errors import PaimonError, UnsafeDeletionError
+from paimon_spark.errors import PaimonError
 from paimon_spark.maintenance import intents
 from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
 from paimon_spark.table.batch_write import plan_write
@@ -107,7 +107,10 @@ def test_without_a_backup_it_goes_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rows(paimon_spark.load_table(table.location)) == {1: "a", 3: "fix"}
 
 
-def test_a_merge_that_died_after_it_put_a_commit_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("verb", ["merge_branch", "replace_main"])
+def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = new_table(tmp_path)
     put(table, k1="a")
     table.create_branch("fix", snapshot_id=1)
@@ -121,18 +124,18 @@ def test_a_merge_that_died_after_it_put_a_commit_aside(tmp_path: Path, monkeypat
             foreign.commit()
             monkeypatch.setattr(intents, "run_step", run)
         real(*given)  # type: ignore[arg-type]
-        if type(given[1]).__name__ == "PutNew":
+        if type(given[1]).__name__ in ("PutNew", "SetAside"):
             raise OSError("killed")
 
     monkeypatch.setattr(intents, "run_step", run)
     with pytest.raises((OSError, PaimonError)):
-        table.merge_branch("fix")
+        getattr(table, verb)("fix")
     monkeypatch.setattr(intents, "run_step", real)
     put(paimon_spark.load_table(table.location), k5="next")
     opened = paimon_spark.load_table(table.location)
     assert rows(opened) == {1: "a", 3: "fix", 5: "next"}
-    aside = next(Path(opened.handle.layout.root).glob("branch/branch-main-backup-*/snapshot/snapshot-2"))
-    assert [f.branch for f in opened.doctor(repair=True) if f.kind == "left-over"] == [aside.parents[1].name[7:]]
-    with pytest.raises(UnsafeDeletionError, match="main-backup"):
-        opened.remove_orphan_files()
-    assert aside.exists(), "somebody has to look at it"
+    (backup,) = [b.name for b in opened.branches() if b.name.startswith("main-backup-")]
+    assert rows(opened.branch(backup)) == {1: "a", 900: "foreign"}
+    assert [f for f in opened.doctor(repair=True) if f.branch == backup] == []
+    opened.remove_orphan_files()
+    assert rows(paimon_spark.load_table(table.location).branch(backup)) == {1: "a", 900: "foreign"}
