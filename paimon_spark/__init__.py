@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import PaimonError
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.listeners import CommitEvent, CommitListener
-    from paimon_spark.compaction.run import CompactResult
+    from paimon_spark.api.catalog import Catalog, load_catalog
+    from paimon_spark.api.lineage_verbs import Lineage
+    from paimon_spark.api.scan import Scan
+    from paimon_spark.api.table import Table
+    from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
+    from paimon_spark.engine.compaction.run import CompactResult
+    from paimon_spark.jobs.batch_write import WriteResult
+    from paimon_spark.jobs.loading import load_table
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.refs.branches import Branch
-    from paimon_spark.refs.savepoints import Savepoint
-    from paimon_spark.refs.tags import TagInfo
+    from paimon_spark.metadata.branches import Branch
+    from paimon_spark.metadata.savepoints import Savepoint
+    from paimon_spark.metadata.tags import TagInfo
     from paimon_spark.spark.register import register
     from paimon_spark.spark.session import configure_session
-    from paimon_spark.table.batch_write import WriteResult
-    from paimon_spark.table.catalog import Catalog, load_catalog
-    from paimon_spark.table.lineage_verbs import Lineage
-    from paimon_spark.table.loading import load_table
-    from paimon_spark.table.scan import Scan
-    from paimon_spark.table.table import Table
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.history import History
@@ -66,27 +66,27 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Branch": "paimon_spark.refs.branches",
-    "Catalog": "paimon_spark.table.catalog",
-    "CommitEvent": "paimon_spark.commit.listeners",
-    "CommitListener": "paimon_spark.commit.listeners",
-    "CompactResult": "paimon_spark.compaction.run",
+    "Branch": "paimon_spark.metadata.branches",
+    "Catalog": "paimon_spark.api.catalog",
+    "CommitEvent": "paimon_spark.engine.commit.listeners",
+    "CommitListener": "paimon_spark.engine.commit.listeners",
+    "CompactResult": "paimon_spark.engine.compaction.run",
     "Diff": "paimon_spark.versioning.diff",
     "Finding": "paimon_spark.versioning.doctor.findings",
     "History": "paimon_spark.versioning.history",
-    "Lineage": "paimon_spark.table.lineage_verbs",
+    "Lineage": "paimon_spark.api.lineage_verbs",
     "MergeResult": "paimon_spark.versioning.merge",
     "Picture": "paimon_spark.lineage.picture",
     "Removed": "paimon_spark.maintenance.removal",
-    "Savepoint": "paimon_spark.refs.savepoints",
-    "Scan": "paimon_spark.table.scan",
-    "Table": "paimon_spark.table.table",
+    "Savepoint": "paimon_spark.metadata.savepoints",
+    "Scan": "paimon_spark.api.scan",
+    "Table": "paimon_spark.api.table",
     "TableStatus": "paimon_spark.versioning.status",
-    "TagInfo": "paimon_spark.refs.tags",
-    "WriteResult": "paimon_spark.table.batch_write",
+    "TagInfo": "paimon_spark.metadata.tags",
+    "WriteResult": "paimon_spark.jobs.batch_write",
     "configure_session": "paimon_spark.spark.session",
-    "load_catalog": "paimon_spark.table.catalog",
-    "load_table": "paimon_spark.table.loading",
+    "load_catalog": "paimon_spark.api.catalog",
+    "load_table": "paimon_spark.jobs.loading",
     "register": "paimon_spark.spark.register",
 }
 

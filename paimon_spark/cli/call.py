@@ -17,8 +17,8 @@ from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import is_name, split_suffix
 
 if TYPE_CHECKING:
-    from paimon_spark.table.catalog import Catalog
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
 
 T = TypeVar("T")
 _OF_THE_TABLE: Final = "branch"
@@ -59,8 +59,8 @@ class Call:
             UsageError: no warehouse is known.
             NoWarehouseError: there is no such directory.
         """
+        from paimon_spark.api.catalog import load_catalog
         from paimon_spark.cli.warehouse import doubt
-        from paimon_spark.table.catalog import load_catalog
 
         if self.warehouse is None:
             raise UsageError(f"{self.what}: {_NO_WAREHOUSE}", option="warehouse")
@@ -94,7 +94,7 @@ class Call:
             UsageError: no warehouse is known.
             TableNotFoundError: there is no such table; the nearest names are offered.
         """
-        from paimon_spark.table.loading import load
+        from paimon_spark.jobs.loading import load
 
         named = self.table_text if text is None else text
         options = {**self._options(storage=True), **self._options(storage=False)}

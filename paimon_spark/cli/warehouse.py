@@ -8,7 +8,7 @@ from paimon_spark.cli.failure import NoWarehouseError
 from paimon_spark.storage.urls import open_store, split_url
 
 if TYPE_CHECKING:
-    from paimon_spark.table.catalog import Catalog
+    from paimon_spark.api.catalog import Catalog
 
 
 def doubt(catalog: Catalog) -> str | None:

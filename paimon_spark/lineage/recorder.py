@@ -26,7 +26,7 @@ from paimon_spark.lineage.rows import joined, nothing, only_jobs, records_data, 
 from paimon_spark.lineage.tables import Rows, rows_of
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.listeners import CommitEvent
+    from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.catch_up import CaughtUp
     from paimon_spark.lineage.place import Warehouse
     from paimon_spark.lineage.tables import Index

@@ -20,8 +20,8 @@ from paimon_spark.lineage.sql import barriers_between, of_table
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, rows_of
 
 if TYPE_CHECKING:
+    from paimon_spark.format.snapshot import Snapshot
     from paimon_spark.lineage.tables import Index
-    from paimon_spark.spec.snapshot import Snapshot
 
 _TOGETHER: Final = 20
 """Jobs that are asked for together."""

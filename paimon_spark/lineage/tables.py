@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.place import Warehouse
-from paimon_spark.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.display.html import moment
 from paimon_spark.errors import PaimonError
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.lineage.file_names import quoted
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.properties import JOB, decode
 from paimon_spark.lineage.sql import of_jobs
 from paimon_spark.lineage.switch import switch_of
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT
-from paimon_spark.spec.snapshot import CommitKind
 
 if TYPE_CHECKING:
+    from paimon_spark.format.snapshot import Snapshot
     from paimon_spark.lineage.model import TableRef
     from paimon_spark.lineage.tables import Index
-    from paimon_spark.spec.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _LOOKED_BACK: Final = 100

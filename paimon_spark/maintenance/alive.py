@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
+from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrow_numpy import Bool
+from paimon_spark.format.arrow_values import array_of, scalar_of
+from paimon_spark.format.manifest import FileKind, ManifestFileMeta
 from paimon_spark.maintenance.lists import Ids, difference, union
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import Cache, read_manifests
-from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow_numpy import Bool
-from paimon_spark.spec.arrow_values import array_of, scalar_of
-from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from paimon_spark.commit.retry import now_ms
+from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import FileMissingError
+from paimon_spark.format.snapshot import Snapshot, decode
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.expire_snapshots import (
@@ -32,7 +33,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.options.expiry import parse_expiry_options
-from paimon_spark.spec.snapshot import Snapshot, decode
 
 KIND: Final = "expire-changelogs"
 

@@ -14,12 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.commit.committer import Committer, new_commit_user
-from paimon_spark.commit.entries import column, numbers, where
-from paimon_spark.commit.overwrite import ChosenPartitions
-from paimon_spark.commit.retry import now_ms
 from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import column, numbers, where
+from paimon_spark.engine.commit.overwrite import ChosenPartitions
+from paimon_spark.engine.commit.retry import now_ms
+from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrow_numpy import validity, values
+from paimon_spark.format.arrow_values import array_of
 from paimon_spark.maintenance.partition_time import parser_of, text_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
@@ -35,10 +39,6 @@ from paimon_spark.options.expiry import (
     PartitionStrategy,
     parse_partition_expiry,
 )
-from paimon_spark.scan.fallback import OtherPartitions, other_partitions
-from paimon_spark.spec import binary_row
-from paimon_spark.spec.arrow_numpy import validity, values
-from paimon_spark.spec.arrow_values import array_of
 
 _LOG = logging.getLogger(__name__)
 

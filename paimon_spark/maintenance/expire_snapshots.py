@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paimon_spark.commit.retry import now_ms
+from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import FileMissingError, InvalidInputError
+from paimon_spark.format.snapshot import Snapshot, decode, encode
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange, put_all, roots_put
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.intents import change_table
@@ -25,7 +26,6 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.options.expiry import Retention, parse_expiry_options
-from paimon_spark.spec.snapshot import Snapshot, decode, encode
 
 KIND: Final = "expire-snapshots"
 

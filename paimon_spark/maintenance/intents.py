@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_spark import progress
-from paimon_spark.commit.publish import check_store
+from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.errors import FileAlreadyThereError, StorageError, TableNotFoundError, UnsafeDeletionError
 from paimon_spark.maintenance.changes import TableChange, roots_put
 from paimon_spark.maintenance.changes import decode as decode_change

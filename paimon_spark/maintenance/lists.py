@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import FormatError, UnsafeDeletionError
+from paimon_spark.format.manifest import ManifestFileMeta
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import find_manifest_lists
-from paimon_spark.spec.manifest import ManifestFileMeta
 
 Ids = npt.NDArray[np.int64]
 

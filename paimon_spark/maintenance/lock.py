@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from paimon_spark.commit.retry import now_ms
+from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import (
     CorruptFileError,
     FileAlreadyThereError,

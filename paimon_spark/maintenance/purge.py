@@ -5,7 +5,7 @@ Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphans stay: they may b
 
 from __future__ import annotations
 
-from paimon_spark.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, Step, TableChange
 from paimon_spark.maintenance.intents import change_table

@@ -14,7 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.fileformat.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.manifest import ManifestFileMeta
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths, last_segments
 from paimon_spark.maintenance.lists import changelog_lists, doubt, state_lists
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories, still_there
@@ -30,10 +33,7 @@ from paimon_spark.metadata.manifests import (
     read_manifests,
 )
 from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.manifest import ManifestFileMeta
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.store import FileInfo
 from paimon_spark.storage.urls import external_path
 

@@ -20,6 +20,10 @@ import pyarrow as pa
 from paimon_spark import progress
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import FormatError
+from paimon_spark.format.arrow_numpy import Bool
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.maintenance.alive import Counts, walked
 from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths
 from paimon_spark.maintenance.lists import (
@@ -38,10 +42,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests
 from paimon_spark.options.descriptor import Option, boolean
-from paimon_spark.spec.arrow_numpy import Bool
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.storage.urls import external_path
 
 CLEAN_EMPTY_DIRECTORIES: Final = Option(

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, UnsafeDeletionError
+from paimon_spark.format.snapshot import Snapshot, decode, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import (
     BRANCH_PREFIX,
@@ -20,7 +21,6 @@ from paimon_spark.metadata.layout import (
 )
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import read_hint
-from paimon_spark.spec.snapshot import Snapshot, decode, decode_tag
 
 _ROUNDS: Final = 5
 """Times refs that turned up meanwhile are looked for."""

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.binary_row import decode_column
+from paimon_spark.format.manifest import ManifestFileMeta
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.binary_row import decode_column
-from paimon_spark.spec.manifest import ManifestFileMeta
-from paimon_spark.spec.snapshot import Snapshot
 
 NO_SEQUENCE: Final = -1
 """The greatest sequence number of a bucket without files."""

@@ -5,11 +5,11 @@ Source: Java `utils/ChangelogManager`.
 
 from __future__ import annotations
 
+from paimon_spark.format.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX
 from paimon_spark.metadata.small_files import find_decoded, numbered
 from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
-from paimon_spark.spec.snapshot import Snapshot, decode
 
 
 def list_changelog_ids(handle: TableHandle) -> list[int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.format.table_schema import TableSchema
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
@@ -25,7 +26,6 @@ from paimon_spark.options.table import (
     MERGE_ENGINE,
     SEQUENCE_ORDER,
 )
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import (
     ArrayType,
     DataType,

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format import arrow_numpy
+from paimon_spark.format.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE, read_manifests
-from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
 
 I64 = npt.NDArray[np.int64]
 

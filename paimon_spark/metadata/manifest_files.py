@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.format import arrow_numpy, binary_row, index_manifest, manifest_writer
+from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import remember_list, remember_manifest
 from paimon_spark.options.manifests import parse_manifest_options
-from paimon_spark.spec import arrow_numpy, binary_row, index_manifest, manifest_writer
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
-from paimon_spark.spec.simple_stats import SimpleStats
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]

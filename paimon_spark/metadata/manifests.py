@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.format import index_manifest, manifest
+from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.manifest import ENTRY_SCHEMA, ManifestFileMeta
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.spec import index_manifest, manifest
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.manifest import ENTRY_SCHEMA, ManifestFileMeta
-from paimon_spark.spec.snapshot import Snapshot
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
 """Most bytes of decoded metadata a process remembers; 0 remembers nothing."""

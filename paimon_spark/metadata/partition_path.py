@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.format import arrow_numpy, binary_row
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.float_text import float_of_text, float_text
+from paimon_spark.format.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import TableOptions
-from paimon_spark.spec import arrow_numpy, binary_row
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.float_text import float_of_text, float_text
-from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.types import (
     AtomicType,
     BinaryType,

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.small_files import find_decoded, numbered
-from paimon_spark.spec.snapshot import Snapshot, decode
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5

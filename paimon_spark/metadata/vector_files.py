@@ -14,16 +14,16 @@ from uuid import uuid4
 import numpy as np
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, PaimonError
+from paimon_spark.format import deletion_vector
+from paimon_spark.format.deletion_vector import FRAME_BYTES, Positions
+from paimon_spark.format.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format.manifest import FileKind
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
 from paimon_spark.options.compaction import BITMAP64
 from paimon_spark.options.descriptor import Option, memory_size
-from paimon_spark.spec import deletion_vector
-from paimon_spark.spec.deletion_vector import FRAME_BYTES, Positions
-from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
-from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.snapshot import Snapshot
 
 TARGET_SIZE: Final = Option(
     "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from paimon_spark.errors import InvalidOptionError, PredicateSyntaxError
+from paimon_spark.format.float_text import float_of_text
 from paimon_spark.predicate.ast import (
     Column,
     Compare,
@@ -31,7 +32,6 @@ from paimon_spark.predicate.ast import (
     Op,
     Predicate,
 )
-from paimon_spark.spec.float_text import float_of_text
 from paimon_spark.types import (
     INTEGER_NAMES,
     AtomicType,

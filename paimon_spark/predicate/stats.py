@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.format.arrow_numpy import Bool, validity, values
 from paimon_spark.predicate.arrow import compare
 from paimon_spark.predicate.ast import (
     And,
@@ -33,7 +34,6 @@ from paimon_spark.predicate.ast import (
     TextOp,
 )
 from paimon_spark.predicate.like import like_shape
-from paimon_spark.spec.arrow_numpy import Bool, validity, values
 
 _MOST_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from paimon_spark.api.scan import Scan
     from paimon_spark.spark.system_read import SystemReader
-    from paimon_spark.table.scan import Scan
 
 _DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
@@ -42,8 +42,8 @@ def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader
 
 def _system_reader(scan: Scan, declared: StructType) -> SystemReader:
     # Only reads of system tables pay for these.
+    from paimon_spark.api.system_table import SystemScan
     from paimon_spark.spark.system_read import SystemReader
-    from paimon_spark.table.system_table import SystemScan
 
     assert isinstance(scan, SystemScan)
     return SystemReader(scan, declared)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.handoff.commit_message import CommitMessage
+    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.jobs.batch_write import WriteJob
     from paimon_spark.lineage.notes import TaskIdentity
     from paimon_spark.metadata.handle import TableHandle
-    from paimon_spark.table.batch_write import WriteJob
 
 
 TASKS_END_S: Final = 3.0
@@ -133,14 +133,14 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
     Raises as `table.batch_write.plan_write`.
     """
+    from paimon_spark.jobs.batch_write import plan_path_write
     from paimon_spark.options.batch_write import ROW_LEVEL, WriteMode, canonical_write
     from paimon_spark.spark.schema import arrow_schema, row_type
-    from paimon_spark.table.batch_write import plan_path_write
 
     operation = ROW_LEVEL.get(canonical_write(options))
     if operation is not None:
+        from paimon_spark.jobs.row_level import plan_path_row_level
         from paimon_spark.spark.row_level_write import row_level_writer
-        from paimon_spark.table.row_level import plan_path_row_level
 
         return row_level_writer(plan_path_row_level(options, arrow_schema(schema), operation))
     mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
-from paimon_spark.spec.arrow import record_batch
-from paimon_spark.spec.arrow_numpy import fixed_array, validity, values
+from paimon_spark.format.arrow import record_batch
+from paimon_spark.format.arrow_numpy import fixed_array, validity, values
 
 _Array: TypeAlias = Any
 """A pyarrow Array; the attributes used here depend on its type."""

@@ -16,16 +16,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.functions import arrow_udf
 
+from paimon_spark.engine.write.bucketing import row_buckets
+from paimon_spark.engine.write.dynamic_buckets import assigner_channels, assigner_count
+from paimon_spark.engine.write.input import InputMapper
+from paimon_spark.format.arrow_numpy import fixed_array
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.dynamic_bucket import parse_dynamic_bucket_options
 from paimon_spark.options.location import quoted
 from paimon_spark.options.write import parse_write_options
-from paimon_spark.spec.arrow_numpy import fixed_array
 from paimon_spark.types import RowType
-from paimon_spark.write.bucketing import row_buckets
-from paimon_spark.write.dynamic_buckets import assigner_channels, assigner_count
-from paimon_spark.write.input import InputMapper
 
 _TASK: Final = "__paimon_task"
 _BUCKET: Final = "__paimon_bucket_number"

@@ -14,15 +14,15 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark.compaction.run import run_task
-from paimon_spark.compaction.task import BucketTask
-from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.engine.compaction.run import run_task
+from paimon_spark.engine.compaction.task import BucketTask
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.job_files import new_job, remove_job_files
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark.batch_write import sweep_until_quiet
 from paimon_spark.spark.dataframe_write import unwrapped
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.write.job_files import new_job, remove_job_files
 
 _ROUND: Final = 4096
 """Most tasks in one Spark job: the driver's plan holds them all."""

@@ -10,8 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from paimon_spark import errors
-from paimon_spark.commit.committer import new_commit_user
+from paimon_spark.api.table import Table
+from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.write_target import opened
+from paimon_spark.jobs.writing import place_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.batch_write import (
@@ -28,10 +32,6 @@ from paimon_spark.spark.dataframe import is_missing_source
 from paimon_spark.spark.register import find_sources_here, register
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.table.table import Table
-from paimon_spark.table.write_target import opened
-from paimon_spark.table.writing import place_of
 
 _ERROR: Final = re.compile(
     r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL

@@ -17,9 +17,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StringType
 
+from paimon_spark.engine.row_level.way import check_deletes, check_set
+from paimon_spark.engine.write.nested import column_assignment
+from paimon_spark.jobs.batch_write import WriteResult
 from paimon_spark.options.location import quoted
 from paimon_spark.options.table import MergeEngine
-from paimon_spark.row_level.way import check_deletes, check_set
 from paimon_spark.spark.fitted import fitted
 from paimon_spark.spark.row_level_job import (
     ACTION,
@@ -33,8 +35,6 @@ from paimon_spark.spark.row_level_job import (
     refuse_twice,
 )
 from paimon_spark.spark.schema import arrow_schema
-from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.write.nested import column_assignment
 
 _IN_TARGET: Final = "__paimon_in_target"
 _IN_SOURCE: Final = "__paimon_in_source"

@@ -9,8 +9,8 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
-    from paimon_spark.table.scan import Scan
-    from paimon_spark.table.stream_read import OpenStream
+    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.stream_read import OpenStream
 
 
 def scan_of(options: Mapping[str, str]) -> Scan:
@@ -23,7 +23,7 @@ def scan_of(options: Mapping[str, str]) -> Scan:
         InvalidOptionError: no path, or several; an unknown or wrong option.
         NotFoundError: the table or branch does not exist.
     """
-    from paimon_spark.table.loading import open_scan  # streams do without
+    from paimon_spark.jobs.loading import open_scan  # streams do without
 
     path, rest = _named(options)
     return open_scan(path, rest)
@@ -34,7 +34,7 @@ def stream_of(options: Mapping[str, str], columns: Sequence[str]) -> OpenStream:
 
     Raises as `table.stream_read.open_columns`.
     """
-    from paimon_spark.table.stream_read import open_columns
+    from paimon_spark.jobs.stream_read import open_columns
 
     path, rest = _named(options)
     return open_columns(path, rest, columns)
@@ -42,7 +42,7 @@ def stream_of(options: Mapping[str, str], columns: Sequence[str]) -> OpenStream:
 
 def stream_columns(options: Mapping[str, str]) -> RowType:
     """The columns of such a stream when none are declared. Raises as `stream_of`."""
-    from paimon_spark.table.stream_read import stream_row_type
+    from paimon_spark.jobs.stream_read import stream_row_type
 
     path, rest = _named(options)
     return stream_row_type(path, rest)

@@ -8,10 +8,12 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from paimon_spark.api.table import Table
+from paimon_spark.engine.row_level.way import Way, check_deletes, way_of
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.jobs.batch_write import WriteResult
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import quoted
-from paimon_spark.row_level.way import Way, check_deletes, way_of
 from paimon_spark.spark.fitted import fitted
 from paimon_spark.spark.merge import Clause, Merge, Verb, When
 from paimon_spark.spark.row_level_job import (
@@ -24,8 +26,6 @@ from paimon_spark.spark.row_level_job import (
     check_assignments,
     refuse_nulls,
 )
-from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.table.table import Table
 
 _TARGET: Final = "t"
 _SOURCE: Final = "s"

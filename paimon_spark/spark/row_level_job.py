@@ -15,8 +15,27 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from paimon_spark.api.table import Table
+from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.row_level.way import check_set, check_updates, cleared_columns, removing_columns, undeletable
+from paimon_spark.engine.scan.fallback import (
+    FALLBACK_BRANCH,
+    PRIMARY_BRANCH,
+    OtherPartitions,
+    other_branch,
+    other_partitions,
+)
+from paimon_spark.engine.scan.one_branch import plan_branch
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.write.nested import column_assignment
+from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.handoff.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
+from paimon_spark.jobs.to_change import open_to_change
+from paimon_spark.jobs.writing import options_of, place_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, BatchWriteOptions, WriteMode
@@ -25,21 +44,8 @@ from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
-from paimon_spark.read.file_reader import file_url
-from paimon_spark.row_level.way import check_set, check_updates, cleared_columns, removing_columns, undeletable
-from paimon_spark.scan.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH, OtherPartitions, other_branch, other_partitions
-from paimon_spark.scan.one_branch import plan_branch
-from paimon_spark.scan.query import ScanQuery
 from paimon_spark.spark.dataframe_write import save_job, write_dataframe
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.table.row_level import KEEPS, is_cut_by_spark
-from paimon_spark.table.table import Table
-from paimon_spark.table.to_change import open_to_change
-from paimon_spark.table.writing import options_of, place_of
 from paimon_spark.types import VALUE_KIND, RowKind
-from paimon_spark.write.nested import column_assignment
-from paimon_spark.write.partitions import PartitionNumbers
 
 ACTION: Final = "__paimon_action"
 """Column of rows that change: which of the next three is done to them."""

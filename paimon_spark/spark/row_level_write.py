@@ -15,19 +15,19 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.tasks.read_request import FILE_PATH as PATH
+from paimon_spark.engine.tasks.read_request import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
-from paimon_spark.handoff.read_request import FILE_PATH as PATH
-from paimon_spark.handoff.read_request import ROW_INDEX as INDEX
-from paimon_spark.read.file_reader import file_url
+from paimon_spark.format import arrow_numpy
+from paimon_spark.jobs.row_level import KEEPS
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
-from paimon_spark.spec import arrow_numpy
-from paimon_spark.table.row_level import KEEPS
 
 if TYPE_CHECKING:
-    from paimon_spark.handoff.commit_message import CommitMessage
+    from paimon_spark.engine.row_level.job import SplitOutcome
+    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.jobs.row_level import RowLevelWrite
     from paimon_spark.lineage.notes import TaskIdentity
-    from paimon_spark.row_level.job import SplitOutcome
-    from paimon_spark.table.row_level import RowLevelWrite
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class RowLevelWriter(DataSourceArrowWriter):
 
 def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
     """The writer of `work`, whose splits are made to hold one file each, as rows come by file."""
-    from paimon_spark.row_level.dropped import files_of
+    from paimon_spark.engine.row_level.dropped import files_of
 
     splits = tuple(part for split in work.deletes.splits for part in files_of(split))
     return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))

@@ -124,7 +124,7 @@ def _column(position: int, field: spark.StructField, where: str, all_nullable: b
         data_type = _paimon_type(field.dataType, where, all_nullable)
     default = metadata.get(_DEFAULT_METADATA)
     if default is not None:
-        from paimon_spark.definition.ddl import default_text  # only columns with defaults pay for the parser
+        from paimon_spark.metadata.definition.ddl import default_text  # only columns with defaults pay for the parser
 
         default = default_text(default, where)
     data_type = data_type.with_nullable(all_nullable or field.nullable)

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.handoff.read_request import ReadRequest
-    from paimon_spark.handoff.split import DataSplit
-    from paimon_spark.scan.plan import Plan
-    from paimon_spark.table.source_recording import SourceRecording
-    from paimon_spark.table.stream_read import OpenStream
+    from paimon_spark.engine.scan.plan import Plan
+    from paimon_spark.engine.tasks.read_request import ReadRequest
+    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.jobs.source_recording import SourceRecording
+    from paimon_spark.jobs.stream_read import OpenStream
 
 _DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
@@ -86,7 +86,7 @@ class PaimonStreamReader(DataSourceStreamReader):
                     raise
                 raise _unknown_column(e) from e
             self._check(opened)
-            from paimon_spark.table.source_recording import source_recording
+            from paimon_spark.jobs.source_recording import source_recording
 
             self._opened, self._recording = opened, source_recording(opened.handle)
         return self._opened
@@ -149,7 +149,7 @@ class PaimonStreamReader(DataSourceStreamReader):
             self._recording.ended(decode(offset))
 
     def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
-        from paimon_spark.scan.stream_units import order_of
+        from paimon_spark.engine.scan.stream_units import order_of
         from paimon_spark.spark.packing import pack
 
         options = self.stream.handle.options

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.table.stream_task import StreamRows, StreamTask
-    from paimon_spark.table.stream_write import StreamWrite
+    from paimon_spark.jobs.stream_task import StreamRows, StreamTask
+    from paimon_spark.jobs.stream_write import StreamWrite
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -114,8 +114,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     Raises:
         As `table.stream_write.plan_stream_write`.
     """
+    from paimon_spark.jobs.stream_write import plan_stream_write
     from paimon_spark.spark.schema import arrow_schema, row_type
-    from paimon_spark.table.stream_write import plan_stream_write
 
     sink = plan_stream_write(options, overwrite, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
     writer = PaimonStreamWriter(options, overwrite, sink.task())
@@ -126,7 +126,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 @lru_cache(maxsize=16)
 def _planned_end(options: tuple[tuple[str, str], ...], complete: bool) -> StreamWrite:
     """What ends the micro-batches of a query. Spark mostly ends them in one process; each opens the table anew."""
-    from paimon_spark.table.stream_write import plan_stream_commit
+    from paimon_spark.jobs.stream_write import plan_stream_commit
 
     return plan_stream_commit(dict(options), complete)
 

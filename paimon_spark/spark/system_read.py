@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from paimon_spark.api.system_table import ListingReading, SystemScan
     from paimon_spark.system_tables.views import ViewReading
-    from paimon_spark.table.system_table import ListingReading, SystemScan
 
 _DIGITS = 6
 """Fractional digits of the seconds of Spark's timestamps."""
@@ -80,8 +80,8 @@ class SystemTaskReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task, as Spark's Arrow schema wants them."""
+        from paimon_spark.api.system_table import ListingReading
         from paimon_spark.spark.batches import fit
-        from paimon_spark.table.system_table import ListingReading
 
         # Spark makes a partition of its own when there are none.
         splits = partition.splits if isinstance(partition, SplitsPartition) else ()

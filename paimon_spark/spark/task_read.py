@@ -18,8 +18,8 @@ from paimon_spark.spark.stream_worker import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_spark.handoff.read_request import ReadRequest
-    from paimon_spark.handoff.split import DataSplit
+    from paimon_spark.engine.tasks.read_request import ReadRequest
+    from paimon_spark.engine.tasks.split import DataSplit
 
 
 class SplitsPartition(InputPartition):
@@ -63,7 +63,7 @@ class TaskReader:
         return self._read(splits) if splits else iter(())
 
     def _read(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
-        from paimon_spark.read.split_reader import read_split
+        from paimon_spark.engine.read.split_reader import read_split
         from paimon_spark.spark.batches import fit
 
         for split in splits:

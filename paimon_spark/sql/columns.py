@@ -10,7 +10,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.types import in_any_case
 
 if TYPE_CHECKING:
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 
 def column_name(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:

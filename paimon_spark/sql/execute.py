@@ -17,7 +17,7 @@ from paimon_spark.sql.wording import reword
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_spark.table.catalog import Catalog
+    from paimon_spark.api.catalog import Catalog
 
 
 def execute(

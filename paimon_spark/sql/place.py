@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.location import split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.names import CATALOG, TableName
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session

@@ -33,8 +33,8 @@ from paimon_spark.storage.urls import open_store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.catalog import Catalog
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
 
 SETTING: Final = "spark.paimon."
 """How settings of the session begin that are options of tables."""

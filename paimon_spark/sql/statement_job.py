@@ -59,8 +59,8 @@ def recorded(
         branch: that is written; None: the one that the name says.
         options: of the statement.
     """
-    from paimon_spark.table.batch_recording import next_barrier
-    from paimon_spark.table.lineage_places import warehouse_of
+    from paimon_spark.api.lineage_places import warehouse_of
+    from paimon_spark.jobs.batch_recording import next_barrier
 
     if not session.catalog.lineage.is_enabled:
         return session

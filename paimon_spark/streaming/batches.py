@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.sink_log import Landed, Place, SinkLog, read_log
 
 _LOG = logging.getLogger(__name__)

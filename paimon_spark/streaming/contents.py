@@ -5,11 +5,11 @@ Source: Java `table/source/DataTableStreamScan.nextPlan`, `DeltaFollowUpScanner`
 
 from __future__ import annotations
 
+from paimon_spark.engine.scan.stream_units import Content
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import StreamReadOptions
 from paimon_spark.options.table import ChangelogProducer
-from paimon_spark.scan.stream_units import Content
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
 
 def contents_of(handle: TableHandle, snapshot: Snapshot, asked: StreamReadOptions) -> Content | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.changelogs import find_changelog
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
@@ -26,8 +27,7 @@ from paimon_spark.metadata.snapshots import (
     read_hint,
     read_snapshots,
 )
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.parting import expired, history_changed
 

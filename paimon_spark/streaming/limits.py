@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paimon_spark.engine.scan.stream_units import SnapshotUnits
 from paimon_spark.options.stream_read import ReadLimits
-from paimon_spark.scan.stream_units import SnapshotUnits
 
 
 @dataclass(slots=True)

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.scan.report import PlanReport
+from paimon_spark.engine.scan.stream_units import Content, SnapshotUnits, plan_units, plan_whole
 from paimon_spark.errors import FileMissingError, OffsetError
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import StreamReadOptions
-from paimon_spark.scan.one_branch import BranchPlan, read_request
-from paimon_spark.scan.plan import Plan
-from paimon_spark.scan.query import ScanQuery
-from paimon_spark.scan.report import PlanReport
-from paimon_spark.scan.stream_units import Content, SnapshotUnits, plan_units, plan_whole
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.streaming import history
 from paimon_spark.streaming.columns import QueryColumns
 from paimon_spark.streaming.contents import contents_of

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, InvalidInputError, UnknownFormatVersionError
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.small_files import find_decoded
-from paimon_spark.spec.snapshot import Snapshot
 
 _VERSION: Final = 1
 SINK_PREFIX: Final = "sink-"

@@ -15,7 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from paimon_spark.commit.retry import now_ms
+from paimon_spark.engine.commit.retry import now_ms
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.scan.stream_units import Content
+from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -24,14 +28,10 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.handoff.output import output_type
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
-from paimon_spark.scan.plan import Plan
-from paimon_spark.scan.query import ScanQuery
-from paimon_spark.scan.stream_units import Content
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.streaming import history
 from paimon_spark.streaming.columns import QueryColumns
 from paimon_spark.streaming.consumer import Progress

@@ -22,15 +22,15 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     SnapshotNotFoundError,
 )
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
+from paimon_spark.metadata.forks import fork_of, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot, latest_snapshot
+from paimon_spark.metadata.tags import tag_of_snapshot
+from paimon_spark.metadata.version import VersionKind, from_options
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
-from paimon_spark.refs.forks import fork_of, same_snapshot
-from paimon_spark.refs.resolve import resolve
-from paimon_spark.refs.tags import tag_of_snapshot
-from paimon_spark.refs.version import VersionKind, from_options
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.streaming.history import moving
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 from paimon_spark.streaming.start_search import (

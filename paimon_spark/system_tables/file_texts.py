@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.casting.casts import caster
+from paimon_spark.engine.scan.file_stats import list_items
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.scan.file_stats import list_items
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import fixed_array, take_indices, values
-from paimon_spark.spec.binary_row_columns import decode_column
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_numpy import fixed_array, take_indices, values
+from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.casting.casts import caster
+from paimon_spark.format.table_schema import TableSchema
 from paimon_spark.system_tables.java_text import joined, map_text, object_text, text
 from paimon_spark.types import DataField, DataType, RowType
 

@@ -12,17 +12,17 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.prune import one_batch
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_numpy import boolean_array, take_indices, values
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.data_file import FileSource
+from paimon_spark.format.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.scan.partitions import Partitions
-from paimon_spark.scan.prune import one_batch
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import boolean_array, take_indices, values
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.data_file import FileSource
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.system_tables.file_texts import FileTexts
 from paimon_spark.system_tables.java_text import concatenated, joined, sql_text, text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, Thunk, batch_of, columns, required

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.table_schema import TableSchema
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids, schemas_by_id
 from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.system_tables.java_text import type_text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, batch_of_rows, columns, required
 from paimon_spark.types import BIGINT, STRING, field_to_json

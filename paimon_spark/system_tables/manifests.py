@@ -12,15 +12,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.engine.scan.partitions import decode_partitions
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_numpy import fixed_array
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_index_manifest
 from paimon_spark.metadata.small_files import read_decoded
-from paimon_spark.scan.partitions import decode_partitions
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import fixed_array
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.system_tables.java_text import joined, sql_text
 from paimon_spark.system_tables.listing import Asked, Listing, Thunk, batch_of, batch_of_rows, columns, required
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, DataType, RowType

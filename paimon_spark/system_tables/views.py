@@ -14,22 +14,22 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.scan.incremental import mode_of, plan_incremental
+from paimon_spark.engine.scan.plan import Plan, plan_batch
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.read_request import ReadRequest
+from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.handoff.output import output_type
-from paimon_spark.handoff.read_request import ReadRequest
-from paimon_spark.handoff.split import DataSplit
+from paimon_spark.format.arrow import arrow_schema
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.ranges import ResolvedRange
+from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.scan import Incremental
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
-from paimon_spark.read.split_reader import read_split
-from paimon_spark.refs.ranges import ResolvedRange
-from paimon_spark.refs.resolve import Resolved
-from paimon_spark.scan.incremental import mode_of, plan_incremental
-from paimon_spark.scan.plan import Plan, plan_batch
-from paimon_spark.scan.query import ScanQuery
-from paimon_spark.spec.arrow import arrow_schema
 from paimon_spark.system_tables.packing import packed
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowType
 

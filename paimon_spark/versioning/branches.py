@@ -19,22 +19,31 @@ from paimon_spark.errors import (
     InvalidInputError,
     SnapshotExpiredError,
 )
+from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format import table_schema as schema_file
+from paimon_spark.format.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, RenameTree, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import RootKind, all_roots
+from paimon_spark.metadata.branches import Branch, branch_exists, list_branch_names, list_branches
+from paimon_spark.metadata.forks import (
+    Fork,
+    encode,
+    fork_of,
+    fork_path,
+    is_main,
+    logical_name,
+    read_fork,
+    same_snapshot,
+)
+from paimon_spark.metadata.guards import guard_name, guarded_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
+from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.refs.branches import Branch, branch_exists, list_branch_names, list_branches
-from paimon_spark.refs.forks import Fork, encode, fork_of, fork_path, is_main, logical_name, read_fork, same_snapshot
-from paimon_spark.refs.guards import guard_name, guarded_branch
-from paimon_spark.refs.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import Snapshot, Tag
 from paimon_spark.versioning.guarding import Guards, guard_put, plan_guards, relative
 from paimon_spark.versioning.names import check_branch_name
 from paimon_spark.versioning.reopening import change_branch, reopened

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.format.arrow_numpy import fixed_array, scalar, take_indices, values
+from paimon_spark.format.index_manifest import DeletionVectorRange, IndexManifestEntry
+from paimon_spark.format.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests
 from paimon_spark.metadata.vector_files import read_vectors, vector_files
-from paimon_spark.spec.arrow_numpy import fixed_array, scalar, take_indices, values
-from paimon_spark.spec.index_manifest import DeletionVectorRange, IndexManifestEntry
-from paimon_spark.spec.manifest import ENTRY_SCHEMA, FileKind
-from paimon_spark.spec.snapshot import Snapshot
 
 _COLUMNS: Final = ("partition", "bucket", "file_name", "level", "row_count", "file_size")
 _PLACE: Final = ("partition", "bucket", "external_path")

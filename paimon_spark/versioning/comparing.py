@@ -8,16 +8,16 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.errors import FileMissingError
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrow_numpy import values
+from paimon_spark.metadata.forks import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import value_text
+from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
-from paimon_spark.refs.forks import same_snapshot
-from paimon_spark.refs.resolve import Resolved, resolve
-from paimon_spark.refs.version import text_version
-from paimon_spark.scan.partitions import Partitions
-from paimon_spark.spec import binary_row
-from paimon_spark.spec.arrow_numpy import values
+from paimon_spark.metadata.version import text_version
 from paimon_spark.versioning.changed_columns import changed_columns
 from paimon_spark.versioning.changed_files import ADDED, CHANGED, REMOVED, Version, changed_files
 from paimon_spark.versioning.diff import Diff, PartitionDiff, Side

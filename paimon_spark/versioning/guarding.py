@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Put
 from paimon_spark.maintenance.roots import Root, RootKind
+from paimon_spark.metadata.forks import lineage
+from paimon_spark.metadata.guards import guard_name
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.refs.forks import lineage
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.refs.tags import find_tag, tag_of_snapshot
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
 
 
 @dataclass(frozen=True, slots=True)

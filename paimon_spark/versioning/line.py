@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from paimon_spark.errors import FileMissingError
+from paimon_spark.format.snapshot import Snapshot, decode, encode
 from paimon_spark.metadata.changelogs import list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import list_snapshot_ids
-from paimon_spark.refs.tags import tag_names
-from paimon_spark.spec.snapshot import Snapshot, decode, encode
+from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
 
 K = TypeVar("K", int, str)

@@ -11,16 +11,16 @@ from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, IfSnapshots, Put, Step
 from paimon_spark.maintenance.roots import Root, RootKind
+from paimon_spark.metadata.forks import Fork, encode, fork_of, identity, lineage
+from paimon_spark.metadata.guards import guard_name
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.refs.forks import Fork, encode, fork_of, identity, lineage
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.refs.resolve import resolve
-from paimon_spark.refs.version import VersionKind, VersionSpec
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.versioning.line import Line, Ref, read_line, snapshot_of_tag
 from paimon_spark.versioning.published import Other, Published, Source, backup_line, published, without_life_time
 from paimon_spark.versioning.splices import follows

@@ -9,15 +9,15 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.commit.as_latest import restore
 from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.engine.commit.as_latest import restore
 from paimon_spark.errors import CommitOutcomeUnknownError
+from paimon_spark.format.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import TableChange
+from paimon_spark.metadata.forks import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.refs.forks import same_snapshot
-from paimon_spark.refs.tags import find_tag
-from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.metadata.tags import find_tag
 from paimon_spark.versioning.reopening import change_branch
 from paimon_spark.versioning.rollback import find_target, nothing_there
 from paimon_spark.versioning.tag_source import check_still_there

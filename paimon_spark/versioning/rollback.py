@@ -12,21 +12,21 @@ from typing import Final
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import Root, RootKind
+from paimon_spark.metadata import forks
+from paimon_spark.metadata.branches import list_branch_names
+from paimon_spark.metadata.forks import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST
+from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, snapshot_missing
+from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
+from paimon_spark.metadata.version import snapshot_number, text_version
 from paimon_spark.options.tags import parse_tag_options
-from paimon_spark.refs import forks
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.forks import same_snapshot
-from paimon_spark.refs.resolve import resolve
-from paimon_spark.refs.tags import find_tag, tag_of_snapshot
-from paimon_spark.refs.version import snapshot_number, text_version
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.versioning.guarding import guard_put, known, plan_guards, relative
 from paimon_spark.versioning.line import Line, read_line, snapshot_of_tag
 from paimon_spark.versioning.reopening import change_branch

@@ -7,9 +7,9 @@ while main was replaced) have neighbours that do not follow on one another.
 from __future__ import annotations
 
 from paimon_spark.errors import FileMissingError
+from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_manifest_list
-from paimon_spark.spec.snapshot import Snapshot
 
 
 def contradicts(before: Snapshot, after: Snapshot) -> bool:

@@ -6,13 +6,13 @@ Our own expiry waits for the table's lock; that of other engines asks nobody.
 from __future__ import annotations
 
 from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import TableChange
 from paimon_spark.maintenance.expire_snapshots import reopened
+from paimon_spark.metadata.forks import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
-from paimon_spark.refs.forks import same_snapshot
-from paimon_spark.refs.tags import find_tag, list_tags, tag_of_snapshot
-from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.metadata.tags import find_tag, list_tags, tag_of_snapshot
 from paimon_spark.versioning.reopening import change_branch
 from paimon_spark.versioning.tag_steps import deletion
 

@@ -18,20 +18,20 @@ from paimon_spark.errors import (
     InvalidInputError,
     TagAlreadyExistsError,
 )
+from paimon_spark.format.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata import forks
+from paimon_spark.metadata.auto_tags import auto_tag_time
+from paimon_spark.metadata.branches import list_branch_names
+from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.savepoints import savepoint_id_of
+from paimon_spark.metadata.tag_infos import tag_info
+from paimon_spark.metadata.tags import TagInfo, find_tag, get_tag, list_tags
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
-from paimon_spark.refs import forks
-from paimon_spark.refs.auto_tags import auto_tag_time
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.refs.savepoints import savepoint_id_of
-from paimon_spark.refs.tag_infos import tag_info
-from paimon_spark.refs.tags import TagInfo, find_tag, get_tag, list_tags
-from paimon_spark.spec.snapshot import Snapshot, Tag
 from paimon_spark.versioning.guarding import relative
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.reopening import change_branch

@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_spark.errors import FileMissingError, InvalidInputError
+from paimon_spark.format.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
+from paimon_spark.metadata.branches import list_branch_names
+from paimon_spark.metadata.forks import identity, logical_name, read_fork
+from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.savepoints import savepoint_id_of
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_snapshots
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.forks import identity, logical_name, read_fork
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.refs.savepoints import savepoint_id_of
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.versioning.history import Commit, History, HistoryRef
 
 _Identity = tuple[int, str, str]

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import paimon_spark
+from paimon_spark.jobs.lineage_index import TableIndex, open_index
 from paimon_spark.lineage.graph import Node, Walk, load
 from paimon_spark.lineage.impact import impact
 from paimon_spark.lineage.model import TableRef
@@ -33,7 +34,6 @@ from paimon_spark.lineage.tables import CATALOG_OPTIONS, SINK_JOB, SINK_SNAPSHOT
 from paimon_spark.lineage.unified import unified_version
 from paimon_spark.options.lineage import FLUSH_INTERVAL
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.lineage_index import TableIndex, open_index
 from tests.bench.streaming import ROWS, WARM_UP, Bench, session, turn
 from tests.harness.pipelines import picture
 

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -31,12 +32,11 @@ from paimon_spark.errors import (
     OperationInProgressError,
     SnapshotExpiredError,
 )
+from paimon_spark.jobs import after_commit, compaction, writing
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table import after_commit, compaction, writing
-from paimon_spark.table.table import Table
 from paimon_spark.versioning import merge, savepoints
 
 # The server of processes has these modules, and pandas, which Arrow loads with its first array; each process would

@@ -6,11 +6,11 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import Any
 
+from paimon_spark.api.table import Table
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table.table import Table
 from tests.chaos.streams import FOREIGN, KINDS, Row, Stream, changes_of, said
 
 

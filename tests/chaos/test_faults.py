@@ -14,9 +14,10 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.committer import Committer, new_commit_user
-from paimon_spark.commit.statistics import Statistics, commit_statistics
-from paimon_spark.definition.create import create_table
+from paimon_spark.api.table import Table
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.statistics import Statistics, commit_statistics
+from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -25,18 +26,17 @@ from paimon_spark.errors import (
     PaimonError,
     TableAlreadyExistsError,
 )
+from paimon_spark.jobs.dropping import drop_partitions
+from paimon_spark.jobs.replacing import replace_table
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.row_level.job import in_process, plan_rows
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.dropping import drop_partitions
-from paimon_spark.table.replacing import replace_table
-from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 from tests.harness.fault_store import Call, Fault, FaultStore
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs import lineage_index, stream_recording
+from paimon_spark.jobs.lineage_index import TableIndex
 from paimon_spark.lineage import switch
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.place import Warehouse
@@ -21,8 +23,6 @@ from paimon_spark.lineage.recorder import Recorder, flush_all
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, TABLES, rows_of
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table import lineage_index, stream_recording
-from paimon_spark.table.lineage_index import TableIndex
 from tests.chaos.lineage_checks import check, check_unified, recorded, truth
 from tests.chaos.pipeline_runs import Run, expire_some, run, said
 from tests.harness.fault_store import Fault, FaultStore
@@ -230,7 +230,7 @@ def test_enable_that_dies_at_any_call_is_done_by_the_next(
         index, faults = index_of(pipeline, faulty=True)
         faults.arm(fault)
         with monkeypatch.context() as patch, contextlib.suppress(PaimonError):
-            patch.setattr("paimon_spark.table.lineage_verbs.warehouse_of", lambda _: index.warehouse)
+            patch.setattr("paimon_spark.api.lineage_verbs.warehouse_of", lambda _: index.warehouse)
             pipeline.catalog.lineage.enable()
         as_another_process()
         return pipeline, faults

@@ -14,11 +14,11 @@ from uuid import uuid4
 import pytest
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs import loading
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table import loading
 from tests.harness.fault_store import Call, Fault, FaultStore
 from tests.harness.stream_tables import Pair, rows
 

@@ -18,17 +18,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.definition.create import create_table
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
+from paimon_spark.format.snapshot import CommitKind, Tag, encode_tag
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
-from paimon_spark.spec.snapshot import CommitKind, Tag, encode_tag
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 
 BRANCHES = (MAIN, "one", "two")

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paimon_spark.commit.committer import Committer
-from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.format import binary_row
+from paimon_spark.format import table_schema as schema_file
+from paimon_spark.format.data_file import DataFileMeta, FileSource
+from paimon_spark.format.manifest import files_of
+from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec import binary_row
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.data_file import DataFileMeta, FileSource
-from paimon_spark.spec.manifest import files_of
-from paimon_spark.spec.simple_stats import SimpleStats
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.store import Store
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 

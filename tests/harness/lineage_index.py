@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.place import Warehouse
 from paimon_spark.lineage.properties import encode
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_spark.spec import avro, binary_row, manifest_schema
+from paimon_spark.format import avro, binary_row, manifest_schema
 
 FILE_FIELDS = manifest_schema.FILE_FIELDS
 

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.jobs.lineage_index import TableIndex, open_index
 from paimon_spark.lineage.model import Provenance
 from paimon_spark.lineage.place import home_of
 from paimon_spark.lineage.properties import decode
 from paimon_spark.lineage.switch import forget
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.lineage_index import TableIndex, open_index
-from paimon_spark.table.table import Table
 
 
 def recording_catalog(path: Path, tables: Iterable[str], schema: pa.Schema, data: bool = True) -> Catalog:

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.definition.from_arrow import row_type
+from paimon_spark.jobs.stream_batch import StreamResult
+from paimon_spark.jobs.stream_task import StreamRows
+from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.store import Store
-from paimon_spark.table.stream_batch import StreamResult
-from paimon_spark.table.stream_task import StreamRows
-from paimon_spark.table.stream_write import StreamWrite, plan_stream_write
 
 QUERY = "6f9e5c0e-4f0a-4b8e-9c39-1f1e7f2d7a01"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_spark.spec.arrow import arrow_type, timestamp_unit
-from paimon_spark.spec.binary_row import decimal_of
+from paimon_spark.format.arrow import arrow_type, timestamp_unit
+from paimon_spark.format.binary_row import decimal_of
 from paimon_spark.types import (
     ArrayType,
     AtomicType,

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table.table import Table
 from tests.harness.rows import rows_of
 from tests.interop.java_paimon import JavaPaimon
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import paimon_spark
+from paimon_spark.jobs.lineage_index import TableIndex, open_index
 from paimon_spark.lineage.place import DATABASE, Warehouse
 from paimon_spark.lineage.switch import read_switch, switch_on
 from paimon_spark.lineage.tables import (
@@ -21,7 +22,6 @@ from paimon_spark.lineage.tables import (
     Definition,
 )
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.lineage_index import TableIndex, open_index
 from tests.harness.rows import difference
 from tests.interop.comparing import disagreement
 from tests.interop.connector import Connector

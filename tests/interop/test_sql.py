@@ -19,9 +19,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.sql.procedures.registry import PROCEDURES
-from paimon_spark.table.catalog import Catalog
 from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.newest]

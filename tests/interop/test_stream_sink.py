@@ -12,9 +12,9 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import BatchesLostError
+from paimon_spark.jobs.stream_write import StreamResult, plan_stream_write
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.streaming.batches import Committed, Lost, New, Sink, fate_of
-from paimon_spark.table.stream_write import StreamResult, plan_stream_write
 from tests.harness.rows import difference, rows_of
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.table.table import Table
 from paimon_spark.versioning.doctor.findings import Severity
 from tests.harness.rows import rows_of
 from tests.interop.comparing import disagreement, version_options

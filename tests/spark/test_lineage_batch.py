@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.properties import decode
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
 from tests.harness.recorded import came_from, head, recording_catalog, rows, said, sinks, sources, switch
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]

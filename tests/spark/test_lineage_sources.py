@@ -15,14 +15,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.jobs.lineage_index import TableIndex, open_index
 from paimon_spark.lineage import left_notes
 from paimon_spark.lineage.catch_up import sync
 from paimon_spark.lineage.notes import all_stream_queries, batch_notes, now_ms, stream_notes
 from paimon_spark.lineage.place import home_of
 from paimon_spark.lineage.switch import forget, switch_on
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition
-from paimon_spark.table.lineage_index import TableIndex, open_index
-from paimon_spark.table.table import Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming]
 

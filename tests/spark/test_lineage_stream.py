@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.jobs.lineage_index import open_index
 from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.place import home_of
 from paimon_spark.lineage.properties import JOB, decode
 from paimon_spark.lineage.switch import switch_on
 from paimon_spark.lineage.tables import SOURCE_SNAPSHOT
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.lineage_index import open_index
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.spark.native_parquet import SETTING
-from paimon_spark.table.catalog import Catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 

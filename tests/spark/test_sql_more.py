@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.table.catalog import Catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
@@ -21,7 +22,6 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from paimon_spark.table.catalog import Catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
     ColumnNotFoundError,
     DataError,
@@ -20,7 +21,6 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.table.catalog import Catalog
 from tests.harness.recorded import came_from, recording_catalog, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]

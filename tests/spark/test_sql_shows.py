@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     ColumnNotFoundError,
     DatabaseNotFoundError,
@@ -20,8 +22,6 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

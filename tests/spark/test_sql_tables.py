@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
@@ -24,7 +25,6 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.table.catalog import Catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 

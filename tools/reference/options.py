@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any, Final
 
 import paimon_spark.options
-from paimon_spark.definition import widen
 from paimon_spark.metadata import vector_files
+from paimon_spark.metadata.definition import widen
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
 from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_keys, stream_write
 from paimon_spark.options.descriptor import Option

@@ -12,7 +12,7 @@ from paimon_spark.cli.removed import files_of, names, removal
 from paimon_spark.cli.text import moment, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.format.snapshot import Snapshot
     from paimon_spark.versioning.rollback import RolledBack
 
 LIMIT = Argument("limit", "at most so many, the newest", spellings=("-n",), parse=int)
@@ -81,8 +81,8 @@ def _show(call: Call) -> Answer:
 
 
 def _found(call: Call, version: str) -> Snapshot:
-    from paimon_spark.refs.resolve import resolve
-    from paimon_spark.refs.version import from_options
+    from paimon_spark.metadata.resolve import resolve
+    from paimon_spark.metadata.version import from_options
 
     found = resolve(call.table().handle, from_options([("versionAsOf", version)], None)).snapshot
     if found is None:

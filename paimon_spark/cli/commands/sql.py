@@ -87,8 +87,8 @@ def run_procedure(
     call: Call, name: str, positional: Sequence[str] = (), named: Sequence[tuple[str, str]] = ()
 ) -> Answer:
     """Run a procedure, and show its rows. Spark starts only for those that need it."""
-    from paimon_spark.definition.ddl import row_type
     from paimon_spark.errors import UnsupportedFeatureError
+    from paimon_spark.metadata.definition.ddl import row_type
     from paimon_spark.sql.place import Place
     from paimon_spark.sql.procedures.binding import bind
     from paimon_spark.sql.procedures.registry import find_procedure

@@ -13,7 +13,7 @@ from paimon_spark.cli.text import counted, grid, safe, shown
 from paimon_spark.options.secrets import shown_options
 
 if TYPE_CHECKING:
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 
 def columns_text(text: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from paimon_spark.cli.text import duration, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.refs.tags import TagInfo
+    from paimon_spark.metadata.tags import TagInfo
 
 NAME = Argument("name", "tag", positional=True, required=True, spellings=("--tag-name", "--tag"))
 SNAPSHOT = Argument("snapshot", "snapshot id to tag; else the head", parse=int, spellings=("--snapshot-id",))
@@ -60,7 +60,7 @@ def _replace(call: Call) -> Answer:
     chosen = {"snapshot_id": call["snapshot"], "time_retained": call["time_retained"]}
 
     def answer(result: TagInfo | Removed, dry_run: bool) -> Answer:
-        from paimon_spark.refs.tags import TagInfo
+        from paimon_spark.metadata.tags import TagInfo
 
         if isinstance(result, TagInfo):
             return _told(table.name, result)

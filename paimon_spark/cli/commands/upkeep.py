@@ -13,8 +13,8 @@ from paimon_spark.cli.text import counted, safe, size
 from paimon_spark.errors import PaimonError
 
 if TYPE_CHECKING:
-    from paimon_spark.compaction.run import CompactResult
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
+    from paimon_spark.engine.compaction.run import CompactResult
     from paimon_spark.versioning.doctor.findings import Finding
 
 _FULL = flag("full", "merge everything: what is done anyway, but for tables without buckets")
@@ -68,7 +68,7 @@ def _compact_manifest(call: Call) -> Answer:
 def _compact_database(call: Call) -> Answer:
     _only_supported(call)
     catalog = call.catalog()
-    from paimon_spark.table.chosen_tables import chosen_tables
+    from paimon_spark.api.chosen_tables import chosen_tables
 
     patterns = (call["including_databases"], call["including_tables"], call["excluding_tables"])
     found, told, code = [], [], 0

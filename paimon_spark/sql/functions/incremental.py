@@ -15,9 +15,9 @@ from paimon_spark.sql.place import Place
 from paimon_spark.sql.values import arguments_of, values_of
 
 if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.scan import Scan
     from paimon_spark.sql.session import Session
-    from paimon_spark.table.catalog import Catalog
-    from paimon_spark.table.scan import Scan
 
 
 class IncrementalFunction(NamedTuple):

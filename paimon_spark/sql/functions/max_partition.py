@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format import binary_row
 from paimon_spark.metadata.partition_path import value_text
-from paimon_spark.spec import binary_row
 from paimon_spark.sql.place import Place
 from paimon_spark.sql.values import arguments_of, literal
 
 if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
     from paimon_spark.sql.session import Session
-    from paimon_spark.table.catalog import Catalog
 
 MAX_PT: Final = "max_pt"
 _BLOBS: Final = (

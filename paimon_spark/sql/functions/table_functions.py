@@ -22,8 +22,8 @@ from paimon_spark.sql.functions.incremental import INCREMENTAL_FUNCTIONS, scan_o
 from paimon_spark.sql.place import Place
 
 if TYPE_CHECKING:
-    from paimon_spark.table.catalog import Catalog
-    from paimon_spark.table.scan import Scan
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.scan import Scan
 
 TABLE_FUNCTION: Final = "paimon_table"
 _DIGITS: Final = 6

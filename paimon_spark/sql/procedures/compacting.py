@@ -7,18 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from paimon_spark.api.chosen_tables import chosen_tables
+from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
+from paimon_spark.format import binary_row
+from paimon_spark.jobs.chosen_partitions import chosen_partitions
 from paimon_spark.maintenance.partition_done import mark_done
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.spec import binary_row
 from paimon_spark.sql.place import Place
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
-from paimon_spark.table.chosen_partitions import chosen_partitions
-from paimon_spark.table.chosen_tables import chosen_tables
-from paimon_spark.table.table import Table
 
 _LOG = logging.getLogger(__name__)
 _STRATEGIES: Final = ("full", "minor")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 
 if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
     from paimon_spark.sql.place import Place
-    from paimon_spark.table.table import Table
 
 Rows: TypeAlias = Iterable[Sequence[Any]]
 

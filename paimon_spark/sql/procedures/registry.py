@@ -14,8 +14,8 @@ from paimon_spark.sql.procedures.binding import bind
 from paimon_spark.sql.procedures.procedure import Procedure
 
 if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
     from paimon_spark.sql.session import Session
-    from paimon_spark.table.catalog import Catalog
 
 _MODULES: Final = (branches, tags, rolling_back, compacting, expiring, lineage, refused)
 

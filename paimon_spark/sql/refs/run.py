@@ -14,8 +14,9 @@ from paimon_spark.errors import (
     TagNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.refs.resolve import Resolved, resolve
-from paimon_spark.refs.version import text_version
+from paimon_spark.jobs.head import opened_anew
+from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.version import text_version
 from paimon_spark.sql.refs.statements import (
     CreateBranch,
     CreateTag,
@@ -29,14 +30,13 @@ from paimon_spark.sql.refs.statements import (
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
 from paimon_spark.sql.text import quoted
-from paimon_spark.table.head import opened_anew
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 
 class _Verb(Protocol):

@@ -10,7 +10,7 @@ from paimon_spark.sql.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 
 def show_refs(session: Session, table: Table, statement: ShowRefs) -> DataFrame:

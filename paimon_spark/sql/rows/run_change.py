@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.commit.overwrite import NamedPartitions, WholeTable
+from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
+from paimon_spark.engine.row_level.way import way_of
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
+from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.row_level.way import way_of
 from paimon_spark.spark.row_level import delete_found, deletion, update_found, updating
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.expressions import requalified, values_by_column, without_qualifier
@@ -23,7 +24,6 @@ from paimon_spark.sql.rows.target import Target, open_target, our_errors
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
 from paimon_spark.sql.text import quoted
-from paimon_spark.table.row_level import delete_partitions, is_cut_by_spark, partitions_where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

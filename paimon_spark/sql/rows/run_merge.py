@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.engine.row_level.way import way_of
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import current
-from paimon_spark.row_level.way import way_of
 from paimon_spark.spark.merge import Clause, Merge, Verb, When
 from paimon_spark.spark.row_level_job import Change
 from paimon_spark.sql.cursor import Cursor

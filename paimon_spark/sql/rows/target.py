@@ -10,6 +10,7 @@ from functools import cached_property
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.batch_write import MERGE_SCHEMA
 from paimon_spark.options.lineage import JOB
@@ -20,7 +21,6 @@ from paimon_spark.sql.queries.run import query_dataframe
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement_job import recorded
 from paimon_spark.sql.subject import subject
-from paimon_spark.table.table import Table
 from paimon_spark.types import DataField
 
 

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from paimon_spark.commit.statistics import ColumnStatistics, Statistics, commit_statistics
+from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, commit_statistics
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.head import opened_anew
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_values import array_of
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.shows.statements import Analyze
 from paimon_spark.sql.text import quoted
 from paimon_spark.system_tables.java_text import object_text, sql_text
-from paimon_spark.table.after_commit import after_commit
-from paimon_spark.table.head import opened_anew
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 _ERROR: Final = 0.05
 """Of counts of distinct values: Spark's `spark.sql.statistics.ndv.maxError`."""

@@ -26,7 +26,7 @@ from paimon_spark.sql.subject import subject
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 
 def on_table(verb: Callable[[Session, TableName, Any], DataFrame | None]) -> Callable[[Session, Any], Any]:

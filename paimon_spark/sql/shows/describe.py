@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.handoff.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.options.location import database_url
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import CATALOG, TableName
@@ -24,7 +24,7 @@ from paimon_spark.sql.subject import subject, subject_database
 from paimon_spark.types import BIGINT, INT, ROW_ID, SEQUENCE_NUMBER, STRING, RowType
 
 if TYPE_CHECKING:
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 _Row = tuple[str, str, str | None]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.scan.partitions import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.secrets import shown_options
-from paimon_spark.scan.partitions import decode_partitions
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.text import quoted
 from paimon_spark.system_tables.java_text import sql_text
 from paimon_spark.types import DataType, TimestampType
 
 if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
     from paimon_spark.sql.shows.statements import PartitionSpec
-    from paimon_spark.table.table import Table
 
 PRIMARY_KEY: Final = "primary-key"
 PATH: Final = "path"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from paimon_spark.definition.ddl import default_text
 from paimon_spark.errors import PaimonError
+from paimon_spark.metadata.definition.ddl import default_text
 from paimon_spark.predicate.show import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.text import quoted

@@ -11,7 +11,7 @@ from paimon_spark.sql.names import TableName
 from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
-    from paimon_spark.table.catalog import Catalog
+    from paimon_spark.api.catalog import Catalog
 
 
 def check_location(catalog: Catalog, name: TableName, location: str | None) -> None:

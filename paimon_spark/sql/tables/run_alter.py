@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from paimon_spark.definition.changes import (
+from paimon_spark.api.altering import altered
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.jobs.dropping import drop_partitions
+from paimon_spark.jobs.head import refuse_version
+from paimon_spark.metadata.definition.changes import (
     AddColumn,
     After,
     DropColumn,
@@ -16,7 +20,6 @@ from paimon_spark.definition.changes import (
     SetOption,
     UpdateTableComment,
 )
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.sql.names import CATALOG, TableName, target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
@@ -32,9 +35,6 @@ from paimon_spark.sql.tables.statements import (
     RenameTable,
 )
 from paimon_spark.sql.text import quoted
-from paimon_spark.table.altering import altered
-from paimon_spark.table.dropping import drop_partitions
-from paimon_spark.table.head import refuse_version
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case
 
 _OF_SPARK = ("provider", "location", "owner", "external")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.definition.create import PARTITION, PRIMARY_KEY
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     InvalidInputError,
@@ -15,6 +14,9 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_spark.jobs.replacing import replace_table, undo_replacement
+from paimon_spark.jobs.write_target import undo_creation
+from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
 from paimon_spark.options.catalog import table_defaults
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
@@ -26,14 +28,12 @@ from paimon_spark.sql.statement_job import names_no_table, recorded
 from paimon_spark.sql.tables.locations import check_location
 from paimon_spark.sql.tables.statements import CreateTable, CreateTableLike, Making, Name, Outcome
 from paimon_spark.sql.text import quoted, words
-from paimon_spark.table.replacing import replace_table, undo_replacement
-from paimon_spark.table.write_target import undo_creation
 from paimon_spark.types import RowType, in_any_case
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
 
 _OURS: Final = ("paimon", "paimon_py")
 _DEFAULT_DATABASE: Final = "default"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from paimon_spark.maintenance.changes import Delete, Put, Step
 from paimon_spark.maintenance.roots import RootKind
+from paimon_spark.metadata.forks import Fork, encode, fork_of, fork_path, is_main, lineage, logical_name, same_snapshot
+from paimon_spark.metadata.guards import guard_name, guarded_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.refs.forks import Fork, encode, fork_of, fork_path, is_main, lineage, logical_name, same_snapshot
-from paimon_spark.refs.guards import guard_name, guarded_branch
-from paimon_spark.refs.tags import find_tag
+from paimon_spark.metadata.tags import find_tag
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity
 from paimon_spark.versioning.guarding import guard_put, known, plan_guards, relative
 

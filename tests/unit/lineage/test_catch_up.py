@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.commit.listeners import CommitEvent
+from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.catch_up import CaughtUp, Synced, catch_up, settle, sync
 from paimon_spark.lineage.forgotten import forget
 from paimon_spark.lineage.jobs import Registration, register_query
@@ -22,7 +23,6 @@ from paimon_spark.lineage.recorder import Recorder
 from paimon_spark.lineage.spark_log import Checkpoint, Ends
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from paimon_spark.lineage.walked import batch_read, note_sink, walked
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of
 

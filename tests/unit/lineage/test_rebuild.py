@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.commit.listeners import CommitEvent
+from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import rebuild as rebuild_module
 from paimon_spark.lineage.barriers import draw_barrier
 from paimon_spark.lineage.catch_up import sync
@@ -22,7 +23,6 @@ from paimon_spark.lineage.recorder import Recorder
 from paimon_spark.lineage.said import said_by
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from paimon_spark.lineage.walked import note_sink
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of
 

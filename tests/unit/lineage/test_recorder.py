@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from paimon_spark.commit.listeners import CommitEvent, CommitListener
+from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
 from paimon_spark.errors import CommitError, CorruptFileError, StorageError
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import recorder as recorder_module
 from paimon_spark.lineage import recorder_state
 from paimon_spark.lineage.catch_up import CaughtUp
@@ -25,7 +26,6 @@ from paimon_spark.lineage.recorder import Recorder, flush_all, flush_of, recorde
 from paimon_spark.lineage.recorder_state import Entry, Expected, State
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Index, Rows, rows_of
 from paimon_spark.lineage.walked import sinks
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
 SINK, SOURCE = ref_of("d.t"), ref_of("d.s")

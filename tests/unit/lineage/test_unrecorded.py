@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.errors import StorageError
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.jobs import own
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.properties import JOB
 from paimon_spark.lineage.tables import rows_of
 from paimon_spark.lineage.unrecorded import Unrecorded, find_unrecorded
-from paimon_spark.spec.snapshot import CommitKind
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
 T, U = ref_of("db.t"), ref_of("db.u")

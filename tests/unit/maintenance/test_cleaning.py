@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from paimon_spark import load_table
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageError, UnsafeDeletionError
+from paimon_spark.format.snapshot import encode
+from paimon_spark.format.table_schema import encode as encode_schema
 from paimon_spark.maintenance.changes import Delete, TableChange
 from paimon_spark.maintenance.intents import change_table, unfinished
 from paimon_spark.maintenance.orphans import files_on_disk, remove_orphan_files
@@ -21,11 +24,8 @@ from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE, read_manifest_list
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
-from paimon_spark.spec.snapshot import encode
-from paimon_spark.spec.table_schema import encode as encode_schema
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import FileInfo
-from paimon_spark.table.table import Table
 from tests.harness.commits import KEYED, a_file, committer, files, make_table, message
 from tests.harness.fault_store import Fault, FaultStore
 from tests.harness.golden import golden_path

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from paimon_spark import load_table
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageError
 from paimon_spark.maintenance.consumers import reset_consumer
 from paimon_spark.maintenance.expire_changelogs import expire_changelogs
@@ -23,9 +24,8 @@ from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import earliest_snapshot_id, list_snapshot_ids, list_snapshots, read_hint
-from paimon_spark.refs.tags import list_tags
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table.table import Table
 from tests.harness.commits import KEYED, PARTITIONED, a_file, committer, compaction, make_table, message
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.golden import BEYOND_NANOSECONDS, FIXTURES, PRODUCERS, golden_path

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
     UnsafeDeletionError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.snapshot import encode
 from paimon_spark.maintenance import intents
 from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
 from paimon_spark.maintenance.intents import change_table, recover, unfinished
@@ -35,7 +36,6 @@ from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
-from paimon_spark.spec.snapshot import encode
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store
 from tests.harness.commits import KEYED, a_file, committer, compaction, files, make_table, message

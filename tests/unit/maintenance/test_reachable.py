@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.table_schema import TableSchema
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import INT, STRING, DataField, RowType

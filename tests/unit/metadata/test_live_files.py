@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.format import manifest
+from paimon_spark.format.manifest import ManifestFileMeta
 from paimon_spark.metadata import live_files, manifests
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import changelog_entries, delta_entries, live_entries
 from paimon_spark.metadata.manifests import Cache, read_index_manifest, read_manifest_list, read_manifests
-from paimon_spark.spec import manifest
-from paimon_spark.spec.manifest import ManifestFileMeta
 from tests.harness.manifests import (
     encode_index_manifest,
     encode_manifest,

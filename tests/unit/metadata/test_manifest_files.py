@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.format import binary_row, manifest, manifest_writer
+from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.manifest import FileKind
+from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata import manifest_files, manifests
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.spec import binary_row, manifest, manifest_writer
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.simple_stats import SimpleStats
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness import golden

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_spark.api.catalog import load_catalog
 from paimon_spark.options.secrets import HIDDEN, is_secret, shown_changes, shown_options
-from paimon_spark.table.catalog import load_catalog
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_spark.format.arrow import arrow_type
 from paimon_spark.predicate.ast import (
     Column,
     Compare,
@@ -24,7 +25,6 @@ from paimon_spark.predicate.ast import (
     TextOp,
 )
 from paimon_spark.predicate.stats import ColumnStats, may_match
-from paimon_spark.spec.arrow import arrow_type
 from paimon_spark.types import DOUBLE, INT, STRING
 from tests.unit.predicate.reference import holds
 from tests.unit.predicate.strategies import NAMES, ROW_TYPE, predicates, rows

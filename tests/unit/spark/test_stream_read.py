@@ -16,6 +16,9 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 import paimon_spark
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     ColumnNotFoundError,
     InvalidOptionError,
@@ -24,11 +27,9 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.handoff.output import output_type
-from paimon_spark.handoff.split import SplitMode
+from paimon_spark.jobs.stream_read import OpenStream
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
-from paimon_spark.scan.plan import Plan
 from paimon_spark.spark import options as spark_options
 from paimon_spark.spark.options import scan_of, stream_columns
 from paimon_spark.spark.schema import spark_schema
@@ -38,7 +39,6 @@ from paimon_spark.spark.task_read import StreamTaskReader
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.streaming.offset import StreamOffset, encode
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table.stream_read import OpenStream
 from paimon_spark.types import RowType
 from tests.harness import sinks
 from tests.harness.golden import golden_path

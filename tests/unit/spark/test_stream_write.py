@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 import paimon_spark
-from paimon_spark.commit.committer import Committer
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitError,
@@ -50,7 +50,8 @@ writer, batches = pickle.loads(open(sys.argv[1], "rb").read())
 stream_write.TaskContext.get = Task
 message = writer.write(iter(batches))
 print(sum(f.row_count for m in message.rows.messages for f in m.data.new_files))
-print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.commit.committer") if m in sys.modules])
+heavy = ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.engine.commit.committer")
+print([m for m in heavy if m in sys.modules])
 """
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     InvalidInputError,
@@ -25,8 +27,6 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.place import Place
 from paimon_spark.sql.procedures.family import read_call
 from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)

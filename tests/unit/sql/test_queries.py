@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.sql.queries.find import references
 from paimon_spark.sql.queries.known import KnownNames
@@ -22,7 +23,6 @@ from paimon_spark.sql.queries.scans import scan_of
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.queries.tree import read
 from paimon_spark.sql.session import Session
-from paimon_spark.table.catalog import Catalog
 
 
 class NoSpark:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.definition.ddl import row_type
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.sql.parse import parse
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.shows.listing import alike

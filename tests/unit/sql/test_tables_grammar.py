@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.definition.changes import (
+from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.metadata.definition.changes import (
     AddColumn,
     After,
     DropColumn,
@@ -21,8 +22,7 @@ from paimon_spark.definition.changes import (
     UpdateTableComment,
     UpdateType,
 )
-from paimon_spark.definition.ddl import data_type, row_type
-from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.metadata.definition.ddl import data_type, row_type
 from paimon_spark.sql.parse import parse
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.tables.statements import (

@@ -14,12 +14,12 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
+from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format import table_schema as schema_file
 from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import LATEST
 from paimon_spark.metadata.snapshots import get_snapshot
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
 from paimon_spark.storage.store import Store
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.source import StreamSource

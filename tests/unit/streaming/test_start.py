@@ -18,10 +18,10 @@ from paimon_spark.errors import (
     VersionNotFoundError,
     VersionSyntaxError,
 )
+from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.stream_read import parse_stream_options
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.streaming.history import UnsettledError
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.start import UNPLANNED, first_offset

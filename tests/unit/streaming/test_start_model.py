@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import HistoryChangedError, PaimonError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import parse_stream_options
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.start import UNPLANNED, first_offset
 from tests.harness.search import examples

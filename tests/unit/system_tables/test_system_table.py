@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, ColumnNotFoundError, InvalidInputError, InvalidOptionError
 from paimon_spark.system_tables.registry import NAMES
-from paimon_spark.table.table import Table
 from tests.harness.tables import MetadataTable, a_schema
 
 SPEC = (

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     InvalidInputError,
@@ -16,11 +17,10 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.table import Table
 
 SCHEMA = pa.schema([pa.field("k", pa.int32()), pa.field("v", pa.string())])
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.commit.committer import Committer
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,
     PaimonError,
 )
+from paimon_spark.format import table_schema as schema_file
 from paimon_spark.maintenance.intents import recover, unfinished
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.metadata.branches import list_branch_names
+from paimon_spark.metadata.guards import guard_name
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.refs.tags import tag_names
-from paimon_spark.spec import table_schema as schema_file
+from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.urls import open_store
 from paimon_spark.versioning.branches import create_branch, delete_branch, rename_branch
 from tests.harness.commits import a_file, committer, files, make_table, manifest_names, message

@@ -11,6 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
@@ -20,18 +21,17 @@ from paimon_spark.errors import (
     SnapshotNotFoundError,
     TagNotFoundError,
 )
+from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format import table_schema as schema_file
+from paimon_spark.format.snapshot import Tag
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.metadata.branches import list_branch_names, list_branches
+from paimon_spark.metadata.forks import Fork, fork_of, fork_path, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot, list_snapshots
-from paimon_spark.refs.branches import list_branch_names, list_branches
-from paimon_spark.refs.forks import Fork, fork_of, fork_path, read_fork
-from paimon_spark.refs.tags import find_tag, tag_names
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import Tag
+from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from paimon_spark.versioning import branches as verbs
 from paimon_spark.versioning.branches import create_branch, delete_branch, plan_create, plan_delete, rename_branch
 from tests.harness.commits import PARTITIONED, a_file, committer, files, make_table, message

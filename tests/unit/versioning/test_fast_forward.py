@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.table.table import Table
+from paimon_spark.metadata.forks import read_fork
 from paimon_spark.versioning.tags import create_tag
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table.table import Table
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import is_nightly
@@ -220,9 +220,9 @@ def test_a_process_that_is_killed(tmp_path: Path, verb: str, at: int) -> None:
 def test_a_commit_that_lands_in_the_middle_is_turned_away(tmp_path: Path) -> None:
     """A job that began before the merge, and commits after it."""
     table = a_table(tmp_path)
+    from paimon_spark.jobs.batch_write import plan_write
+    from paimon_spark.jobs.writing import place_of
     from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
-    from paimon_spark.table.batch_write import plan_write
-    from paimon_spark.table.writing import place_of
 
     data = pa.table({"k": pa.array([50], pa.int64()), "v": ["slow"], "other": ["x"]})
     options = parse_batch_write_options({}, WriteMode.APPEND)

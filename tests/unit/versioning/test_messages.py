@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
@@ -30,8 +32,6 @@ from paimon_spark.errors import (
     VersionNotFoundError,
     VersionSyntaxError,
 )
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string())])
 Ask = Callable[[Any], Any]

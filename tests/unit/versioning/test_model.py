@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import open_table
-from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import examples, is_nightly
 from tests.harness.version_model import Line, Model, read, roots_of, shape_of, shape_said

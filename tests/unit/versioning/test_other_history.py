@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.jobs.batch_write import WriteJob, plan_write
+from paimon_spark.jobs.writing import place_of
 from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
-from paimon_spark.table.batch_write import WriteJob, plan_write
-from paimon_spark.table.table import Table
-from paimon_spark.table.writing import place_of
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 
 
@@ -102,7 +102,7 @@ def test_a_table_that_was_emptied_of_its_history(tmp_path: Path) -> None:
 
 def test_older_schemas_are_of_the_history_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Main is merged over after a scan found the head, and before it looks up the schemas of older files."""
-    from paimon_spark.scan import plan as planning
+    from paimon_spark.engine.scan import plan as planning
 
     table = new_table(tmp_path)
     put(table, k1="a")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
@@ -22,11 +23,10 @@ from paimon_spark.errors import (
     StorageError,
     VersionNotFoundError,
 )
+from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.refs.tags import get_tag
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.table import Table
+from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.restoring import Restored, rollback_to_as_latest
 from tests.harness.fault_store import MUTATING, Fault

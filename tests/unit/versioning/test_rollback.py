@@ -21,12 +21,12 @@ from paimon_spark.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
+from paimon_spark.format import snapshot as snapshot_file
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.metadata.forks import read_fork
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.refs.tags import get_tag
-from paimon_spark.spec import snapshot as snapshot_file
+from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.rollback import RolledBack, rollback_to
 from paimon_spark.versioning.tags import create_tag

@@ -10,22 +10,22 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.compaction.run import CompactResult, plan_compaction
+from paimon_spark.api.table import Table
+from paimon_spark.engine.compaction.run import CompactResult, plan_compaction
 from paimon_spark.errors import (
     InvalidInputError,
     SavepointNotFoundError,
     SnapshotNotFoundError,
     TagAlreadyExistsError,
 )
+from paimon_spark.format.manifest import files_of
+from paimon_spark.format.snapshot import CommitKind
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.tags import SavepointOptions
-from paimon_spark.spec.manifest import files_of
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.table import Table
 from paimon_spark.versioning.savepoints import create_savepoint, delete_savepoint, is_due, run_periodic_savepoint
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.history import History

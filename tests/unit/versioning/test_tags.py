@@ -22,12 +22,12 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
     TagNotFoundError,
 )
+from paimon_spark.format import snapshot as snapshot_file
 from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.metadata.forks import read_fork
 from paimon_spark.metadata.snapshots import get_snapshot
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.refs.tag_infos import list_tag_infos
-from paimon_spark.refs.tags import find_tag, get_tag
-from paimon_spark.spec import snapshot as snapshot_file
+from paimon_spark.metadata.tag_infos import list_tag_infos
+from paimon_spark.metadata.tags import find_tag, get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.tags import (
     create_tag,

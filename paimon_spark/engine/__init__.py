@@ -1,0 +1,1 @@
+"""TODO: what engine is for."""

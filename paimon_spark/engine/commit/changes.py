@@ -1,0 +1,92 @@
+"""Messages of writers → manifest entries and index changes of the snapshots to make.
+
+Source: Java `operation/commit/ManifestEntryChanges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.engine.commit.entries import no_entries, together, with_numbers
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.format.arrow_numpy import take_indices
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.manifest import FileKind
+from paimon_spark.format.manifest_writer import entries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """What one snapshot does.
+
+    Attributes:
+        files: ADD and DELETE entries, as `ENTRY_SCHEMA` in one chunk.
+        changelog: ADD entries of changelog files.
+        index: index files added and deleted; their `kind` says which.
+    """
+
+    files: pa.Table
+    changelog: pa.Table
+    index: tuple[IndexManifestEntry, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(len(self.files) or len(self.changelog) or self.index)
+
+
+def data_changes(messages: Sequence[CommitMessage]) -> Changes:
+    """What the rows written do: new files first, then those they replace."""
+    return _changes([(m, m.data) for m in messages], adds_first=True)
+
+
+def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
+    """What the compactions do: files that go first, then those that come."""
+    return _changes([(m, m.compact) for m in messages], adds_first=False)
+
+
+def _changes(increments: Sequence[tuple[CommitMessage, Increment]], *, adds_first: bool) -> Changes:
+    files: list[_Files] = []
+    changelog: list[_Files] = []
+    index: list[IndexManifestEntry] = []
+    for message, done in increments:
+        parts = [_Files(FileKind.ADD, message, done.new_files), _Files(FileKind.DELETE, message, done.deleted_files)]
+        files += parts if adds_first else parts[::-1]
+        changelog.append(_Files(FileKind.ADD, message, done.changelog_files))
+        index += _of_kind(FileKind.DELETE, done.deleted_index_files)
+        index += _of_kind(FileKind.ADD, done.new_index_files)
+    return Changes(_entries(files), _entries(changelog), tuple(index))
+
+
+class _Files(NamedTuple):
+    """Files of one message that share a kind."""
+
+    kind: FileKind
+    message: CommitMessage
+    files: tuple[DataFileMeta, ...]
+
+
+def _entries(parts: Sequence[_Files]) -> pa.Table:
+    """The entries of all parts in order, made together: a message has few files, and there may be many messages."""
+    counts = np.array([len(p.files) for p in parts], np.int64)
+    if not counts.sum():
+        return no_entries()
+    out = together(entries(FileKind.ADD, b"", 0, 0, [f for p in parts for f in p.files]))
+    for name, values in (
+        ("kind", [int(p.kind) for p in parts]),
+        ("bucket", [p.message.bucket for p in parts]),
+        ("total_buckets", [p.message.total_buckets for p in parts]),
+    ):
+        out = with_numbers(out, name, np.repeat(np.array(values, np.int64), counts))
+    partitions = array_of([p.message.partition for p in parts], pa.binary())
+    repeated = partitions.take(take_indices(np.repeat(np.arange(len(parts)), counts)))
+    return out.set_column(out.schema.get_field_index("partition"), out.schema.field("partition"), repeated)
+
+
+def _of_kind(kind: FileKind, index: Iterable[IndexManifestEntry]) -> list[IndexManifestEntry]:
+    return [e._replace(kind=int(kind)) for e in index]

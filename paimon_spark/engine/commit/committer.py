@@ -1,0 +1,360 @@
+"""Committer: messages of writers become one snapshot, or none.
+
+Source: Java `operation/FileStoreCommitImpl`, `table/sink/TableCommitImpl`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random as chance
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paimon_spark.engine.commit import cleanup
+from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
+from paimon_spark.engine.commit.changes import Changes, compact_changes, data_changes
+from paimon_spark.engine.commit.entries import adds, column, no_entries, where
+from paimon_spark.engine.commit.overwrite import (
+    NamedPartitions,
+    Overwritten,
+    WholeTable,
+    check_nothing_appears,
+    overwrite_changes,
+)
+from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.engine.commit.retry import Surroundings, now_ms
+from paimon_spark.engine.commit.wanted import Wanted
+from paimon_spark.engine.scan.fallback import other_partitions
+from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
+from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
+from paimon_spark.format.index_manifest import DELETION_VECTORS
+from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
+
+_LOG = logging.getLogger(__name__)
+
+OPERATIONS: Final = (
+    "WRITE", "OVERWRITE", "DELETE", "TRUNCATE", "UPDATE", "MERGE", "CREATE_TABLE_AS_SELECT",
+    "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT",
+)  # fmt: skip
+"""Java's `Snapshot.Operation`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSnapshot:
+    """A snapshot that a commit made, for `after_commit`.
+
+    Attributes:
+        handle: the branch it is on.
+        messages: what it was made of.
+    """
+
+    handle: TableHandle
+    snapshot: Snapshot
+    messages: Sequence[CommitMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a commit made. Nothing, when there was nothing to commit.
+
+    Attributes:
+        snapshots: the snapshots made, in order; of data first, then of the compaction that came with it.
+        retries: times it was tried again because others were faster or the store gave no clear answer.
+        ours: False when another process of the same stream made one of them, of files of its own: then `abort` removes
+            those that were not needed.
+    """
+
+    snapshots: tuple[Snapshot, ...] = ()
+    retries: int = 0
+    ours: bool = True
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        return tuple(s.id for s in self.snapshots)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot made."""
+        return self.snapshots[-1] if self.snapshots else None
+
+
+def new_commit_user(options: Mapping[str, str]) -> str:
+    """A name that no committer had before: option `commit.user-prefix`, then a random UUID."""
+    prefix = USER_PREFIX.get(options)
+    name = str(uuid.uuid4())
+    return f"{prefix}_{name}" if prefix else name
+
+
+class Committer:
+    """Publishes snapshots on one branch. Driver only; not safe for threads, any number may work side by side.
+
+    After an error the table is as before, but for CommitOutcomeUnknownError, where it may be as after. Files of the
+    messages are never deleted here: call `abort` with them when the error is not CommitOutcomeUnknownError.
+
+    Args:
+        handle: the branch. Its schema is the one the messages' files were written with.
+        commit_user: who commits; streams keep theirs over restarts, batches take a new one (`new_commit_user`).
+        clock_ms: epoch milliseconds.
+        sleep: waits for seconds.
+        random: a number from 0 up to 1.
+        after_commit: called with each snapshot made; an exception is logged and changes nothing.
+        looked_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out: one of the
+            same user, identifier and kind after it is of a twin, and is not made again. 0 for a branch without any.
+        has_twins: whether others may make the same commits, as a stream that runs twice does. No batch does, whatever
+            its user and identifier.
+
+    Raises:
+        UnsupportedFeatureError: the store cannot create a snapshot exclusively (`publish.check_store`).
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        commit_user: str,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+        random: Callable[[], float] = chance.random,
+        after_commit: Sequence[Callable[[MadeSnapshot], None]] = (),
+        looked_up_to: int | None = None,
+        has_twins: bool = True,
+    ) -> None:
+        check_store(handle)
+        self._handle = handle
+        self._user = commit_user
+        self._options = parse_commit_options(handle.options.raw)
+        self._around = Surroundings(clock_ms, sleep, random)
+        self._after_commit = tuple(after_commit)
+        self._looked_up_to = looked_up_to
+        self._has_twins = has_twins
+        self._landed: set[str] = set()
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        *,
+        planned_on: int | None = None,
+        base: Snapshot | None = None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        provenance: Mapping[str, str] | None = None,
+        operation: str | None = None,
+        force_create: bool = False,
+    ) -> CommitResult:
+        """Make what the messages did visible: a snapshot of their rows, then one of their compactions.
+
+        The first is of kind APPEND, or OVERWRITE when it deletes rows or files. Without changes nothing is made.
+
+        Args:
+            messages: of all writers.
+            identifier: number of this commit among the user's.
+            planned_on: id of the snapshot that the writers continued from, 0 when there was none. With it, a table
+                whose hash index or number of buckets changed since is told from one where nothing did.
+            base: that snapshot, when the commit must fail where the branch was given a history without it.
+            watermark: epoch milliseconds up to which rows are complete.
+            properties: kept in the snapshots.
+            provenance: kept in the snapshot of the rows alone: a compaction moves them, and adds nothing.
+            operation: Java's `Snapshot.Operation`, for the history (`WRITE`, `DELETE`…).
+            force_create: make a snapshot even without changes.
+
+        Raises:
+            CommitConflictError: the changes contradict those of others, or the table's schema was replaced.
+            CommitRetriesExhaustedError: others were faster every time.
+            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+            StorageError: the store failed before that.
+        """
+        data, compact = data_changes(messages), compact_changes(messages)
+        wanted = Wanted(
+            CommitKind.APPEND,
+            identifier,
+            lambda _: data,
+            planned_on=planned_on,
+            base=base,
+            watermark=watermark,
+            properties={**(properties or {}), **(provenance or {})},
+            operation=_known(operation),
+        )
+        steps: list[Wanted] = []
+        if data or force_create or self._options.makes_empty_snapshots:
+            steps.append(replace(wanted, kind=CommitKind.OVERWRITE, check_conflicts=True) if _deletes(data) else wanted)
+        if compact:
+            steps.append(_compaction(wanted, compact, properties))
+        result = self._make(steps, messages)
+        _warn_of_other_branch(self._handle, compact)
+        return result
+
+    def overwrite(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        *,
+        partitions: Overwritten = WholeTable(),  # noqa: B008 - a frozen value
+        planned_on: int | None = None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        provenance: Mapping[str, str] | None = None,
+        operation: str | None = None,
+    ) -> CommitResult:
+        """Put what the messages brought in the place of the rows of `partitions`, as of when the snapshot is made.
+
+        One snapshot of kind OVERWRITE, also when nothing was replaced; none when the partitions present in the data
+        are to be replaced and there is no data. Compactions follow in a second one. Changelog files are deleted, as
+        Paimon shows no changelog of overwrites. `planned_on` is the snapshot whose keys the writers found to stay where
+        they are, in tables whose keys may move between partitions; otherwise it plays no part.
+
+        Raises:
+            InvalidInputError: a partition is named wrongly, or new files lie outside of what is replaced.
+            UnsupportedFeatureError: a partition gets no row, and those of a fallback branch would be read.
+            CommitError, StorageError: as `commit`.
+        """
+        data, compact = data_changes(messages), compact_changes(messages)
+        check_nothing_appears(self._handle, partitions, data)
+        changes_on = overwrite_changes(self._handle, self._options, partitions, data, upgrade=not compact)
+        wanted = Wanted(
+            CommitKind.OVERWRITE,
+            identifier,
+            changes_on or (lambda _: data),
+            same_changes=False,
+            check_conflicts=True,
+            planned_on=planned_on,
+            watermark=watermark,
+            properties={**(properties or {}), **(provenance or {})},
+            operation=_known(operation),
+        )
+        steps = [wanted] if changes_on is not None else []
+        if compact:
+            steps.append(_compaction(wanted, replace(compact, changelog=no_entries()), properties))
+        result = self._make(steps, messages)
+        self._drop_changelog(messages)
+        return result
+
+    def truncate(self, identifier: int = BATCH_COMMIT_IDENTIFIER) -> CommitResult:
+        """Remove all rows, by one snapshot of kind OVERWRITE. Raises as `overwrite`."""
+        return self.overwrite([], identifier, operation="TRUNCATE")
+
+    def drop_partitions(
+        self, specs: Sequence[Mapping[str, object]], identifier: int = BATCH_COMMIT_IDENTIFIER
+    ) -> CommitResult:
+        """Remove the rows of partitions that match one of `specs`, as in `NamedPartitions`. Raises as `overwrite`."""
+        return self.overwrite([], identifier, partitions=NamedPartitions(tuple(specs)))
+
+    def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
+        """Those of ascending `identifiers` that this user has not committed: the ones after its newest snapshot.
+
+        Raises:
+            InvalidInputError: they do not ascend.
+        """
+        if any(b <= a for a, b in itertools.pairwise(identifiers)):
+            raise InvalidInputError(f"identifiers to look up must ascend, these do not: {list(identifiers)[:20]}")
+        head = latest_snapshot(self._handle)
+        self._looked_up_to = 0 if head is None else head.id
+        newest, oldest = head, (self._options.last_safe_snapshot or 0) + 1
+        while newest is not None and newest.commit_user != self._user:
+            newest = find_snapshot(self._handle, newest.id - 1) if newest.id > oldest else None
+        return [i for i in identifiers if newest is None or i > newest.commit_identifier]
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Delete the files that messages brought, but for those that landed, or of which nobody knows.
+
+        Failures are logged, what stays is an orphan.
+        """
+        cleanup.remove(self._handle, messages, self._landed)
+
+    def _make(self, steps: Sequence[Wanted], messages: Sequence[CommitMessage]) -> CommitResult:
+        result = CommitResult()
+        for wanted in steps:
+            landing = _files(wanted, messages)
+            self._landed |= landing  # until the contrary is certain: an interrupt may come at any moment
+            try:
+                author = Author(self._user, self._looked_up_to, self._has_twins)
+                made = make_snapshot(self._handle, self._options, wanted, author, self._around)
+            except CommitOutcomeUnknownError:
+                raise
+            except Exception as e:
+                self._landed -= landing
+                if result.snapshots and isinstance(e, CommitError):
+                    e.message += f" (Snapshot {result.snapshots[-1].id} of the same commit was made before.)"
+                    e.context["committed"] = result.snapshot_ids
+                raise
+            if not made.ours:
+                self._landed -= landing
+            result = CommitResult(
+                (*result.snapshots, made.snapshot), result.retries + made.retries, result.ours and made.ours
+            )
+            self._tell(MadeSnapshot(self._handle, made.snapshot, messages))
+        return result
+
+    def _drop_changelog(self, messages: Sequence[CommitMessage]) -> None:
+        only = [
+            replace(
+                m, data=Increment(changelog_files=m.data.changelog_files + m.compact.changelog_files), compact=NOTHING
+            )
+            for m in messages
+            if m.data.changelog_files or m.compact.changelog_files
+        ]
+        if only:
+            _LOG.warning("an overwrite of %s shows no changelog; its changelog files go", self._handle.describe())
+            cleanup.remove(self._handle, only, ())
+
+    def _tell(self, made: MadeSnapshot) -> None:
+        for listener in self._after_commit:
+            try:
+                listener(made)
+            except Exception:  # noqa: BLE001, PERF203 - the commit is done; no listener may make it look failed
+                _LOG.exception("a listener failed after snapshot %s of %s", made.snapshot.id, made.handle.describe())
+
+
+def _warn_of_other_branch(handle: TableHandle, compact: Changes) -> None:
+    """Say which partitions a compaction left without rows, so that those of a fallback branch are read now."""
+    coming = adds(compact.files)
+    gone = set(column(where(compact.files, ~coming), "partition").to_pylist())
+    gone -= set(column(where(compact.files, coming), "partition").to_pylist())
+    beside = other_partitions(handle, latest_snapshot(handle)) if gone else None
+    if beside is None:
+        return
+    for partition in sorted(gone & beside.read):
+        _LOG.warning(
+            "a compaction left no row in partition %s of %s, which is read from branch %s now; drop it there too, "
+            "unless that is meant",
+            partition_path_of(handle, partition),
+            handle.describe(),
+            beside.other.handle.branch,
+        )
+
+
+def _deletes(changes: Changes) -> bool:
+    """Whether an append takes rows away, so that its snapshot must be an OVERWRITE."""
+    return not adds(changes.files).all() or any(e.index_type == DELETION_VECTORS for e in changes.index)
+
+
+def _compaction(wanted: Wanted, changes: Changes, properties: Mapping[str, str] | None) -> Wanted:
+    return replace(
+        wanted,
+        kind=CommitKind.COMPACT,
+        changes_on=lambda _: changes,
+        same_changes=True,
+        check_conflicts=True,
+        properties=properties or {},
+    )
+
+
+def _files(wanted: Wanted, messages: Sequence[CommitMessage]) -> set[str]:
+    """Names of the files that land with a snapshot."""
+    compacts = wanted.kind is CommitKind.COMPACT
+    return set().union(*(cleanup.new_files(m.compact if compacts else m.data) for m in messages))
+
+
+def _known(operation: str | None) -> str | None:
+    """The operation, when Paimon knows it: a snapshot with another could not be read by it."""
+    if operation is not None and operation not in OPERATIONS:
+        raise InvalidInputError(f"{operation!r} is no operation of a snapshot; there are {', '.join(OPERATIONS)}")
+    return operation

@@ -1,0 +1,111 @@
+"""Columns of manifest entries as numpy, and entries with columns changed."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.format import arrow_numpy, binary_row
+from paimon_spark.format.arrow import no_rows
+from paimon_spark.format.arrow_numpy import Bool
+from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.manifest import ENTRY_SCHEMA, FileKind
+
+I64 = npt.NDArray[np.int64]
+
+
+@cache
+def no_entries() -> pa.Table:
+    """No manifest entry. One table for all: it cannot change, and its forty columns take time to make."""
+    return no_rows(ENTRY_SCHEMA)
+
+
+def together(*tables: pa.Table) -> pa.Table:
+    """Entries one behind the other, in one chunk."""
+    return pa.concat_tables([no_entries(), *tables]).combine_chunks()
+
+
+def column(entries: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    found = entries.column(name)
+    if found.num_chunks == 1:
+        return found.chunk(0)
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.nulls(0, found.type)
+
+
+def numbers(entries: pa.Table, name: str) -> npt.NDArray[Any]:
+    """A column of numbers; slots of nulls hold anything."""
+    return arrow_numpy.values(column(entries, name))
+
+
+def present(entries: pa.Table, name: str) -> Bool:
+    """Where a column is not null."""
+    return arrow_numpy.validity(column(entries, name))
+
+
+def where(entries: pa.Table, mask: Bool) -> pa.Table:
+    """The entries where `mask` is True."""
+    return entries if mask.all() else entries.filter(arrow_numpy.boolean_array(mask))
+
+
+def named_in(entries: pa.Table, others: pa.Table) -> Bool:
+    """Which entries are of a file that `others` name too, at whatever level. No two files share a name."""
+    return arrow_numpy.values(pc.is_in(column(entries, "file_name"), value_set=column(others, "file_name")))
+
+
+def adds(entries: pa.Table) -> Bool:
+    """Which entries add their file."""
+    return np.asarray(numbers(entries, "kind") == FileKind.ADD)
+
+
+def with_numbers(entries: pa.Table, name: str, values: npt.NDArray[Any], valid: Bool | None = None) -> pa.Table:
+    """The entries with a column of numbers replaced."""
+    field = ENTRY_SCHEMA.field(name)
+    array = arrow_numpy.fixed_array(values.astype(np.dtype(str(field.type))), field.type, valid)
+    return entries.set_column(entries.schema.get_field_index(name), field, array)
+
+
+def without_value_stats(entries: pa.Table, mask: Bool) -> pa.Table:
+    """The entries, without statistics of columns where `mask` is True.
+
+    Source: Java `DataFileMeta.copyWithoutStats`.
+    """
+    if not mask.any():
+        return entries
+    own_or_empty = arrow_numpy.take_indices(np.where(mask, len(entries), np.arange(len(entries))))
+    empty_row = array_of([binary_row.EMPTY], pa.binary())
+    for name in ("value_min", "value_max", "value_nulls", "value_stats_cols"):
+        field = ENTRY_SCHEMA.field(name)
+        empty = _empty_list(field.type) if pa.types.is_list(field.type) else empty_row
+        values = pa.concat_arrays([column(entries, name), empty]).take(own_or_empty)
+        entries = entries.set_column(entries.schema.get_field_index(name), field, values)
+    return entries
+
+
+def _empty_list(type: pa.DataType) -> pa.Array:
+    """One list without items."""
+    offsets = pa.py_buffer(np.zeros(2, np.int32))
+    return pa.Array.from_buffers(type, 1, [None, offsets], children=[pa.nulls(0, type.value_type)])
+
+
+def of_kind(entries: pa.Table, kind: FileKind) -> pa.Table:
+    """The entries, all with one kind."""
+    return with_numbers(entries, "kind", np.full(len(entries), int(kind), np.int8))
+
+
+def codes(array: pa.Array) -> I64:
+    """A number per value from 0 up, by first appearance; null is a value."""
+    if len(array) == 0:
+        return np.empty(0, np.int64)
+    return arrow_numpy.values(array.dictionary_encode(null_encoding="encode").indices).astype(np.int64)
+
+
+def row_total(entries: pa.Table) -> int:
+    """Rows of files added minus rows of files deleted."""
+    rows = numbers(entries, "row_count")
+    return int(np.where(adds(entries), rows, -rows).sum()) if len(entries) else 0

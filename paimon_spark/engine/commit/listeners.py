@@ -1,0 +1,114 @@
+"""CommitListener: who is told of completed commits.
+
+Source: PIP-5, whose `CommitListener` is told of the identifier, the snapshot id and the kind.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from typing import Protocol, runtime_checkable
+
+from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.lineage import LISTENERS, parse_listeners
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEvent:
+    """A commit that was completed: its snapshot is there for everybody.
+
+    Attributes:
+        table: how messages call the table: `db.t`, or its URL.
+        location: URL of the table's directory.
+        identifier: number of the commit among the user's; the micro-batch id of a streaming query.
+        kind: APPEND, OVERWRITE, COMPACT or ANALYZE.
+        time_ms: epoch milliseconds of the snapshot.
+        properties: of the snapshot.
+    """
+
+    table: str
+    branch: str
+    location: str
+    commit_user: str
+    identifier: int
+    snapshot_id: int
+    kind: CommitKind
+    time_ms: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class CommitListener(Protocol):
+    """Told of each snapshot that this process made, in order, after it is there. Must be quick, and safe for threads.
+
+    An exception is logged and changes nothing: the commit is done. A process that dies right after a commit tells
+    nobody, and a commit that was found to be done already is not told again.
+    """
+
+    def on_commit(self, event: CommitEvent) -> None:
+        """A commit was completed."""
+        ...
+
+
+def event_of(handle: TableHandle, snapshot: Snapshot) -> CommitEvent:
+    """What listeners are told of a snapshot just made."""
+    return CommitEvent(
+        handle.name,
+        handle.branch,
+        handle.location,
+        snapshot.commit_user,
+        snapshot.commit_identifier,
+        snapshot.id,
+        snapshot.commit_kind,
+        snapshot.time_ms,
+        dict(snapshot.properties or {}),
+    )
+
+
+def tell(handle: TableHandle, snapshot: Snapshot) -> None:
+    """Tell the listeners that the options of this use of the table name. Never raises an Exception."""
+    if LISTENERS.key in handle.overrides:
+        tell_all(_named(handle), handle, snapshot)
+
+
+def tell_all(listeners: Sequence[CommitListener], handle: TableHandle, snapshot: Snapshot) -> None:
+    """Tell these listeners. Never raises an Exception: no listener may make a commit that is done look failed."""
+    for listener in listeners:
+        try:
+            listener.on_commit(event_of(handle, snapshot))
+        except Exception:  # noqa: BLE001, PERF203 - see above
+            _LOG.exception(
+                "%s failed after snapshot %s of %s", type(listener).__qualname__, snapshot.id, handle.describe()
+            )
+
+
+def _named(handle: TableHandle) -> list[CommitListener]:
+    """Those that can be made."""
+    found: list[CommitListener] = []
+    for module, cls in parse_listeners(handle.overrides):
+        try:
+            found.append(_made(module, cls))
+        except Exception:  # noqa: BLE001, PERF203 - whatever the module or the class raises
+            _LOG.exception(
+                "option %s names %s:%s, which cannot be made; commits to %s go on without it",
+                LISTENERS.key,
+                module,
+                cls,
+                handle.describe(),
+            )
+    return found
+
+
+@lru_cache(maxsize=64)
+def _made(module: str, cls: str) -> CommitListener:
+    """The listener, one for this process. It is made without arguments."""
+    listener: CommitListener = getattr(import_module(module), cls)()
+    if not callable(getattr(listener, "on_commit", None)):
+        raise TypeError(f"{module}:{cls} has no method on_commit(event)")
+    return listener

@@ -1,0 +1,335 @@
+"""Files of one bucket merged for a compaction, with a look at what lies deeper.
+
+A row is *deep* when its file is below the output level and stays. Deep rows of keys that are written take part in the
+merge as the rows that were visible before; with deletion vectors they are marked, so that nobody reads them again.
+
+Source: Java `mergetree/compact/ChangelogMergeTreeRewriter`, `LookupChangelogMergeFunctionWrapper`,
+`FirstRowMergeFunctionWrapper`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.engine.compaction.record_expiry import RecordExpiry
+from paimon_spark.engine.compaction.task import Bucket
+from paimon_spark.engine.compaction.universal import drops_deletes
+from paimon_spark.engine.merge.functions import create_merge_function
+from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
+from paimon_spark.engine.merge.lookup import IN_LAST_LEVEL, ChangelogRule, EveryKey, changelog_of
+from paimon_spark.engine.merge.runs import Section, key_ranks
+from paimon_spark.engine.merge.sorted_merge import (
+    MergedColumns,
+    MergePlan,
+    SequenceField,
+    Window,
+    batches_of,
+    merge_columns,
+    windows,
+)
+from paimon_spark.engine.merge.spill import SpillFile
+from paimon_spark.engine.read.file_reader import KIND_FIELD, FileRows, fields_of, iter_file, iter_rows, system_columns
+from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
+from paimon_spark.engine.scan.deletions import Deletions
+from paimon_spark.engine.tasks.read_request import ReadRequest
+from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
+from paimon_spark.engine.write.rolling import RollingWriter
+from paimon_spark.errors import DataError
+from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.deletion_vector import Positions
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import PartitionDirectories
+from paimon_spark.metadata.schemas import schemas_by_id
+from paimon_spark.options.compaction import parse_compaction_options
+from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
+from paimon_spark.types import (
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+)
+
+Bool = npt.NDArray[np.bool_]
+
+_FILE: Final = "_FILE"
+_POSITION: Final = "_POSITION"
+"""Where a deep row lies: number of its file, and row in the file."""
+_WINDOW_BYTES: Final = 96 << 20
+_EXPANSION: Final = 4
+_MOST_OPEN: Final = 16
+"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
+_BATCH_ROWS: Final = 65536
+
+
+class Output(NamedTuple):
+    """Where a merge goes: data files (None: the file stays as it is), and changelog files."""
+
+    data: RollingWriter | None
+    changelog: RollingWriter | None
+
+
+class BucketMerge:
+    """Merges files of one bucket into `level`.
+
+    Args:
+        handle: the branch.
+        snapshot_id: the snapshot that has the files.
+        bucket: all live files of the bucket.
+        deletions: their deletion vectors.
+        level: where the result lies. All files that are not merged lie deeper.
+        last: the bucket's last level.
+    """
+
+    def __init__(
+        self, handle: TableHandle, snapshot_id: int, bucket: Bucket, deletions: Deletions, level: int, last: int
+    ) -> None:
+        schema, options = handle.schema, handle.options
+        self._handle = handle
+        self._files = bucket.files
+        self._level = level
+        self._last = last
+        directories = PartitionDirectories(handle)
+        self._path = directories.bucket_path(bucket.partition, bucket.bucket)
+        self._first_row = options.merge_engine is MergeEngine.FIRST_ROW
+        self._levels_count = options.need_lookup or self._first_row
+        self._marks = options.deletion_vectors and not self._first_row
+        self._deep = [n for n, f in enumerate(bucket.files) if self._levels_count and f.level > level]
+        self._ranks = key_ranks(bucket.files, [f.type for f in schema.key_type]) if self._deep else None
+        self._keeps_deletes = not self._marks and not drops_deletes(bucket.files, level)
+        self._deleted: dict[int, list[Positions]] = {}
+        function = create_merge_function(schema, options)
+        self._plan = MergePlan(
+            function=function if self._first_row or not options.need_lookup else EveryKey(function),
+            key=schema.trimmed_primary_keys,
+            sequence=tuple(SequenceField(n, options.sequence_descending) for n in options.sequence_fields),
+            output=tuple(schema.row_type.names),
+            keep_deletes=True,
+            batch_rows=_BATCH_ROWS,
+            sequence_numbers=True,
+        )
+        self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
+        self._expiry = RecordExpiry.of(handle)
+        self._rule = _changelog_rule(options, self._plan.output, into_last=level == last)
+        self._request = ReadRequest(
+            store=handle.store,
+            table_name=handle.name,
+            branch=handle.branch,
+            schema=schema,
+            file_schemas=schemas_by_id(handle, {f.schema_id for f in bucket.files}),
+            options=options,
+            columns=self._plan.output,
+        )
+        self._split = DataSplit(
+            handle.branch,
+            snapshot_id,
+            bucket.partition,
+            bucket.bucket,
+            self._path,
+            SplitMode.MERGE,
+            tuple(bucket.files),
+            deletions.of(bucket.partition, bucket.bucket, bucket.files),
+            elsewhere=directories.elsewhere(bucket.partition, bucket.bucket, (f.file_name for f in bucket.files)),
+        )
+
+    def makes_changelog(self, numbers: Iterable[int]) -> bool:
+        """Whether a merge of these files makes a changelog."""
+        if self._rule is None:
+            return False
+        if self._rule.since_last_level:
+            return any(self._files[n].level != self._last for n in numbers)
+        return any(self._files[n].level == 0 for n in numbers)
+
+    def looks_deeper(self, numbers: Iterable[int]) -> bool:
+        """Whether rows of these files must be looked for in deeper levels even when the files only move."""
+        return self._marks and bool(self._deep) and any(self._files[n].level == 0 for n in numbers)
+
+    def may_hold_retracts(self, file: DataFileMeta) -> bool:
+        """Whether a file has to be written anew where retracts must not stay; reads their column when that tells.
+
+        A file that moves to the last level as it is may be read without a look at kinds by others, who believe its
+        count.
+        """
+        if file.has_no_retracts:
+            return False
+        return file.delete_row_count != 0 or any(is_retract(kinds).any() for kinds in self._kinds_of(file))
+
+    def _kinds_of(self, file: DataFileMeta) -> Iterator[Kinds]:
+        number = next(n for n, f in enumerate(self._files) if f.file_name == file.file_name)
+        deletion = self._split.deletion_of(number)
+        for batch in iter_file(
+            self._request, self._split, file, deletion, (), batch_rows=_BATCH_ROWS, system=(KIND_FIELD,)
+        ):
+            yield arrow_numpy.values(batch.column(0))
+
+    def deleted_rows(self) -> Mapping[str, Positions]:
+        """Rows of deep files that what was written replaces: ascending positions by name of the data file."""
+        return {self._files[n].file_name: np.unique(np.concatenate(p)) for n, p in sorted(self._deleted.items())}
+
+    def write(self, sections: Sequence[Section], output: Output) -> None:
+        """Merge sections, one after the other, into `output`.
+
+        Raises:
+            DataError: rows cannot be merged as the table demands; names table and bucket.
+        """
+        try:
+            for section in sections:
+                runs = [*section.runs, *self._deep_runs(section)]
+                with closing(SpillFile()) as aside:
+                    for window in windows(self._streams(runs, aside), self._plan, self._run_rows(runs)):
+                        self._write_window(window, output)
+        except DataError as e:
+            raise DataError(
+                f"compaction of {self._handle.describe()}, bucket {self._path}: {e.message}", **e.context
+            ) from e
+
+    def _write_window(self, window: Window, output: Output) -> None:
+        deep: Bool | None = None
+        if self._deep:
+            written = self._written_keys(window)
+            if written is None:
+                return
+            window, deep = written
+        merged = merge_columns(window, self._plan)
+        if output.changelog is not None:
+            assert self._rule is not None
+            names, arrays = changelog_of(window, merged, self._rule)
+            for batch in batches_of(arrays, names, len(arrays[0]), _BATCH_ROWS):
+                output.changelog.write(self._typed(batch))
+        if output.data is not None:
+            for batch in self._kept(merged, deep):
+                output.data.write(self._typed(batch))
+
+    def _written_keys(self, window: Window) -> tuple[Window, Bool] | None:
+        """The keys of a window that are written, and which of them have a deep row; those rows are marked."""
+        is_deep = arrow_numpy.values(window.columns[LEVEL])[window.order] > self._level
+        groups = Groups(window.order, window.starts)
+        written = groups.any(~is_deep)
+        if not written.any():
+            return None
+        places = np.repeat(written, groups.sizes)
+        chosen = groups.subset(written)
+        is_deep = is_deep[places]
+        if self._marks:
+            self._mark(window, chosen.rows[is_deep])
+        return Window(window.columns, chosen.rows, chosen.starts), chosen.any(is_deep)
+
+    def _mark(self, window: Window, rows: npt.NDArray[np.int64]) -> None:
+        files = arrow_numpy.values(window.columns[_FILE])[rows]
+        positions = arrow_numpy.values(window.columns[_POSITION])[rows]
+        for number in np.unique(files).tolist():
+            self._deleted.setdefault(number, []).append(positions[files == number])
+
+    def _kept(self, merged: MergedColumns, deep: Bool | None) -> Iterator[pa.RecordBatch]:
+        """The merged rows that are written: deletes only where they still hide a row of a deeper level."""
+        keep = np.ones(merged.row_count, np.bool_)
+        if not self._keeps_deletes:
+            keep = ~is_retract(arrow_numpy.values(merged.arrays[1]))
+        elif self._first_row and deep is not None:
+            keep = ~(deep if merged.alive is None else deep[merged.alive])
+        arrays = merged.arrays
+        if not keep.all():
+            rows = arrow_numpy.take_indices(np.flatnonzero(keep))
+            arrays = [array.take(rows) for array in arrays]
+        return batches_of(arrays, merged.names, int(np.count_nonzero(keep)), _BATCH_ROWS)
+
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+
+    def _deep_runs(self, section: Section) -> list[tuple[int, ...]]:
+        """Files of deeper levels that may hold keys of a section: a sorted run for each level.
+
+        Rows that are not of level 0 were looked up when they left it.
+        """
+        if self._ranks is None or all(self._files[n].level > 0 for n in section.files):
+            return []
+        members = list(section.files)
+        low, high = self._ranks[members, 0].min(), self._ranks[members, 1].max()
+        runs: dict[int, list[int]] = {}
+        for number in sorted(self._deep, key=lambda n: int(self._ranks[n, 0])):  # type: ignore[index]
+            if self._ranks[number, 0] <= high and self._ranks[number, 1] >= low:
+                runs.setdefault(self._files[number].level, []).append(number)
+        return [tuple(run) for _, run in sorted(runs.items())]
+
+    def _streams(self, runs: Sequence[tuple[int, ...]], aside: SpillFile) -> list[Iterator[pa.RecordBatch]]:
+        """The rows of runs. When these are many, the smallest are put aside first, one after the other."""
+        rows = self._run_rows(runs)
+        sizes = [sum(self._files[n].row_count for n in run) for run in runs]
+        by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
+        many = set(by_size[: max(0, len(sizes) - _MOST_OPEN)])
+        out = []
+        for number, run in enumerate(runs):
+            batches = self._stream(run, rows, min(len(sizes), _MOST_OPEN))
+            if number in many:
+                spilled = aside.put(batches)
+                batches = iter(()) if spilled is None else aside.read(spilled)
+            out.append(batches)
+        return out
+
+    def _stream(self, numbers: Sequence[int], batch_rows: int, open_files: int) -> Iterator[pa.RecordBatch]:
+        fields = fields_of(self._request.schema, self._plan.output)
+        names = [SEQUENCE_NUMBER, VALUE_KIND, *self._plan.output]
+        since_last = self._rule is not None and self._rule.since_last_level
+        if self._levels_count:
+            names.append(LEVEL)
+        if since_last:
+            names.append(IN_LAST_LEVEL)
+        if self._marks:
+            names += [_FILE, _POSITION]
+        for number in numbers:
+            file = self._files[number]
+            for rows in iter_rows(
+                self._request,
+                self._split,
+                file,
+                self._split.deletion_of(number),
+                fields,
+                batch_rows=batch_rows,
+                extra=_READ_FIELDS,
+                open_files=open_files,
+            ):
+                checked = system_columns(self._request.store, self._split, file, _READ_FIELDS, rows.extra)
+                rows = self._kept_in_time(rows._replace(extra=checked))
+                arrays = [*rows.extra, *rows.columns]
+                if self._levels_count:
+                    arrays.append(constant_int32(file.level, rows.row_count))
+                if since_last:
+                    arrays.append(constant_int32(int(file.level == self._last), rows.row_count))
+                if self._marks:
+                    arrays.append(constant_int32(number, rows.row_count))
+                    arrays.append(arrow_numpy.fixed_array(rows.positions, pa.int64()))
+                yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _kept_in_time(self, rows: FileRows) -> FileRows:
+        """The rows that are not too old."""
+        if self._expiry is None:
+            return rows
+        kept = self._expiry.kept(rows.columns[self._plan.output.index(self._expiry.field.name)])
+        return rows if kept.all() else rows.only(kept)
+
+    def _run_rows(self, runs: Sequence[tuple[int, ...]]) -> int:
+        """Rows of a run in a window, so that all runs together keep to the budget of bytes."""
+        files = [self._files[n] for run in runs for n in run]
+        row_bytes = max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
+        return max(512, min(_WINDOW_BYTES // row_bytes // len(runs), 32768))
+
+
+def _changelog_rule(options: TableOptions, names: Sequence[str], *, into_last: bool) -> ChangelogRule | None:
+    """What the changelog holds; None when this compaction makes none."""
+    producer = options.changelog_producer
+    if producer is ChangelogProducer.FULL_COMPACTION and not into_last:
+        return None
+    if producer not in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
+        return None
+    compaction = parse_compaction_options(options.raw)
+    compared = None
+    if compaction.row_deduplicate:
+        compared = tuple(n for n in names if n not in compaction.row_deduplicate_ignored)
+    full = producer is ChangelogProducer.FULL_COMPACTION
+    return ChangelogRule(not full and options.merge_engine is MergeEngine.FIRST_ROW, compared, since_last_level=full)

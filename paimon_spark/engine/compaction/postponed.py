@@ -1,0 +1,192 @@
+"""Rows that wait in the postponed bucket are put into the buckets of their keys, where readers look.
+
+Each partition has as many buckets as it has already, else as the options say. What a later write says of a key must
+come later here too: files are read in the order in which they were made.
+
+Source: Java `table/PostponeUtils`, `postpone/BucketFiles`, Spark's `SparkPostponeCompactProcedure`. There writers stand
+in no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from paimon_spark.engine.commit.committer import CommitResult, Committer
+from paimon_spark.engine.commit.retry import Retries, Surroundings
+from paimon_spark.engine.commit.stray import is_alive
+from paimon_spark.engine.compaction.interrupted import expired_under_way
+from paimon_spark.engine.compaction.run import CompactResult, buckets_of, entries_of
+from paimon_spark.engine.compaction.task import Bucket
+from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks.read_request import ReadRequest
+from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.table_writer import TableWriter
+from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
+from paimon_spark.format.arrow import arrow_schema, record_batch
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.metadata.features import check_writable
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.partition_path import PartitionDirectories
+from paimon_spark.metadata.schemas import schemas_by_id
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.commit import parse_commit_options
+from paimon_spark.options.postponed import buckets_of_new_partition
+from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.types import VALUE_KIND
+
+
+def settle_postponed(
+    handle: TableHandle,
+    commit_user: str,
+    *,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+    where: Predicate | None = None,
+) -> CompactResult:
+    """Move the rows of the postponed bucket into the others, as files of level 0, by one snapshot of kind COMPACT.
+
+    Memory stays bounded as in any write. Nothing is done to tables without a postponed bucket.
+
+    Args:
+        handle: the branch.
+        commit_user: who commits.
+        partitions: as for `plan_compaction`.
+        where: as for `plan_compaction`.
+
+    Raises:
+        CommitConflictError, CommitRetriesExhaustedError: others were faster every time; no file is left.
+        CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+        PaimonError: as `plan_compaction`, or a file cannot be read or written; the table is as before.
+    """
+    retries = Retries(parse_commit_options(handle.options.raw), Surroundings())
+    while handle.options.bucket == POSTPONE_BUCKET:
+        head = latest_snapshot(handle)
+        if head is None:
+            break
+        current = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+        if current.layout != handle.layout:  # main has come to mean another branch
+            handle = current
+            continue
+        check_writable(current.schema, current.options.raw, current.name)
+        committer = Committer(current, commit_user)
+        try:
+            messages = _messages(current, head, commit_user, partitions, where)
+        except Exception as e:
+            if is_alive(current, head):
+                raise
+            if not retries.again():
+                raise expired_under_way(current, head) from e
+            continue
+        if not messages:
+            break
+        try:
+            # The rows were numbered after those that the buckets had.
+            return _result(committer.commit(messages, base=head), messages)
+        except CommitOutcomeUnknownError:
+            raise
+        except CommitConflictError:
+            committer.abort(messages)
+            if not retries.again():
+                raise
+        except BaseException:
+            committer.abort(messages)
+            raise
+    return CompactResult()
+
+
+def _messages(
+    handle: TableHandle,
+    head: Snapshot,
+    commit_user: str,
+    partitions: Sequence[Mapping[str, object]] | None,
+    where: Predicate | None,
+) -> list[CommitMessage]:
+    """What puts the waiting rows of each partition into buckets. After an error no file is left."""
+    totals: dict[bytes, int] = {}
+    waiting: list[Bucket] = []
+    for bucket in buckets_of(entries_of(handle, head, partitions, where)):
+        if bucket.bucket == POSTPONE_BUCKET:
+            waiting.append(bucket)
+        elif bucket.total_buckets > 0:
+            totals[bucket.partition] = bucket.total_buckets
+    out: list[CommitMessage] = []
+    try:
+        for bucket in waiting:
+            rows = sum(f.row_count for f in bucket.files)
+            total = totals.get(bucket.partition) or buckets_of_new_partition(handle.options.raw, rows)
+            out += _settled(handle, head, commit_user, bucket, total)
+    except BaseException:
+        Committer(handle, commit_user).abort(out)
+        raise
+    return out
+
+
+def _settled(
+    handle: TableHandle, head: Snapshot, commit_user: str, waiting: Bucket, total_buckets: int
+) -> list[CommitMessage]:
+    with TableWriter(WriteRequest(_with_buckets(handle, total_buckets), commit_user, head), _schema(handle)) as writer:
+        for batch in _rows(handle, head, waiting):
+            writer.write(batch)
+        written = writer.close()
+    gone = Increment(deleted_files=tuple(waiting.files))
+    return [
+        CommitMessage(waiting.partition, waiting.bucket, waiting.total_buckets, compact=gone),
+        *(replace(m, data=Increment(), compact=m.data) for m in written),
+    ]
+
+
+def _rows(handle: TableHandle, head: Snapshot, waiting: Bucket) -> Iterator[pa.RecordBatch]:
+    """The rows as they were written, with their kinds, those written first coming first."""
+    files = sorted(waiting.files, key=lambda f: f.creation_time_ms or 0)
+    names = tuple(handle.schema.row_type.names)
+    request = ReadRequest(
+        store=handle.store,
+        table_name=handle.name,
+        branch=handle.branch,
+        schema=handle.schema,
+        file_schemas=schemas_by_id(handle, {f.schema_id for f in files}),
+        options=handle.options,
+        columns=names,
+    )
+    place = waiting.partition, waiting.bucket
+    directories = PartitionDirectories(handle)
+    split = DataSplit(
+        handle.branch, head.id, *place, directories.bucket_path(*place), SplitMode.CHANGES, tuple(files),
+        elsewhere=directories.elsewhere(*place, (f.file_name for f in files)),
+    )  # fmt: skip
+    schema = _schema(handle)
+    for file in files:
+        for batch in iter_file(request, split, file, None, names, batch_rows=request.batch_rows, system=SYSTEM_FIELDS):
+            if batch.num_rows:
+                yield record_batch([*batch.columns[2:], batch.column(1)], schema, batch.num_rows)
+
+
+def _schema(handle: TableHandle) -> pa.Schema:
+    return pa.schema([*arrow_schema(handle.schema.fields), pa.field(VALUE_KIND, pa.int8(), nullable=False)])
+
+
+def _with_buckets(handle: TableHandle, total_buckets: int) -> TableHandle:
+    """The table as one with buckets, and rows whose kinds stand beside them."""
+    raw = {k: v for k, v in handle.options.raw.items() if k != ROWKIND_FIELD.key}
+    raw["bucket"] = str(total_buckets)
+    return replace(handle, options=replace(handle.options, bucket=total_buckets, raw=raw))
+
+
+def _result(committed: CommitResult, messages: Sequence[CommitMessage]) -> CompactResult:
+    before = [f for m in messages for f in m.compact.deleted_files]
+    after = [f for m in messages for f in m.compact.new_files]
+    return CompactResult(
+        committed.snapshot,
+        committed.snapshot_ids,
+        len(messages),
+        len(before),
+        len(after),
+        sum(f.file_size for f in before),
+        sum(f.file_size for f in after),
+    )

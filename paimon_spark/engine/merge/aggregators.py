@@ -1,0 +1,438 @@
+"""Aggregate functions on whole columns: one `reduceat` per column instead of a call per value.
+
+`aggregate` is the door. What a function cannot do on columns (an overflow on the way, retracts of a
+collection, …) is done value by value by `aggregators_exact`, for the groups concerned only.
+
+Source: Java `mergetree/compact/aggregate/**`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.merge.aggregators_exact import (
+    FUNCTIONS,
+    JAVA_SPACES,
+    exact_aggregate,
+    retract_refused,
+)
+from paimon_spark.engine.merge.exact_values import from_python, to_python
+from paimon_spark.engine.merge.field_options import FieldOptions
+from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Rows
+from paimon_spark.engine.merge.ordering import decimal_halves, pack, sort_rows, value_words
+from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.format import arrow_numpy
+from paimon_spark.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataType,
+    DecimalType,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+)
+
+_SAFE: Final = float(2**62)
+"""Sums of magnitudes below this, in doubles, prove that no int64 overflowed on the way."""
+_LONG_GROUP: Final = 64
+_NUMERIC: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"))
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What happens to one column of each group, place by place. None stands for "nowhere" (`counted`: everywhere).
+
+    Attributes:
+        groups: the rows.
+        counted: places that take part at all.
+        retract: places that take their value back; never a place of `reset`.
+        reset: places that replace all before them by their own value (a -D that removes the record).
+        older: places whose sequence is smaller than one before them, so that they go beneath it.
+    """
+
+    groups: Groups
+    counted: Bool | None = None
+    retract: Bool | None = None
+    reset: Bool | None = None
+    older: Bool | None = None
+
+    def live(self) -> Bool | None:
+        """Counted places that no later reset wipes out; None when all are."""
+        if self.reset is None:
+            return self.counted
+        from_place = np.repeat(self.groups.last(self.reset), self.groups.sizes)
+        live = np.arange(len(from_place)) >= from_place
+        return live if self.counted is None else live & self.counted
+
+    def subset(self, chosen: Bool) -> Events:
+        places = np.repeat(chosen, self.groups.sizes)
+
+        def cut(mask: Bool | None) -> Bool | None:
+            return None if mask is None else mask[places]
+
+        return Events(
+            self.groups.subset(chosen), cut(self.counted), cut(self.retract), cut(self.reset), cut(self.older)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregator:
+    """An aggregate function of one column, checked against its type."""
+
+    function: str
+    options: FieldOptions
+    type: DataType
+
+    def aggregate(self, column: pa.Array, events: Events) -> ColumnResult:
+        """The function over each group.
+
+        Raises:
+            DataError: overflow, or a retract that the function cannot undo.
+            UnsupportedFeatureError: sketches would have to be merged without their library.
+        """
+        if self.options.ignore_retract and events.retract is not None:
+            counted = ~events.retract if events.counted is None else events.counted & ~events.retract
+            events = Events(events.groups, counted, None, events.reset, events.older)
+        vector = _VECTOR.get(self.function)
+        done = None if vector is None else vector(self, column, events)
+        if done is None:
+            everything = np.ones(len(events.groups), np.bool_)
+            return ColumnResult.computed(column, self.exactly(column, events, everything))
+        result, left = done
+        if left is not None and left.any():
+            result.replace(column, left, self.exactly(column, events, left))
+        return result
+
+    def exactly(self, column: pa.Array, events: Events, chosen: Bool) -> pa.Array:
+        """The function over the chosen groups, value by value."""
+        part = events if bool(chosen.all()) else events.subset(chosen)
+        values = to_python(column.take(arrow_numpy.take_indices(part.groups.rows)))
+        function = exact_aggregate(self.function, self.options, column.type)
+        counted, retract = _listed(part.counted), _listed(part.retract)
+        reset, older = _listed(part.reset), _listed(part.older)
+        starts = part.groups.starts.tolist()
+        out = []
+        for begin, end in zip(starts, [*starts[1:], len(values)], strict=True):
+            function.reset()
+            acc = None
+            for place in range(begin, end):
+                if counted is not None and not counted[place]:
+                    continue
+                if reset is not None and reset[place]:
+                    acc = values[place]
+                elif retract is not None and retract[place]:
+                    acc = function.retract(acc, values[place])
+                elif older is not None and older[place]:
+                    acc = function.agg_reversed(acc, values[place])
+                else:
+                    acc = function.agg(acc, values[place])
+            out.append(function.finish(acc))
+        return from_python(out, column.type)
+
+
+def _listed(mask: Bool | None) -> list[bool] | None:
+    return None if mask is None else mask.tolist()
+
+
+def aggregator(function: str, options: FieldOptions, type: DataType) -> Aggregator:
+    """The function called `function` for a column.
+
+    Raises:
+        UnsupportedFeatureError: nobody here knows the function.
+        InvalidOptionError: it does not take columns of this type.
+    """
+    if function not in FUNCTIONS:
+        raise UnsupportedFeatureError(
+            f"column {options.column!r}: aggregate function {function!r} is unknown; known are "
+            + ", ".join(sorted(FUNCTIONS)),
+            feature=function,
+        )
+    wanted = _wanted_type(function, type)
+    if wanted is not None:
+        raise InvalidOptionError(
+            f"column {options.column!r}: aggregate function {function!r} needs {wanted}, the column is {type}",
+            option=f"fields.{options.column}.aggregate-function",
+        )
+    if function == "nested_partial_update" and not options.nested_key:
+        raise InvalidOptionError(
+            f"column {options.column!r}: nested_partial_update needs 'fields.{options.column}.nested-key'",
+            option=f"fields.{options.column}.nested-key",
+        )
+    return Aggregator(function, options, type)
+
+
+def _wanted_type(function: str, t: DataType) -> str | None:
+    """What kind of column the function needs, when `t` is not one."""
+    rows = isinstance(t, ArrayType) and isinstance(t.element, RowType)
+    match function:
+        case "sum" | "product":
+            fits = isinstance(t, DecimalType) or (isinstance(t, AtomicType) and t.name in _NUMERIC)
+            return None if fits else "a number"
+        case "bool_and" | "bool_or":
+            return None if isinstance(t, AtomicType) and t.name == "BOOLEAN" else "a BOOLEAN"
+        case "listagg":
+            return None if isinstance(t, CharType) else "a STRING"
+        case "collect":
+            return None if isinstance(t, ArrayType) else "an ARRAY"
+        case "merge_map":
+            return None if isinstance(t, MapType) else "a MAP"
+        case "merge_map_with_keytime":
+            return None if isinstance(t, MapType) and isinstance(t.value, RowType) else "a MAP of ROWs"
+        case "nested_update" | "nested_partial_update":
+            return None if rows else "an ARRAY of ROWs"
+        case "max" | "min":
+            nested = isinstance(t, (ArrayType, MapType, MultisetType, RowType, VectorType))
+            return "a comparable type" if nested else None
+        case "hll_sketch" | "theta_sketch" | "rbm32" | "rbm64":
+            return None if isinstance(t, BinaryType) else "a VARBINARY"
+        case _:
+            return None
+
+
+_Done = tuple[ColumnResult, Bool | None]
+"""A result, and the groups that must be done exactly instead."""
+
+
+def _and(a: Bool | None, b: Bool | None) -> Bool | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b
+
+
+def _not(mask: Bool | None) -> Bool | None:
+    return None if mask is None else ~mask
+
+
+def _without(places: Rows, retract: Bool | None) -> Rows:
+    """Places, with those that retract turned into null."""
+    return places if retract is None else np.where(retract[places] & (places >= 0), NO_ROW, places)
+
+
+def _picked(groups: Groups, places: Rows) -> ColumnResult:
+    return ColumnResult.picked(groups.rows_at(places))
+
+
+def _refuse_retract(self: Aggregator, events: Events) -> None:
+    if events.retract is not None and (_and(events.counted, events.retract)).any():  # type: ignore[union-attr]
+        raise retract_refused(self.options.column, self.function)
+
+
+def _primary_key(self: Aggregator, column: pa.Array, events: Events) -> _Done:
+    return _picked(events.groups, events.groups.last(events.live())), None
+
+
+def _last_value(self: Aggregator, column: pa.Array, events: Events) -> _Done:
+    places = events.groups.last(_and(events.live(), _not(events.older)))
+    return _picked(events.groups, _without(places, events.retract)), None
+
+
+def _last_non_null(self: Aggregator, column: pa.Array, events: Events) -> _Done:
+    groups = events.groups
+    filled = _and(events.live(), groups.valid(column))
+    places = groups.last(_and(filled, _not(events.older)))
+    if events.older is not None:
+        below = groups.first(_and(filled, events.older))
+        places = np.where(places < 0, below, places)
+    return _picked(groups, _without(places, events.retract)), None
+
+
+def _first_value(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    _refuse_retract(self, events)
+    if events.reset is not None:
+        return None
+    groups = events.groups
+    places = groups.first(events.counted)
+    if events.older is not None:
+        beneath = groups.last(_and(events.counted, events.older))
+        places = np.where(beneath < 0, places, beneath)
+    return _picked(groups, places), None
+
+
+def _first_non_null(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    _refuse_retract(self, events)
+    if events.reset is not None or events.older is not None:
+        return None
+    return _picked(events.groups, events.groups.first(_and(events.counted, events.groups.valid(column)))), None
+
+
+def _extreme(largest: bool) -> Callable[[Aggregator, pa.Array, Events], _Done]:
+    def run(self: Aggregator, column: pa.Array, events: Events) -> _Done:
+        _refuse_retract(self, events)
+        groups = events.groups
+        word = _single_word(column)[groups.rows]
+        filled = _and(events.live(), groups.valid(column))
+        info = np.iinfo(word.dtype)
+        reduce = np.maximum if largest else np.minimum
+        candidate = word if filled is None else np.where(filled, word, info.min if largest else info.max)
+        best = reduce.reduceat(candidate, groups.starts)
+        hit = candidate == np.repeat(best, groups.sizes)
+        return _picked(groups, groups.last(_and(filled, hit))), None
+
+    return run
+
+
+def _single_word(column: pa.Array) -> npt.NDArray[Any]:
+    """One integer per row in the order of the values (that of nulls says nothing)."""
+    words = pack(value_words(column))
+    if len(words) == 1:
+        return words[0]
+    order, ties = sort_rows(words, len(column))
+    ranks = np.empty(len(column), np.int64)
+    ranks[order] = np.cumsum(~ties)
+    return ranks
+
+
+def _sum(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    groups = events.groups
+    filled = _and(events.live(), groups.valid(column))
+    if pa.types.is_floating(column.type):
+        values = arrow_numpy.values(column)[groups.rows]
+        if events.retract is not None:
+            values = np.where(events.retract, -values, values)
+        folded, some = _fold(np.add, values, filled, groups)
+        return ColumnResult.computed(column, arrow_numpy.fixed_array(folded, column.type, some)), None
+    integers = _integers(column)
+    if integers is None:
+        return None
+    values = integers[groups.rows].astype(np.int64)
+    if events.retract is not None:
+        values = np.where(events.retract, -values, values)
+    if filled is not None:
+        values = np.where(filled, values, 0)
+    magnitude = np.add.reduceat(np.abs(values.astype(np.float64)), groups.starts)
+    some = None if filled is None else groups.any(filled)
+    return _integer_result(column, np.add.reduceat(values, groups.starts), some, magnitude)
+
+
+def _product(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    if events.retract is not None or pa.types.is_decimal(column.type):
+        return None
+    groups = events.groups
+    filled = _and(events.live(), groups.valid(column))
+    values = arrow_numpy.values(column)[groups.rows]
+    if pa.types.is_floating(column.type):
+        folded, some = _fold(np.multiply, values, filled, groups)
+        return ColumnResult.computed(column, arrow_numpy.fixed_array(folded, column.type, some)), None
+    values = values.astype(np.int64)
+    if filled is not None:
+        values = np.where(filled, values, 1)
+    magnitude = np.multiply.reduceat(np.maximum(np.abs(values.astype(np.float64)), 1), groups.starts)
+    some = None if filled is None else groups.any(filled)
+    return _integer_result(column, np.multiply.reduceat(values, groups.starts), some, magnitude)
+
+
+def _integers(column: pa.Array) -> npt.NDArray[Any] | None:
+    """Integers or unscaled decimals as integers of up to 64 bits; None when a decimal needs more."""
+    if not pa.types.is_decimal(column.type):
+        return arrow_numpy.values(column)
+    low, high = decimal_halves(column)
+    signed = low.view(np.int64)
+    narrow = high == signed >> 63
+    if column.null_count:
+        narrow |= ~arrow_numpy.validity(column)
+    return signed if bool(narrow.all()) else None
+
+
+def _integer_result(
+    column: pa.Array, values: npt.NDArray[np.int64], some: Bool | None, magnitude: npt.NDArray[np.float64]
+) -> _Done:
+    """Integers as values of the column's type; groups whose way may have overflowed are left over."""
+    t = column.type
+    if not pa.types.is_decimal(t):
+        limit = _SAFE if t.bit_width == 64 else float(1 << (t.bit_width - 1))
+        array = arrow_numpy.fixed_array(values.astype(np.dtype(f"i{t.bit_width // 8}")), t, some)
+        return ColumnResult.computed(column, array), magnitude >= limit
+    if t.precision <= 18:
+        fits = np.abs(values) < 10**t.precision
+        some = fits if some is None else some & fits
+    halves = np.empty((len(values), 2), np.int64)
+    halves[:, 0], halves[:, 1] = values, values >> 63
+    return ColumnResult.computed(column, arrow_numpy.fixed_array(halves, t, some)), magnitude >= _SAFE
+
+
+def _fold(
+    combine: np.ufunc, values: npt.NDArray[Any], filled: Bool | None, groups: Groups
+) -> tuple[npt.NDArray[Any], Bool | None]:
+    """Combine floats strictly from old to new, as rounding depends on it; and which groups had any."""
+    some = None if filled is None else groups.any(filled)
+    if filled is not None:
+        kept = np.flatnonzero(filled)
+        counts = np.add.reduceat(filled.astype(np.int64), groups.starts)
+        values = values[kept]
+    else:
+        counts = groups.sizes
+    begins = np.cumsum(counts) - counts
+    out = np.zeros(len(counts), values.dtype)
+    present = np.flatnonzero(counts)
+    out[present] = values[begins[present]]
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        for group in np.flatnonzero(counts > _LONG_GROUP).tolist():
+            begin = begins[group]
+            out[group] = combine.accumulate(values[begin : begin + counts[group]])[-1]
+        counts = np.where(counts > _LONG_GROUP, 1, counts)
+        for nth in range(1, int(counts.max(initial=0))):
+            present = present[counts[present] > nth]
+            out[present] = combine(out[present], values[begins[present] + nth])
+    return out, some
+
+
+def _listagg(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    _refuse_retract(self, events)
+    if self.options.distinct or events.reset is not None or events.older is not None:
+        return None
+    groups = events.groups
+    texts = column.take(arrow_numpy.take_indices(groups.rows))
+    blank = pc.equal(pc.binary_length(pc.utf8_trim(texts, characters=JAVA_SPACES)), 0)
+    used = arrow_numpy.values(pc.fill_null(pc.invert(blank), False))
+    if events.counted is not None:
+        used = used & events.counted
+    counts = np.add.reduceat(used.astype(np.int64), groups.starts)
+    offsets = np.concatenate((np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)))
+    lists = pa.ListArray.from_arrays(
+        arrow_numpy.fixed_array(offsets, pa.int32()),
+        texts.take(arrow_numpy.take_indices(np.flatnonzero(used))),
+    )
+    joined = pc.binary_join(lists, self.options.delimiter)
+    result = ColumnResult.computed(column, joined)
+    result.rows = np.where(counts > 0, result.rows, NO_ROW)
+    return result, None
+
+
+def _union_unless_lone(self: Aggregator, column: pa.Array, events: Events) -> _Done:
+    """Sketches and bitmaps: lone values stay as they are, others are united value by value."""
+    _refuse_retract(self, events)
+    groups = events.groups
+    filled = _and(events.live(), groups.valid(column))
+    counts = groups.sizes if filled is None else np.add.reduceat(filled.astype(np.int64), groups.starts)
+    return _picked(groups, groups.last(filled)), counts > 1
+
+
+_VECTOR: Final[dict[str, Callable[[Aggregator, pa.Array, Events], _Done | None]]] = {
+    "primary-key": _primary_key,
+    "last_value": _last_value,
+    "last_non_null_value": _last_non_null,
+    "first_value": _first_value,
+    "first_non_null_value": _first_non_null,
+    "first_not_null_value": _first_non_null,
+    "max": _extreme(True),
+    "min": _extreme(False),
+    "bool_and": _extreme(False),
+    "bool_or": _extreme(True),
+    "sum": _sum,
+    "product": _product,
+    "listagg": _listagg,
+    "hll_sketch": _union_unless_lone,
+    "theta_sketch": _union_unless_lone,
+    "rbm32": _union_unless_lone,
+    "rbm64": _union_unless_lone,
+}

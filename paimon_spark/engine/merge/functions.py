@@ -1,0 +1,127 @@
+"""Merge engines: how the rows of one key become one row. `create_merge_function` picks by the table's options.
+
+Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunction`,
+`mergetree/compact/aggregate/AggregateMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.engine.merge.aggregators import Aggregator, Events, aggregator
+from paimon_spark.engine.merge.field_options import AGGREGATION_REMOVE, DEFAULT_AGGREGATE, field_options
+from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged, Rows
+from paimon_spark.engine.merge.partial_update import PartialUpdate
+from paimon_spark.engine.merge.sorted_merge import MergeFunction
+from paimon_spark.errors import DataError
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.options.table import MergeEngine, TableOptions
+from paimon_spark.types import RowKind
+
+
+class _PicksRows:
+    """Base of the engines whose result is one of the rows."""
+
+    sees_single_rows = False
+    newest_wins = False
+
+    def required(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(columns)
+
+
+class Deduplicate(_PicksRows):
+    """The newest row wins, a delete too."""
+
+    def __init__(self, ignore_delete: bool) -> None:
+        self._ignore_delete = ignore_delete
+        self.newest_wins = not ignore_delete
+
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+        retracts = groups.retracts() if self._ignore_delete else None
+        places = groups.last(None if retracts is None else ~retracts)
+        return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
+
+
+class FirstRow(_PicksRows):
+    """The oldest row wins; there is nothing to delete."""
+
+    def __init__(self, ignore_delete: bool) -> None:
+        self._ignore_delete = ignore_delete
+
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+        retracts = groups.retracts()
+        if retracts is not None and not self._ignore_delete:
+            raise DataError(
+                "merge engine first-row cannot merge rows of kind -U or -D; set 'ignore-delete' = 'true' on the "
+                "table to skip them"
+            )
+        places = groups.first(None if retracts is None else ~retracts)
+        return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
+
+
+def _kinds_at(groups: Groups, places: Rows) -> Kinds | None:
+    return None if groups.kinds is None else np.where(places == NO_ROW, 0, groups.kinds[places])
+
+
+class Aggregation(_PicksRows):
+    """Every value column has a function that takes the rows in one by one."""
+
+    def __init__(self, functions: Mapping[str, Aggregator], remove_on_delete: bool) -> None:
+        self._functions = functions
+        self._remove_on_delete = remove_on_delete
+
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+        events, kinds = self._events(groups)
+        results: dict[str, ColumnResult] = {
+            name: self._functions[name].aggregate(columns[name], events) for name in wanted
+        }
+        return Merged(kinds, results)
+
+    def _events(self, groups: Groups) -> tuple[Events, Kinds | None]:
+        retracts = groups.retracts()
+        if retracts is None:
+            return Events(groups), None
+        assert groups.kinds is not None
+        deletes = groups.kinds == RowKind.DELETE
+        if not self._remove_on_delete or not deletes.any():
+            return Events(groups, retract=retracts), None
+        last = groups.last_places
+        kinds = np.where(deletes[last], np.int8(RowKind.DELETE), np.int8(RowKind.INSERT))
+        updates = retracts & ~deletes
+        return Events(groups, retract=updates if updates.any() else None, reset=deletes), kinds
+
+
+def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFunction:
+    """The merge engine of a table, for reading with `schema`.
+
+    Raises:
+        InvalidOptionError: options of the engine or of a column contradict each other or the schema.
+        UnsupportedFeatureError: an aggregate function is unknown.
+    """
+    match options.merge_engine:
+        case MergeEngine.DEDUPLICATE:
+            return Deduplicate(options.ignore_delete)
+        case MergeEngine.FIRST_ROW:
+            return FirstRow(options.ignore_delete)
+        case MergeEngine.PARTIAL_UPDATE:
+            return PartialUpdate(schema, options)
+        case MergeEngine.AGGREGATION:
+            return Aggregation(_aggregators(schema, options), AGGREGATION_REMOVE.get(options.raw))
+
+
+def _aggregators(schema: TableSchema, options: TableOptions) -> dict[str, Aggregator]:
+    default = DEFAULT_AGGREGATE.get(options.raw) or "last_non_null_value"
+    out = {}
+    for field in schema.fields:
+        configured = field_options(field.name, options.raw)
+        if field.name in options.sequence_fields:
+            function = "last_value"
+        elif field.name in schema.primary_keys:
+            function = "primary-key"
+        else:
+            function = configured.aggregate_function or default
+        out[field.name] = aggregator(function, configured, field.type)
+    return out

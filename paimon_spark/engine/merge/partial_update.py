@@ -1,0 +1,208 @@
+"""The partial-update engine: columns that are not null replace, alone or in sequence groups.
+
+Source: Java `mergetree/compact/PartialUpdateMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.engine.merge.aggregators import Aggregator, Events, aggregator
+from paimon_spark.engine.merge.field_options import (
+    DEFAULT_AGGREGATE,
+    PARTIAL_UPDATE_REMOVE,
+    PARTIAL_UPDATE_REMOVE_BY_GROUP,
+    SequenceGroup,
+    field_options,
+    sequence_groups,
+)
+from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
+from paimon_spark.engine.merge.partial_update_exact import ExactPartialUpdate
+from paimon_spark.engine.merge.sequence_groups import freshness
+from paimon_spark.errors import DataError, InvalidOptionError
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.options.table import IGNORE_DELETE, TableOptions
+from paimon_spark.types import RowKind
+
+_LAST_NON_NULL: Final = "last_non_null_value"
+
+
+class PartialUpdate:
+    """Merge function of `merge-engine` = `partial-update`.
+
+    Raises:
+        InvalidOptionError: options contradict each other or the schema.
+        UnsupportedFeatureError: an aggregate function is unknown.
+    """
+
+    sees_single_rows = False
+    newest_wins = False
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self._ignore_delete = options.ignore_delete
+        self._remove_on_delete = PARTIAL_UPDATE_REMOVE.get(options.raw)
+        self._groups = sequence_groups(schema, options.raw)
+        self._removing = frozenset(PARTIAL_UPDATE_REMOVE_BY_GROUP.get(options.raw))
+        self._group_of = {column: g for g in self._groups for column in g.columns}
+        self._not_null = frozenset(f.name for f in schema.fields if not f.type.nullable)
+        self._check()
+        self._functions = self._aggregators(schema, options)
+
+    def _check(self) -> None:
+        conflicts = (
+            (self._remove_on_delete and self._ignore_delete, PARTIAL_UPDATE_REMOVE.key, IGNORE_DELETE.key),
+            (
+                bool(self._removing) and self._ignore_delete,
+                PARTIAL_UPDATE_REMOVE_BY_GROUP.key,
+                IGNORE_DELETE.key,
+            ),
+            (
+                self._remove_on_delete and bool(self._groups),
+                PARTIAL_UPDATE_REMOVE.key,
+                "fields.<column>.sequence-group",
+            ),
+        )
+        for both, one, other in conflicts:
+            if both:
+                raise InvalidOptionError(f"options {one} and {other} exclude each other", option=one)
+        known = {c for g in self._groups for c in g.sequence}
+        for column in sorted(self._removing - known):
+            raise InvalidOptionError(
+                f"option {PARTIAL_UPDATE_REMOVE_BY_GROUP.key}: {column!r} is not a sequence column of any "
+                "sequence group",
+                option=PARTIAL_UPDATE_REMOVE_BY_GROUP.key,
+            )
+
+    def _aggregators(self, schema: TableSchema, options: TableOptions) -> dict[str, Aggregator]:
+        default = DEFAULT_AGGREGATE.get(options.raw)
+        out = {}
+        for field in schema.fields:
+            group = self._group_of.get(field.name)
+            if field.name in schema.primary_keys or (group is not None and field.name in group.sequence):
+                continue
+            configured = field_options(field.name, options.raw)
+            function = configured.aggregate_function or default
+            if function is None:
+                continue
+            if group is None and function != _LAST_NON_NULL:
+                raise InvalidOptionError(
+                    f"column {field.name!r}: aggregate function {function!r} needs a sequence group in a "
+                    "partial-update table",
+                    option=f"fields.{field.name}.aggregate-function",
+                )
+            out[field.name] = aggregator(function, configured, field.type)
+        return out
+
+    def required(self, columns: Sequence[str]) -> tuple[str, ...]:
+        needed = dict.fromkeys(columns)
+        for column in columns:
+            if column in self._group_of:
+                needed.update(dict.fromkeys(self._group_of[column].sequence))
+        for group in self._groups:
+            if self._removing.intersection(group.sequence):
+                needed.update(dict.fromkeys(group.sequence))
+        return tuple(needed)
+
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+        retracts = groups.retracts()
+        if not self._groups:
+            return self._merge_ungrouped(columns, groups, wanted, retracts)
+        if retracts is None:
+            return Merged(None, self._merge_grouped(columns, groups, wanted))
+        exactly = groups.any(retracts)
+        by_columns = self._merge_grouped(columns, groups.subset(~exactly), wanted)
+        exact, exact_kinds = self._merge_exactly(columns, groups.subset(exactly), wanted)
+        kinds = np.zeros(len(groups), np.int8)
+        kinds[exactly] = exact_kinds
+        results = {}
+        for name in wanted:
+            rows = np.full(len(groups), NO_ROW, np.int64)
+            rows[~exactly] = by_columns[name].rows
+            results[name] = ColumnResult(rows, by_columns[name].extra)
+            results[name].replace(columns[name], exactly, exact[name])
+        return Merged(kinds, results)
+
+    def _merge_ungrouped(
+        self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str], retracts: Bool | None
+    ) -> Merged:
+        used, kinds = (None, None) if retracts is None else self._after_deletes(groups, retracts)
+        results = {}
+        for name in wanted:
+            filled = groups.valid(columns[name])
+            if filled is not None and name in self._not_null:
+                self._check_not_null(name, filled, used)
+            mask = used if filled is None else filled if used is None else used & filled
+            results[name] = ColumnResult.picked(groups.rows_at(groups.last(mask)))
+        return Merged(kinds, results)
+
+    def _check_not_null(self, name: str, filled: Bool, used: Bool | None) -> None:
+        if (~filled if used is None else used & ~filled).any():
+            raise DataError(f"column {name!r} is NOT NULL, but a row to merge has null there", column=name)
+
+    def _after_deletes(self, groups: Groups, retracts: Bool) -> tuple[Bool, Kinds]:
+        """Places whose values count, and the kinds of the merged rows, when there are retracts but no groups."""
+        first_retracts = np.zeros(len(retracts), np.bool_)
+        first_retracts[groups.starts] = retracts[groups.starts]
+        adds = ~retracts
+        used = adds | first_retracts
+        gone = ~groups.any(adds)
+        if not self._ignore_delete:
+            if not self._remove_on_delete:
+                raise _deletes_refused()
+            assert groups.kinds is not None
+            deletes = groups.kinds == RowKind.DELETE
+            from_place: Rows = np.repeat(groups.last(deletes), groups.sizes)
+            used = (used | deletes) & (np.arange(len(used)) >= from_place)
+            gone |= deletes[groups.last_places]
+        return used, np.where(gone, np.int8(RowKind.DELETE), np.int8(RowKind.INSERT))
+
+    def _merge_grouped(
+        self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]
+    ) -> dict[str, ColumnResult]:
+        """Merge where all rows are adds."""
+        if not len(groups):
+            return {name: ColumnResult.picked(np.empty(0, np.int64)) for name in wanted}
+        states = {
+            group: freshness(columns, group, groups)
+            for group in dict.fromkeys(self._group_of[n] for n in wanted if n in self._group_of)
+        }
+        results = {}
+        for name in wanted:
+            group: SequenceGroup | None = self._group_of.get(name)
+            function = self._functions.get(name)
+            if group is None:
+                places = groups.last(groups.valid(columns[name]))
+                results[name] = ColumnResult.picked(groups.rows_at(places))
+            elif function is None:
+                results[name] = ColumnResult.picked(groups.rows_at(groups.last(states[group].accepted)))
+            else:
+                accepted, older = states[group]
+                events = Events(groups, accepted | older, older=older if older.any() else None)
+                results[name] = function.aggregate(columns[name], events)
+        return results
+
+    def _merge_exactly(
+        self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]
+    ) -> tuple[dict[str, pa.Array], Kinds]:
+        needed = self.required(wanted)
+        run = ExactPartialUpdate(
+            {name: columns[name] for name in needed},
+            self._group_of,
+            self._functions,
+            self._removing,
+            self._ignore_delete,
+            self._not_null,
+        )
+        return run.merge(groups)
+
+
+def _deletes_refused() -> DataError:
+    return DataError(
+        "merge engine partial-update cannot merge rows of kind -U or -D as the table is configured; set one of "
+        "'ignore-delete' (skip them), 'partial-update.remove-record-on-delete' (remove the row) or sequence groups "
+        "(take columns back) on the table"
+    )

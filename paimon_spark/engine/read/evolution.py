@@ -1,0 +1,239 @@
+"""Columns of an old file as columns of the schema being read.
+
+Columns and fields of rows are matched by field id, never by name. What the file lacks is null, what changed its
+type is cast, and partition columns come from the split, whatever the file holds.
+
+Source: Paimon spec, chapter Schema; Java `utils/FormatReaderMapping`, `schema/SchemaEvolutionUtil`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_nested import Convert, with_children, with_elements, with_entries
+from paimon_spark.format.casting.casts import caster
+from paimon_spark.types import (
+    INTEGER_NAMES,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+)
+
+_MICROSECONDS: Final = 6
+
+Source = Callable[[list[pa.Array], int], pa.Array]
+"""Makes one output column from the file's columns and a row count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How a file's columns become the columns asked for.
+
+    Attributes:
+        names: of the columns asked for.
+        file_fields: what to read from the file, in the file's names and types.
+        sources: one per column asked for, over arrays of `file_fields`.
+        testable: for columns whose values compare alike in the file, their name there: predicates may prune by them.
+    """
+
+    names: tuple[str, ...]
+    file_fields: tuple[DataField, ...]
+    sources: tuple[Source, ...]
+    testable: Mapping[str, str]
+
+    def columns(self, arrays: list[pa.Array], count: int) -> list[pa.Array]:
+        """The columns asked for, of `count` rows. Raises DataError, naming the column."""
+        return [_made(n, source, arrays, count) for n, source in zip(self.names, self.sources, strict=True)]
+
+
+def _made(name: str, source: Source, arrays: list[pa.Array], count: int) -> pa.Array:
+    try:
+        return source(arrays, count)
+    except DataError as e:
+        raise DataError(f"column {name}: {e.message}", **{"column": name, **e.context}) from e
+
+
+def evolve(
+    columns: Sequence[DataField], file_fields: Sequence[DataField], partition: Mapping[str, pa.Scalar]
+) -> Evolution:
+    """The way from a file to `columns`.
+
+    Args:
+        columns: columns of the schema being read.
+        file_fields: columns of the schema the file was written with, those it holds.
+        partition: canonical values of the partition columns.
+
+    Raises:
+        UnsupportedFeatureError: a column's type is unknown, or changed in a way that is not understood.
+    """
+    by_id = {f.id: f for f in file_fields}
+    wanted: list[DataField] = []
+    sources: list[Source] = []
+    testable: dict[str, str] = {}
+    for column in columns:
+        if column.name in partition:
+            sources.append(_constant(partition[column.name]))
+            continue
+        found = by_id.get(column.id)
+        pruned = None if found is None else _pruned(column.type, found.type)
+        if found is None or pruned is None:
+            sources.append(_nulls(_readable(column)))
+            continue
+        sources.append(_column(len(wanted), _converter_of(column, pruned)))
+        wanted.append(replace(found, type=pruned))
+        if _compares_alike(found.type, column.type):
+            testable[column.name] = found.name
+    return Evolution(tuple(c.name for c in columns), tuple(wanted), tuple(sources), testable)
+
+
+def _nulls(kind: pa.DataType) -> Source:
+    return lambda _, count: pa.nulls(count, kind)
+
+
+def _constant(value: pa.Scalar) -> Source:
+    if not value.is_valid:
+        return _nulls(value.type)
+    return lambda _, count: pa.repeat(value, count)
+
+
+def _column(index: int, convert: Convert | None) -> Source:
+    if convert is None:
+        return lambda arrays, _: arrays[index]
+    return lambda arrays, _: convert(arrays[index])
+
+
+def _readable(column: DataField) -> pa.DataType:
+    try:
+        return arrow_type(column.type)
+    except UnsupportedFeatureError as e:
+        raise UnsupportedFeatureError(f"column {column.name}: {e.message}", **e.context) from e
+
+
+def _converter_of(column: DataField, found: DataType) -> Convert | None:
+    _readable(column)
+    try:
+        return converter(found, column.type)
+    except UnsupportedFeatureError as e:
+        raise UnsupportedFeatureError(f"column {column.name}: {e.message}", **e.context) from e
+
+
+def _pruned(read: DataType, found: DataType) -> DataType | None:
+    """`found` without what `read` does not have: fields of rows, and digits of timestamps below microseconds.
+
+    None when a row keeps none of its fields: Java gives null, not a row of nulls, for a row all whose fields are
+    new. Digits go because Arrow's nanoseconds lack the years before 1677 and after 2262, its microseconds do not.
+    """
+    match read, found:
+        case RowType(), RowType():
+            fields = []
+            for old in found.fields:
+                f = read.find_by_id(old.id)
+                kept = None if f is None else _pruned(f.type, old.type)
+                if kept is not None:
+                    fields.append(replace(old, type=kept))
+            return replace(found, fields=tuple(fields)) if fields or not read.fields else None
+        case ArrayType(), ArrayType():
+            element = _pruned(read.element, found.element)
+            return None if element is None else replace(found, element=element)
+        case MultisetType(), MultisetType():
+            element = _pruned(read.element, found.element)
+            return None if element is None else replace(found, element=element)
+        case MapType(), MapType():
+            key, value = _pruned(read.key, found.key), _pruned(read.value, found.value)
+            return None if key is None or value is None else replace(found, key=key, value=value)
+        case TimestampType(), TimestampType() if read.precision <= _MICROSECONDS < found.precision:
+            return replace(found, precision=_MICROSECONDS)
+    return found
+
+
+def converter(found: DataType, read: DataType) -> Convert | None:
+    """How canonical arrays of `found` become canonical arrays of `read`; None when they already are.
+
+    Raises:
+        UnsupportedFeatureError: there is no such cast.
+    """
+    if same_values(found, read) and arrow_type(found) == arrow_type(read):
+        return None
+    target = arrow_type(read)
+    match found, read:
+        case RowType(), RowType():
+            return _row(found, read)
+        case ArrayType(), ArrayType():
+            element = converter(found.element, read.element)
+            return lambda a: with_elements(a, target, element)
+        case MultisetType(), MultisetType():
+            element = _key(found.element, read.element)
+            return lambda a: with_entries(a, target, element, None)
+        case MapType(), MapType():
+            key, value = _key(found.key, read.key), converter(found.value, read.value)
+            return lambda a: with_entries(a, target, key, value)
+    if same_values(found, read):
+        return None
+    return caster(found, read)
+
+
+def _key(found: DataType, read: DataType) -> Convert | None:
+    if not same_values(found, read) and not (isinstance(found, TimestampType) and isinstance(read, TimestampType)):
+        raise UnsupportedFeatureError(
+            f"the keys of a map changed from {found} to {read}, which cannot be cast", feature="cast of map keys"
+        )
+    return converter(found, read)
+
+
+def _row(found: RowType, read: RowType) -> Convert:
+    target = arrow_type(read)
+    steps: list[tuple[int, Any]] = []
+    for f in read.fields:
+        index = next((i for i, old in enumerate(found.fields) if old.id == f.id), -1)
+        steps.append((index, arrow_type(f.type) if index < 0 else converter(found.fields[index].type, f.type)))
+
+    def convert(array: pa.Array) -> pa.Array:
+        fields = array.flatten()
+        children = []
+        for index, step in steps:
+            if index < 0:
+                children.append(pa.nulls(len(array), step))
+            else:
+                children.append(fields[index] if step is None else step(fields[index]))
+        return with_children(array, target, children)
+
+    return convert
+
+
+def same_values(a: DataType, b: DataType) -> bool:
+    """Whether both types hold the same values in the same places, nullability and names aside."""
+    match a, b:
+        case RowType(), RowType():
+            return len(a.fields) == len(b.fields) and all(
+                f.id == g.id and f.name == g.name and same_values(f.type, g.type)
+                for f, g in zip(a.fields, b.fields, strict=True)
+            )
+        case ArrayType(), ArrayType():
+            return same_values(a.element, b.element)
+        case MultisetType(), MultisetType():
+            return same_values(a.element, b.element)
+        case MapType(), MapType():
+            return same_values(a.key, b.key) and same_values(a.value, b.value)
+    return a.with_nullable(True) == b.with_nullable(True)
+
+
+def _compares_alike(found: DataType, read: DataType) -> bool:
+    """Whether a comparison says the same of the file's value as of the column's: equal types or wider integers."""
+    if found.with_nullable(True) == read.with_nullable(True):
+        return True
+    if not (isinstance(found, AtomicType) and isinstance(read, AtomicType)):
+        return False
+    if found.name not in INTEGER_NAMES or read.name not in INTEGER_NAMES:
+        return False
+    return INTEGER_NAMES.index(found.name) <= INTEGER_NAMES.index(read.name)

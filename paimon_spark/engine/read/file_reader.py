@@ -1,0 +1,273 @@
+"""One data file as rows of the schema being read.
+
+Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.engine.read.deletions import deleted_positions, kept_rows
+from paimon_spark.engine.read.evolution import evolve
+from paimon_spark.engine.read.partition_values import partition_scalars
+from paimon_spark.engine.tasks.read_request import ReadRequest
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
+from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError
+from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrow import arrow_schema, record_batch
+from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.files.registry import read_rows
+from paimon_spark.format.files.rows import FileRead, Pruning
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import external_path
+from paimon_spark.types import (
+    BIGINT,
+    SEQUENCE_NUMBER,
+    SEQUENCE_NUMBER_ID,
+    TINYINT,
+    VALUE_KIND,
+    VALUE_KIND_ID,
+    DataField,
+    RowKind,
+)
+
+KIND_FIELD: Final = DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False))
+SYSTEM_FIELDS: Final = (
+    DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),
+    KIND_FIELD,
+)
+"""The columns with which every file of a primary key table says when and how a row changed."""
+
+
+class FileRows(NamedTuple):
+    """Rows of a data file that no deletion vector deletes.
+
+    Attributes:
+        first: position of the first row of the run they come from.
+        kept: which rows of the run these are; None for all.
+        row_count: rows left; every array is this long.
+        extra: columns as they are in the file.
+        columns: columns of the schema being read.
+    """
+
+    first: int
+    kept: npt.NDArray[np.bool_] | None
+    row_count: int
+    extra: list[pa.Array]
+    columns: list[pa.Array]
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Physical position of each row."""
+        if self.kept is None:
+            return np.arange(self.first, self.first + self.row_count, dtype=np.int64)
+        return np.flatnonzero(self.kept).astype(np.int64) + self.first
+
+    def only(self, mask: npt.NDArray[np.bool_]) -> FileRows:
+        """The rows where `mask` holds."""
+        kept = mask
+        if self.kept is not None:
+            kept = self.kept.copy()
+            kept[self.kept] = mask
+        chosen = arrow_numpy.boolean_array(mask)
+        return FileRows(
+            self.first,
+            kept,
+            int(np.count_nonzero(mask)),
+            [a.filter(chosen) for a in self.extra],
+            [a.filter(chosen) for a in self.columns],
+        )
+
+
+def iter_file(
+    request: ReadRequest,
+    split: DataSplit,
+    file: DataFileMeta,
+    deletion: DeletionFile | None,
+    columns: Sequence[str],
+    *,
+    predicate: Predicate | None = None,
+    batch_rows: int,
+    system: Sequence[DataField] = (),
+    open_files: int = 1,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a data file, in file order, deleted ones left out.
+
+    Args:
+        request: the read.
+        split: the split the file is of.
+        file: the file.
+        deletion: its deletion vector.
+        columns: names of columns of `request.schema`; the batches have these, in canonical types.
+        predicate: rows for which it is not true may be left out, whole row groups at a time; most are not.
+        batch_rows: most rows in a batch.
+        system: columns of `SYSTEM_FIELDS` to put in front.
+        open_files: how many files the caller reads side by side, for their memory.
+
+    Raises:
+        CorruptFileError: names the file that is missing, damaged, or not what its manifest and schema say.
+        UnsupportedFeatureError: the file's format, or a type or its change, cannot be read.
+        DataError: a value cannot become the column's new type.
+    """
+    fields = fields_of(request.schema, columns)
+    schema = arrow_schema((*system, *fields))
+    rows = iter_rows(
+        request,
+        split,
+        file,
+        deletion,
+        fields,
+        predicate=predicate,
+        batch_rows=batch_rows,
+        extra=system,
+        open_files=open_files,
+    )
+    for r in rows:
+        checked = system_columns(request.store, split, file, system, r.extra) if system else []
+        yield record_batch([*checked, *r.columns], schema, r.row_count)
+
+
+def iter_rows(
+    request: ReadRequest,
+    split: DataSplit,
+    file: DataFileMeta,
+    deletion: DeletionFile | None,
+    fields: Sequence[DataField],
+    *,
+    predicate: Predicate | None = None,
+    batch_rows: int,
+    extra: Sequence[DataField] = (),
+    open_files: int = 1,
+) -> Iterator[FileRows]:
+    """`iter_file` for readers that need positions, or columns of the file besides those of the schema.
+
+    Args:
+        request: the read.
+        split: the split the file is of.
+        file: the file.
+        deletion: its deletion vector.
+        fields: columns of the schema being read.
+        predicate: as for `iter_file`.
+        batch_rows: as for `iter_file`.
+        extra: columns read by name as they are, nulls where the file lacks them.
+        open_files: as for `iter_file`.
+    """
+    file_schema = schema_of(request, split, file)
+    in_file = fields_in(file, file_schema)
+    evolution = evolve(fields, in_file, partition_scalars(request.schema, split.partition))
+    store, path = locate(request.store, split, file)
+    deleted = None if deletion is None else deleted_positions(request.store, deletion, file.row_count)
+    read = FileRead(
+        store,
+        path,
+        (*extra, *evolution.file_fields),
+        file.row_count,
+        batch_rows,
+        request.threads,
+        Pruning(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
+        open_files,
+    )
+    for first, count, arrays in read_rows(read):
+        kept = None if deleted is None else kept_rows(deleted, first, count)
+        if kept is not None:
+            count = int(np.count_nonzero(kept))
+            if count == 0:
+                continue
+            mask = arrow_numpy.boolean_array(kept)
+            arrays = [a.filter(mask) for a in arrays]
+        own = arrays[: len(extra)]
+        try:
+            columns = evolution.columns(arrays[len(extra) :], count)
+        except DataError as e:
+            url = file_url(request.store, split, file)
+            raise DataError(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
+        yield FileRows(first, kept, count, own, columns)
+
+
+def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, ...]:
+    """The columns called `columns`. Raises ColumnNotFoundError."""
+    by_name = {f.name: f for f in schema.fields}
+    for name in columns:
+        if name not in by_name:
+            raise ColumnNotFoundError(f"there is no column {name!r}; the columns are {', '.join(by_name)}", column=name)
+    return tuple(by_name[name] for name in columns)
+
+
+def schema_of(request: ReadRequest, split: DataSplit, file: DataFileMeta) -> TableSchema:
+    """The schema the file was written with. Raises CorruptFileError when it is not known."""
+    if file.schema_id == request.schema.id:
+        return request.schema
+    schema = request.file_schemas.get(file.schema_id)
+    if schema is None:
+        url = file_url(request.store, split, file)
+        raise CorruptFileError(
+            f"data file {url} of table {request.table_name} was written with schema {file.schema_id}, which the "
+            "table does not have",
+            path=url,
+        )
+    return schema
+
+
+def fields_in(file: DataFileMeta, schema: TableSchema) -> tuple[DataField, ...]:
+    """The columns of its schema that the file holds."""
+    if file.write_cols is None:
+        return schema.fields
+    return tuple(f for f in schema.fields if f.name in file.write_cols)
+
+
+def locate(store: Store, split: DataSplit, file: DataFileMeta) -> tuple[Store, str]:
+    """The store and path of a data file."""
+    if file.external_path is not None:
+        return external_path(store, file.external_path)
+    return store, split.path_of(file)
+
+
+def file_url(store: Store, split: DataSplit, file: DataFileMeta) -> str:
+    """The URL of a data file."""
+    if file.external_path is not None:
+        return file.external_path
+    return store.url(split.path_of(file))
+
+
+def refuse_kinds(url: str, kinds: pa.Array) -> None:
+    """Raise CorruptFileError when a row kind is none of the four."""
+    data = arrow_numpy.values(kinds)
+    if len(data) and (int(data.min()) < RowKind.INSERT or int(data.max()) > RowKind.DELETE):
+        raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
+
+
+def system_columns(
+    store: Store, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField], arrays: Sequence[pa.Array]
+) -> list[pa.Array]:
+    """System columns as a file holds them, checked.
+
+    Files without the column `_VALUE_KIND`, which early versions of Paimon's Rust library wrote, hold inserts.
+
+    Args:
+        store: the table's store.
+        split: the split the file is of.
+        file: the file.
+        fields: some of `SYSTEM_FIELDS`.
+        arrays: their values, nulls where the file lacks them.
+
+    Raises:
+        CorruptFileError: a row has no sequence number, or no kind that exists.
+    """
+    out = []
+    for f, array in zip(fields, arrays, strict=True):
+        if f.name == VALUE_KIND and array.null_count == len(array):
+            array = arrow_numpy.fixed_array(np.zeros(len(array), np.int8), pa.int8())
+        if array.null_count:
+            url = file_url(store, split, file)
+            raise CorruptFileError(f"data file {url} lacks values of the column {f.name}", path=url)
+        if f.name == VALUE_KIND:
+            refuse_kinds(file_url(store, split, file), array)
+        out.append(array)
+    return out

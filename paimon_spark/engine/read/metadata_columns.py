@@ -1,0 +1,118 @@
+"""Columns about rows that are in no file: where a row lies, its partition and bucket, its id and sequence number.
+
+Source: Paimon spec, chapter Row Tracking; Java `io/DataFileRecordReader`, Spark's `PaimonMetadataColumn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.read.file_reader import FileRows, file_url
+from paimon_spark.engine.read.partition_values import partition_scalars
+from paimon_spark.engine.read.precision import coarse_field, coarse_type
+from paimon_spark.engine.tasks.read_request import (
+    BUCKET,
+    FILE_PATH,
+    METADATA_COLUMNS,
+    PARTITION,
+    ROW_INDEX,
+    ReadRequest,
+)
+from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrow import arrow_field, arrow_type
+from paimon_spark.format.arrow_values import scalar_of
+from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER
+
+PHYSICAL: Final = (FILE_PATH, ROW_INDEX)
+"""Metadata columns that only rows read as they lie in files have."""
+_TYPES: Final = {FILE_PATH: pa.string(), ROW_INDEX: pa.int64(), BUCKET: pa.int32()}
+
+
+def is_tracking(request: ReadRequest, name: str) -> bool:
+    """Whether `name` is a column of row tracking on this table."""
+    return request.options.row_tracking and name in (ROW_ID, SEQUENCE_NUMBER)
+
+
+def output_schema(request: ReadRequest) -> pa.Schema:
+    """The Arrow schema of the batches that reading gives: `rowkind` if asked for, then `request.columns`.
+
+    Timestamps are as coarse as `request.timestamp_precision` says.
+
+    Raises:
+        KeyError: a column that is neither of the schema nor of metadata.
+        UnsupportedFeatureError: a column's type cannot be read.
+    """
+    kind = [pa.field(ROW_KIND_COLUMN, pa.string())] if request.with_row_kind else []
+    return pa.schema([*kind, *(_field(request, name) for name in request.columns)])
+
+
+def _field(request: ReadRequest, name: str) -> pa.Field:
+    if is_tracking(request, name):
+        return pa.field(name, pa.int64())
+    if name == PARTITION:
+        return pa.field(name, arrow_type(coarse_type(request.schema.partition_type, request.timestamp_precision)))
+    if name in _TYPES:
+        return pa.field(name, _TYPES[name])
+    return arrow_field(coarse_field(request.schema.row_type.field(name), request.timestamp_precision))
+
+
+def check_mode(request: ReadRequest, split: DataSplit, names: Sequence[str]) -> None:
+    """Refuse columns that rows of this split do not have.
+
+    Raises:
+        InvalidInputError: file path or row index of rows that are merged from several files.
+    """
+    asked = [n for n in names if n in PHYSICAL]
+    if asked and split.mode is not SplitMode.RAW:
+        raise InvalidInputError(
+            f"{' and '.join(asked)} of table {request.table_name}: a row that is merged from several files lies in "
+            "none of them; these columns exist on append tables, on tables with deletion vectors and on primary key "
+            "tables that are fully compacted",
+            columns=asked,
+        )
+
+
+def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int) -> pa.Array:
+    """The partition or bucket column of rows of a split."""
+    if name == BUCKET:
+        return pa.repeat(scalar_of(split.bucket, pa.int32()), count)
+    assert name == PARTITION
+    scalars = partition_scalars(request.schema, split.partition)
+    kind = arrow_type(request.schema.partition_type)
+    children = [pa.repeat(v, count) if v.is_valid else pa.nulls(count, v.type) for v in scalars.values()]
+    return pa.Array.from_buffers(kind, count, [None], null_count=0, children=children)
+
+
+def file_column(request: ReadRequest, split: DataSplit, file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
+    """A metadata column of rows of a file. `rows.extra` are TRACKING_FIELDS if the table tracks rows."""
+    if name == FILE_PATH:
+        return pa.repeat(scalar_of(file_url(request.store, split, file), pa.string()), rows.row_count)
+    if name == ROW_INDEX:
+        return arrow_numpy.fixed_array(rows.positions, pa.int64())
+    if name in METADATA_COLUMNS:
+        return split_constant(request, split, name, rows.row_count)
+    return tracking_column(file, name, rows)
+
+
+def tracking_column(file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
+    """`_ROW_ID` or `_SEQUENCE_NUMBER`: as the file has it, else what its manifest entry says."""
+    if name == ROW_ID:
+        stored = rows.extra[0]
+        if stored.null_count == 0 or file.first_row_id is None:
+            return stored
+        return _filled(stored, arrow_numpy.fixed_array(rows.positions + file.first_row_id, pa.int64()))
+    stored = rows.extra[1]
+    if stored.null_count == 0:
+        return stored
+    return _filled(stored, pa.repeat(scalar_of(file.max_sequence_number, pa.int64()), rows.row_count))
+
+
+def _filled(stored: pa.Array, otherwise: pa.Array) -> pa.Array:
+    return otherwise if stored.null_count == len(stored) else pc.coalesce(stored, otherwise)

@@ -1,0 +1,256 @@
+"""Statistics of many files, column by column, in the types of the read schema.
+
+Files differ in the schema they were written with and in the columns they have statistics of; they are judged in
+groups that agree on both.
+
+Source: Java `stats/SimpleStatsEvolution`, `io/DataFileMeta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrow_numpy import Bool, byte_slices, fixed_array, take_indices, validity, values
+from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.predicate.stats import ColumnStats, may_match
+from paimon_spark.types import (
+    INTEGER_NAMES,
+    ROW_ID,
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataField,
+    DataType,
+    DecimalType,
+    TimestampType,
+    TimeType,
+)
+
+Rows = npt.NDArray[np.int64]
+_COMPARABLE: Final = (CharType, BinaryType, DecimalType, TimestampType, TimeType)
+
+
+class FileStats:
+    """Judges the files of an entry table.
+
+    Args:
+        entries: manifest entries, one chunk per column.
+        schema: the schema that predicates speak of.
+        file_schemas: schema by id, for every file.
+        partitions: of these entries.
+    """
+
+    def __init__(
+        self,
+        entries: pa.RecordBatch,
+        schema: TableSchema,
+        file_schemas: Mapping[int, TableSchema],
+        partitions: Partitions,
+    ) -> None:
+        self.entries = entries
+        self.schema = schema
+        self.partitions = partitions
+        self._file_schemas = file_schemas
+        self.row_counts: npt.NDArray[np.int64] = values(entries.column("row_count"))
+        self._schema_ids: npt.NDArray[np.int64] = values(entries.column("schema_id"))
+
+    def may_match(self, predicate: Predicate, *, keys_only: bool = False) -> Bool:
+        """For each file, False when none of its rows can make `predicate` true.
+
+        Args:
+            predicate: literals are of the types of the read schema.
+            keys_only: use only statistics of keys and partitions, for a predicate over those.
+        """
+        result = np.ones(len(self.row_counts), np.bool_)
+        for schema_id in np.unique(self._schema_ids).tolist():
+            of_schema = np.flatnonzero(self._schema_ids == schema_id)
+            groups = [(of_schema, None)] if keys_only else self._by_columns(of_schema)
+            for rows, names in groups:
+                view = _Group(self, rows, self._file_schemas[schema_id], names, keys_only)
+                result[rows] = may_match(predicate, self.row_counts[rows], view.stats_of)
+        return result
+
+    def _by_columns(self, rows: Rows) -> Iterator[tuple[Rows, _Names | None]]:
+        """Files grouped by `value_stats_cols` and `write_cols`."""
+        for group in _same_lists(self.entries.column("value_stats_cols"), rows):
+            for part in _same_lists(self.entries.column("write_cols"), group):
+                first = int(part[0])
+                yield (
+                    part,
+                    _Names(
+                        self.entries.column("value_stats_cols")[first].as_py(),
+                        self.entries.column("write_cols")[first].as_py(),
+                    ),
+                )
+
+
+class _Names:
+    """Columns that the files of a group have, and have statistics of; None means all of their schema."""
+
+    def __init__(self, with_stats: list[str] | None, written: list[str] | None) -> None:
+        self.with_stats = with_stats if with_stats is not None else written
+        self.written = written
+
+
+class _Group:
+    """Statistics of files that agree on schema and on the columns of their statistics."""
+
+    def __init__(
+        self, files: FileStats, rows: Rows, schema: TableSchema, names: _Names | None, keys_only: bool
+    ) -> None:
+        self._files = files
+        self._rows = rows
+        self._take = None if len(rows) == len(files.row_counts) else take_indices(rows)
+        self._schema = schema
+        self._names = names
+        self._keys_only = keys_only
+        self._cache: dict[str, ColumnStats | None] = {}
+
+    def stats_of(self, name: str) -> ColumnStats | None:
+        if name not in self._cache:
+            self._cache[name] = self._find(name)
+        return self._cache[name]
+
+    def _find(self, name: str) -> ColumnStats | None:
+        table = self._files.schema
+        if name in table.partition_keys:
+            return self._of_partition(name)
+        if name == ROW_ID:
+            return self._of_row_id()
+        field = table.row_type.field(name)
+        old = self._schema.row_type.find_by_id(field.id)
+        if name in table.trimmed_primary_keys:
+            return None if old is None else self._of_key(field, old)
+        if self._keys_only or not _comparable(field.type):
+            return None
+        if old is None:
+            # Added after the files were written: null in every row.
+            return ColumnStats(None, None, self._files.row_counts[self._rows])
+        return self._of_value(field, old)
+
+    def _of_partition(self, name: str) -> ColumnStats:
+        column = self._files.partitions.batch.column(name)
+        codes = self._files.partitions.codes[self._rows]
+        bounds = column.take(take_indices(codes))
+        nulls = np.where(validity(bounds), 0, self._files.row_counts[self._rows])
+        return ColumnStats(bounds, bounds, nulls)
+
+    def _of_row_id(self) -> ColumnStats | None:
+        if self._names is not None and self._names.written and ROW_ID in self._names.written:
+            return None  # kept ids are stored in the file, in no known range
+        first = self._column("first_row_id")
+        last = values(first) + self._files.row_counts[self._rows] - 1
+        return ColumnStats(first, fixed_array(last, pa.int64(), validity(first)), None)
+
+    def _of_key(self, field: DataField, old: DataField) -> ColumnStats | None:
+        names = self._schema.trimmed_primary_keys
+        if old.name not in names:
+            return None
+        position = names.index(old.name)
+        stats = self._decoded("key", position, field.type, old.type)
+        if stats is None or position > 0 or stats.minimum is None or stats.maximum is None:
+            return stats
+        # The first key column is also bounded by the first and last key of the file.
+        first = decode_column(self._column("min_key"), 0, old.type, exact=False)
+        last = decode_column(self._column("max_key"), 0, old.type, exact=False)
+        return stats._replace(
+            minimum=pc.coalesce(stats.minimum, first.cast(stats.minimum.type)),
+            maximum=pc.coalesce(stats.maximum, last.cast(stats.maximum.type)),
+        )
+
+    def _of_value(self, field: DataField, old: DataField) -> ColumnStats | None:
+        names: list[str] | tuple[str, ...] | None = self._names.with_stats if self._names else None
+        if names is None:
+            names = self._schema.row_type.names
+        if old.name not in names:
+            return None
+        return self._decoded("value", names.index(old.name), field.type, old.type)
+
+    def _decoded(self, kind: str, position: int, wanted: DataType, stored: DataType) -> ColumnStats | None:
+        if is_padded(stored):
+            # ORC keeps bounds padded and readers give values without: only nulls can be told.
+            same = stored.with_nullable(True) == wanted.with_nullable(True)
+            return ColumnStats(None, None, list_items(self._column(f"{kind}_nulls"), position)) if same else None
+        if not safe_for_bounds(stored, wanted):
+            return None
+        target = arrow_type(wanted.with_nullable(True))
+        bounds = [decode_column(self._column(f"{kind}_{end}"), position, stored, exact=False) for end in ("min", "max")]
+        low, high = (b if b.type == target else b.cast(target, safe=False) for b in bounds)
+        return ColumnStats(low, high, list_items(self._column(f"{kind}_nulls"), position))
+
+    def _column(self, name: str) -> pa.Array:
+        array = self._files.entries.column(name)
+        return array if self._take is None else array.take(self._take)
+
+
+def list_items(lists: pa.ListArray, position: int) -> npt.NDArray[np.int64]:
+    """Element `position` of each list of longs; -1 where the list or the element is missing or null."""
+    offsets, _ = byte_slices(lists)
+    child = lists.values
+    starts = offsets[:-1] + position
+    present = validity(lists) & (starts < offsets[1:])
+    out = np.full(len(lists), -1, np.int64)
+    at = starts[present]
+    out[present] = np.where(validity(child)[at], values(child)[at], -1) if len(child) else -1
+    return out
+
+
+def _same_lists(lists: pa.ListArray, rows: Rows) -> Iterator[Rows]:
+    """Rows grouped by equal lists of names."""
+    if lists.null_count == len(lists):
+        yield rows
+        return
+    offsets, _ = byte_slices(lists)
+    codes = values(lists.values.dictionary_encode().indices)
+    lengths = np.where(validity(lists), np.diff(offsets), -1)[rows]
+    for length in np.unique(lengths).tolist():
+        group = rows[lengths == length]
+        if length <= 0:
+            yield group
+            continue
+        matrix = codes[offsets[group][:, None] + np.arange(length)]
+        if bool((matrix == matrix[0]).all()):
+            yield group
+            continue
+        _, kinds = np.unique(matrix, axis=0, return_inverse=True)
+        kinds = np.asarray(kinds).reshape(-1)
+        for kind in range(int(kinds.max()) + 1):
+            yield group[kinds == kind]
+
+
+def _comparable(t: DataType) -> bool:
+    return isinstance(t, _COMPARABLE) or (isinstance(t, AtomicType) and t.name != "VARIANT")
+
+
+def is_padded(t: DataType) -> bool:
+    """Whether files may store values of the type with blanks that readers do not give (CHAR)."""
+    return isinstance(t, CharType) and not t.varying
+
+
+def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:
+    """Whether casting keeps the order of values and changes none into null, so that bounds stay bounds."""
+    stored, wanted = stored.with_nullable(True), wanted.with_nullable(True)
+    if stored == wanted:
+        return _comparable(wanted)
+    match stored, wanted:
+        case AtomicType(name=a), AtomicType(name=b):
+            if a in INTEGER_NAMES and b in INTEGER_NAMES:
+                return INTEGER_NAMES.index(a) <= INTEGER_NAMES.index(b)
+            return b in ("FLOAT", "DOUBLE") and (a in INTEGER_NAMES or (a, b) == ("FLOAT", "DOUBLE"))
+        case ((CharType() | BinaryType()), (CharType() | BinaryType())):
+            return type(stored) is type(wanted) and wanted.varying and wanted.length >= stored.length
+        case DecimalType(), DecimalType():
+            return wanted.scale >= stored.scale and (wanted.precision - wanted.scale >= stored.precision - stored.scale)
+        case TimestampType(), TimestampType():
+            return stored.local_zone == wanted.local_zone and wanted.precision >= stored.precision
+    return False

@@ -1,0 +1,260 @@
+"""Planning one snapshot of one branch.
+
+Source: Java `table/source/snapshot/SnapshotReaderImpl`, `operation/ManifestsReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.scan.deletions import deletions_of
+from paimon_spark.engine.scan.manifest_prune import manifests_wanted
+from paimon_spark.engine.scan.prune import (
+    Filters,
+    Selection,
+    files_that_may_match,
+    filters_of,
+    select,
+    skip_by_statistics,
+)
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.scan.report import PlanReport, Reason, Tally
+from paimon_spark.engine.scan.splits import make_splits
+from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, key_units, row_id_units
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX, ReadRequest
+from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
+from paimon_spark.format.arrow_numpy import values
+from paimon_spark.format.manifest import ManifestFileMeta
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.metadata.features import check_readable
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.schemas import schemas_by_id
+from paimon_spark.options.table import MergeEngine
+from paimon_spark.predicate.ast import names_of
+from paimon_spark.types import RowType
+
+_RAW_ONLY_COLUMNS = (FILE_PATH, ROW_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPlan:
+    """What one branch contributes to a plan.
+
+    Attributes:
+        partitions: BinaryRow bytes of the partitions that exist, whatever of them is wanted.
+    """
+
+    splits: tuple[DataSplit, ...]
+    request: ReadRequest
+    report: PlanReport
+    partitions: frozenset[bytes] = frozenset()
+
+
+def plan_branch(
+    handle: TableHandle,
+    snapshot: Snapshot | None,
+    query: ScanQuery,
+    *,
+    partitions_of_other: frozenset[bytes] = frozenset(),
+) -> BranchPlan:
+    """The splits that answer `query` from one snapshot. Raises as `plan.plan_batch`."""
+    check_query(handle, query)
+    if snapshot is None:
+        return BranchPlan((), read_request(handle, query, {}), PlanReport())
+    with named_in_errors(handle, snapshot):
+        return _plan(handle, snapshot, query, partitions_of_other)
+
+
+def _plan(
+    handle: TableHandle, snapshot: Snapshot, query: ScanQuery, partitions_of_other: frozenset[bytes]
+) -> BranchPlan:
+    filters = filters_of(handle, query)
+    table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
+    schemas = schemas_of(handle, table)
+    tally = Tally()
+    selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
+    partitions = frozenset(selection.partitions.row_bytes[c] for c in np.unique(selection.partitions.codes).tolist())
+    selection, units = state_units(handle, selection, filters, schemas, tally)
+    splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
+    splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
+    check_metadata_columns(handle, query, splits)
+    return BranchPlan(
+        tuple(splits),
+        read_request(handle, query, schemas_used(schemas, splits)),
+        with_tally(report, tally),
+        partitions,
+    )
+
+
+@contextmanager
+def named_in_errors(handle: TableHandle, snapshot: Snapshot) -> Iterator[None]:
+    """Say whose manifests are damaged when a row inside an entry cannot be decoded."""
+    try:
+        yield
+    except CorruptFileError:
+        raise
+    except FormatError as e:
+        path = handle.layout.manifest_path(snapshot.delta_manifest_list)
+        raise CorruptFileError(
+            f"a manifest of snapshot {snapshot.id} of {handle.describe()} holds a damaged row: {e.message}; "
+            f"its manifests are named by {handle.store.url(path)} and by its base manifest list",
+            path=path,
+            snapshot_id=snapshot.id,
+        ) from e
+
+
+def output_of(handle: TableHandle, query: ScanQuery) -> RowType:
+    """The columns a read gives. Raises ColumnNotFoundError."""
+    return output_type(
+        handle.schema,
+        query.columns,
+        table=handle.describe(),
+        tracks_rows=handle.options.row_tracking,
+        row_kind=query.with_row_kind,
+    )
+
+
+def check_query(handle: TableHandle, query: ScanQuery) -> None:
+    """Refuse what would be misread.
+
+    Raises:
+        UnsupportedFeatureError: names the feature or the column's type.
+        ColumnNotFoundError: there is no such column.
+    """
+    known = frozenset(handle.schema.row_type.names)
+    named = {f.name for f in output_of(handle, query)} | names_of(query.predicate)
+    check_readable(handle.schema, handle.options.raw, handle.name, sorted(named & known))
+
+
+def read_entries(
+    handle: TableHandle, metas: Sequence[ManifestFileMeta], filters: Filters
+) -> tuple[pa.Table, PlanReport]:
+    """Live entries of the manifests that may hold wanted files, and the first half of the report."""
+    wanted = manifests_wanted(
+        metas,
+        handle.schema.partition_type,
+        filters.partition,
+        real_buckets_only=filters.real_buckets_only,
+        lowest_level=filters.lowest_level,
+    )
+    skipped = [m for m, ok in zip(metas, wanted.tolist(), strict=True) if not ok]
+    table = live_entries(handle, [m for m, ok in zip(metas, wanted.tolist(), strict=True) if ok])
+    report = PlanReport(
+        manifests=len(metas),
+        manifests_skipped=len(skipped),
+        files_in_skipped=sum(m.num_added_files - m.num_deleted_files for m in skipped),
+        files=len(table),
+        size_bytes=pc.sum(table.column("file_size")).as_py() or 0,
+    )
+    return table, report
+
+
+def with_tally(report: PlanReport, tally: Tally) -> PlanReport:
+    """The report with what was skipped."""
+    return report + PlanReport(skipped=tuple(tally.skipped))
+
+
+def schemas_of(handle: TableHandle, table: pa.Table) -> dict[int, TableSchema]:
+    """The schemas of all entries' files. Raises CorruptFileError: one does not exist."""
+    return schemas_by_id(handle, pc.unique(table.column("schema_id")).to_pylist())
+
+
+def schemas_used(schemas: Mapping[int, TableSchema], splits: Iterable[DataSplit]) -> dict[int, TableSchema]:
+    """The schemas that the files of `splits` were written with."""
+    ids = {f.schema_id for s in splits for f in (*s.files, *s.before_files)}
+    return {i: schemas[i] for i in ids}
+
+
+def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, TableSchema]) -> ReadRequest:
+    """What readers of the branch's splits need to know."""
+    names = output_of(handle, query).names
+    return ReadRequest(
+        store=handle.store,
+        table_name=handle.name,
+        branch=handle.branch,
+        schema=handle.schema,
+        file_schemas=schemas,
+        options=handle.options,
+        columns=names[1:] if query.with_row_kind else names,
+        predicate=query.predicate,
+        with_row_kind=query.with_row_kind,
+        batch_rows=query.batch_rows,
+        threads=query.threads,
+    )
+
+
+def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterable[DataSplit]) -> None:
+    """Refuse the place of a row where rows are put together from several files.
+
+    Raises:
+        UnsupportedFeatureError: `__paimon_file_path` or `__paimon_row_index` of merged rows.
+    """
+    asked = [c for c in query.columns or () if c in _RAW_ONLY_COLUMNS]
+    if asked and any(s.mode is not SplitMode.RAW for s in splits):
+        raise UnsupportedFeatureError(
+            f"{asked[0]} of {handle.describe()}: its rows are put together from several files, so they have no one "
+            "place; compact the table fully, or leave the column out",
+            feature=asked[0],
+            table=handle.name,
+        )
+
+
+def state_units(
+    handle: TableHandle,
+    selection: Selection,
+    filters: Filters,
+    schemas: Mapping[int, TableSchema],
+    tally: Tally,
+) -> tuple[Selection, Units]:
+    """Units of a snapshot's state that may hold a wanted row."""
+    if not handle.schema.primary_keys and not handle.options.data_evolution:
+        selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
+        return selection, append_units(selection)
+    units = key_units(handle, selection) if handle.schema.primary_keys else row_id_units(selection)
+    may_match = files_that_may_match(handle, selection, filters.rest, schemas)
+    if may_match is None:
+        return selection, units
+    wanted = units.any_of(may_match)
+    if handle.options.data_evolution:
+        # Files of one range each hold some columns; what one of them says is not said of the row.
+        wanted |= (units.modes == EVOLVED) & (units.sizes > 1)
+    elif handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        # A merged row may match where none of the rows it is made of does.
+        wanted |= units.modes != RAW
+    sizes = np.add.reduceat(values(selection.entries.column("file_size"))[units.files], units.starts)
+    tally.skip_counts(Reason.STATISTICS, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
+    return selection, units.keep(wanted)
+
+
+def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> list[DataSplit]:
+    """The first splits that surely hold `query.limit` rows; all when that cannot be known."""
+    if query.limit is None or query.predicate is not None:
+        return splits
+    rows = 0
+    for i, split in enumerate(splits):
+        certain = _certain_rows(split, keys=keys)
+        rows += 0 if certain is None else certain
+        if rows >= query.limit:
+            rest = splits[i + 1 :]
+            tally.skip_counts(Reason.LIMIT, sum(len(s.files) for s in rest), sum(s.size_bytes for s in rest))
+            return splits[: i + 1]
+    return splits
+
+
+def _certain_rows(split: DataSplit, *, keys: bool) -> int | None:
+    """Rows that come out of a split; None when only reading it tells: of tables with keys it may hold retracts."""
+    if split.mode is not SplitMode.RAW or (keys and not all(f.has_no_retracts for f in split.files)):
+        return None
+    deleted = [d.cardinality for d in split.deletions if d is not None]
+    return None if None in deleted else split.row_count - sum(d for d in deleted if d is not None)

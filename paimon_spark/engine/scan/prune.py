@@ -1,0 +1,211 @@
+"""Files that cannot hold a wanted row, dropped before any of them becomes an object.
+
+Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan`,
+`table/source/AbstractBatchTableScan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.engine.scan.buckets import BucketFilter, bucket_filter
+from paimon_spark.engine.scan.file_stats import FileStats
+from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.scan.report import Reason, Tally
+from paimon_spark.format.arrow_numpy import Bool, boolean_array, validity, values
+from paimon_spark.format.data_file import wall_clock_of
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.table import MergeEngine, read_defaults
+from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """A query taken apart by what each part can skip.
+
+    Attributes:
+        partition: conjuncts over partition columns only; decided exactly.
+        keys: conjuncts over columns of the trimmed primary key only.
+        rest: everything that partitions alone do not decide.
+        bucket: buckets the query can be answered from.
+        lowest_level: files of lower levels are not read.
+        real_buckets_only: files waiting in a postponed bucket are not read.
+        created_since: files made before are not read; as the wall clocks of writers count, which manifests hold.
+    """
+
+    partition: Predicate | None
+    keys: Predicate | None
+    rest: Predicate | None
+    bucket: BucketFilter | None
+    lowest_level: int
+    real_buckets_only: bool
+    created_since: int | None = None
+
+
+def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool = True) -> Filters:
+    """What `query` lets a plan of the handle's table skip.
+
+    Args:
+        handle: the table.
+        query: what is asked.
+        hide_new_levels: whether tables that merge by lookup hide rows that no compaction has seen.
+    """
+    schema = handle.schema
+    partition_keys, keys = frozenset(schema.partition_keys), frozenset(schema.trimmed_primary_keys)
+    filled = read_defaults(handle.options.raw).keys()  # what is stored of these columns is not what is read
+    parts = [p for p in conjuncts(query.predicate) if not names_of(p) & filled]
+    of_partition = [p for p in parts if (names := names_of(p)) and names <= partition_keys]
+    rest = [p for p in parts if p not in of_partition]
+    of_keys = [p for p in rest if (names := names_of(p)) and names <= keys]
+    lowest = lowest_level(handle) if hide_new_levels else 0
+    if query.max_level_only and schema.primary_keys:
+        lowest = handle.options.num_levels - 1
+    return Filters(
+        conjunction(of_partition),
+        conjunction(of_keys),
+        conjunction(rest),
+        bucket_filter(handle, conjunction(parts)),
+        lowest,
+        handle.options.bucket == -2,
+        None if query.created_since_ms is None else wall_clock_of(query.created_since_ms),
+    )
+
+
+def lowest_level(handle: TableHandle) -> int:
+    """The lowest level whose rows a batch read sees (Java `CoreOptions.batchScanSkipLevel0`)."""
+    options = handle.options
+    if not handle.schema.primary_keys:
+        return 0
+    if options.deletion_vectors:
+        return 0 if options.deletion_vectors_merge_on_read else 1
+    return 1 if options.merge_engine is MergeEngine.FIRST_ROW else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Entries that may still be wanted, and their partitions.
+
+    Attributes:
+        entries: one chunk; columns of `ENTRY_SCHEMA`.
+    """
+
+    entries: pa.RecordBatch
+    partitions: Partitions
+
+    def keep(self, mask: Bool) -> Selection:
+        """Only the entries where `mask` is True."""
+        if bool(mask.all()):
+            return self
+        return Selection(self.entries.filter(boolean_array(mask)), self.partitions.keep(mask))
+
+    def in_byte_order(self) -> Selection:
+        """The same entries, their partitions numbered by their bytes."""
+        return Selection(self.entries, self.partitions.in_byte_order())
+
+    def __len__(self) -> int:
+        return int(self.entries.num_rows)
+
+
+def select(
+    handle: TableHandle,
+    table: pa.Table,
+    filters: Filters,
+    schemas: Mapping[int, TableSchema],
+    tally: Tally,
+    *,
+    partitions_of_other: frozenset[bytes] = frozenset(),
+) -> Selection:
+    """Entries that partition, bucket, level and key range leave over.
+
+    Args:
+        handle: the table.
+        table: live entries.
+        filters: what may be skipped.
+        schemas: schema by id, for every file.
+        tally: counts what is skipped.
+        partitions_of_other: partitions that another branch answers.
+    """
+    entries = one_batch(table)
+    selection = Selection(entries, Partitions(handle, entries.column("partition")))
+    selection = _by_place(selection, filters, schemas, tally, partitions_of_other)
+    if filters.keys is not None and len(selection):
+        stats = FileStats(selection.entries, handle.schema, schemas, selection.partitions)
+        selection = _skip(selection, stats.may_match(filters.keys, keys_only=True), Reason.KEY_RANGE, tally)
+    return selection
+
+
+def _by_place(
+    selection: Selection,
+    filters: Filters,
+    schemas: Mapping[int, TableSchema],
+    tally: Tally,
+    partitions_of_other: frozenset[bytes],
+) -> Selection:
+    entries, partitions = selection.entries, selection.partitions
+    buckets = values(entries.column("bucket"))
+    kept = np.ones(len(buckets), np.bool_)
+    sizes = values(entries.column("file_size"))
+
+    def skip(wanted: Bool, reason: Reason) -> None:
+        nonlocal kept
+        tally.skip(reason, kept & ~wanted, sizes)
+        kept &= wanted
+
+    if filters.real_buckets_only:
+        skip(buckets >= 0, Reason.POSTPONED)
+    if filters.lowest_level > 0:
+        skip(values(entries.column("level")) >= filters.lowest_level, Reason.LEVEL)
+    if filters.created_since is not None:
+        made = entries.column("creation_time_ms")
+        # A file of a writer that recorded no time may be of any.
+        skip(~validity(made) | (values(made) >= filters.created_since), Reason.CREATED)
+    if filters.partition is not None:
+        skip(partitions.matching(filters.partition)[partitions.codes], Reason.PARTITION)
+    if partitions_of_other:
+        mine = np.array([row not in partitions_of_other for row in partitions.row_bytes], np.bool_)
+        skip(mine[partitions.codes], Reason.OTHER_BRANCH)
+    if filters.bucket is not None:
+        totals, schema_ids = values(entries.column("total_buckets")), values(entries.column("schema_id"))
+        skip(filters.bucket.wanted(buckets, totals, schema_ids, schemas), Reason.BUCKET)
+    return selection.keep(kept)
+
+
+def skip_by_statistics(
+    handle: TableHandle,
+    selection: Selection,
+    predicate: Predicate | None,
+    schemas: Mapping[int, TableSchema],
+    tally: Tally,
+) -> Selection:
+    """Only the files in which some row may match; for tables whose rows need no merging."""
+    wanted = files_that_may_match(handle, selection, predicate, schemas)
+    return selection if wanted is None else _skip(selection, wanted, Reason.STATISTICS, tally)
+
+
+def files_that_may_match(
+    handle: TableHandle,
+    selection: Selection,
+    predicate: Predicate | None,
+    schemas: Mapping[int, TableSchema],
+) -> Bool | None:
+    """For each file, whether some row may match; None when nothing is asked of the rows."""
+    if predicate is None or not len(selection):
+        return None
+    return FileStats(selection.entries, handle.schema, schemas, selection.partitions).may_match(predicate)
+
+
+def _skip(selection: Selection, wanted: Bool, reason: Reason, tally: Tally) -> Selection:
+    tally.skip(reason, ~wanted, values(selection.entries.column("file_size")))
+    return selection.keep(wanted)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The table as one batch; copies only when it is in several chunks."""
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

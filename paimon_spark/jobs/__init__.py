@@ -1,0 +1,1 @@
+"""TODO: what jobs is for."""

@@ -1,0 +1,275 @@
+"""WriteJob: one batch write, from the plan to its snapshot. In process and in Spark alike.
+
+plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
+from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.char_keys import padded_keys
+from paimon_spark.engine.write.job_files import new_job, remove_job_files
+from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, PaimonError
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.batch_recording import BatchRecording, batch_recording
+from paimon_spark.jobs.compact_written import compact_written
+from paimon_spark.jobs.existing_keys import ExistingKeys
+from paimon_spark.jobs.loading import Place, find_place
+from paimon_spark.jobs.publishing import published
+from paimon_spark.jobs.replaced_partition import partition_values
+from paimon_spark.jobs.task_write import TaskWrite
+from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_creation
+from paimon_spark.metadata.features import crosses_partitions
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canonical_write, parse_batch_write_options
+from paimon_spark.types import RowType
+
+if TYPE_CHECKING:
+    from paimon_spark.lineage.notes import TaskIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult(ShownAsFacts):
+    """What a write did.
+
+    Attributes:
+        snapshot_ids: the snapshots it made, ascending: of its rows, then of the compaction that some tables need
+            before rows are seen. Empty when there was nothing to write.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The newest snapshot it made; None when there was nothing to write."""
+        return self.snapshot_ids[-1] if self.snapshot_ids else None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """One batch write. Picklable; its tasks need only `task`.
+
+    Attributes:
+        handle: the branch, with the options in force for this write.
+        source: columns of the rows.
+        commit_user: who commits; new for every write, unless it was given.
+        job: in the names of all files of this write.
+        base: head of the branch when the write was planned.
+        replaced: columns and values of the partition replaced by an overwrite.
+        created: this write made the table.
+    """
+
+    handle: TableHandle
+    source: pa.Schema
+    mode: WriteMode
+    options: BatchWriteOptions
+    commit_user: str
+    job: str
+    base: Snapshot | None
+    replaced: Mapping[str, Any] = field(default_factory=dict)
+    created: bool = False
+
+    @property
+    def task(self) -> TaskWrite:
+        """What its tasks run."""
+        replaces = self.mode is WriteMode.OVERWRITE
+        base = None if replaces else self.base
+        request = WriteRequest(
+            self.handle,
+            self.commit_user,
+            base,
+            ignores_existing=replaces,
+            job=self.job,
+            existing_keys=self._existing_keys(),
+            padded=padded_keys(self.handle, None if self._replaces_all else self.base),
+        )
+        return TaskWrite(request, self.options.assigners, self.replaced)
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], number: int = 0, shares_buckets: bool = False
+    ) -> list[CommitMessage]:
+        """Write rows into files, as the task `number`. As `TaskWrite.write`."""
+        return self.task.write(batches, number, shares_buckets)
+
+    def commit(self, messages: Sequence[CommitMessage], run: TaskIdentity | None = None) -> WriteResult:
+        """Make the rows of all tasks visible at once. Driver; never to be repeated.
+
+        After an error no file of the messages is left, but for CommitOutcomeUnknownError, where the rows may be in.
+
+        Args:
+            messages: of all tasks.
+            run: for whom Spark ran the tasks; None: they ran in this process.
+
+        Raises:
+            CommitConflictError: others changed what this write stands on.
+            CommitRetriesExhaustedError: others were faster every time.
+            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+            CommitError: the rows are in, but not the compaction that they need to be seen.
+        """
+        recording = batch_recording(self.handle, run)
+        committer = Committer(self.handle, self.commit_user, after_commit=recording.listeners, has_twins=False)
+        try:
+            committed, written = published(
+                self.handle, committer, messages, lambda m: self._publish(committer, m, recording)
+            )
+        except CommitOutcomeUnknownError:
+            raise
+        except PaimonError:
+            self._undo_creation()
+            raise
+        made = committed.snapshot_ids
+        try:
+            made = (*made, *compact_written(self.handle, self.commit_user, written, made))
+        finally:
+            recording.finish(bool(made))
+        after_commit(self.handle, made, wrote_rows=bool(messages))
+        return WriteResult(made)
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Remove what tasks that ended well have written, and the table when this write made it. Driver.
+
+        Only for writes of which no commit was tried, or whose commit certainly failed.
+        """
+        Committer(self.handle, self.commit_user).abort(messages)
+        self._undo_creation()
+
+    def _undo_creation(self) -> None:
+        if self.created:
+            undo_creation(self.handle)
+
+    def sweep(self) -> int:
+        """Remove what killed tasks left, found by the names of their files; how many there were.
+
+        Driver; only before a commit is tried.
+        """
+        return remove_job_files(self.handle, self.job)
+
+    def _publish(
+        self, committer: Committer, messages: Sequence[CommitMessage], recording: BatchRecording
+    ) -> CommitResult:
+        watermark = self.options.watermark
+        if self.mode is WriteMode.APPEND:
+            planned_on = 0 if self.base is None else self.base.id
+            # Rows without keys may come after any others; rows with keys are numbered after those of the base.
+            base = self.base if self.handle.schema.primary_keys else None
+            return committer.commit(
+                messages,
+                recording.identifier,
+                planned_on=planned_on,
+                base=base,
+                watermark=watermark,
+                provenance=recording.provenance,
+                operation="WRITE",
+            )
+        return committer.overwrite(
+            messages,
+            recording.identifier,
+            partitions=self._overwritten(),
+            planned_on=self._kept_keys_on(),
+            watermark=watermark,
+            provenance=recording.provenance,
+            operation="WRITE",
+        )
+
+    def _existing_keys(self) -> ExistingKeys | None:
+        """The keys that may have to move, or stand in the way; None where no key moves between partitions."""
+        if not crosses_partitions(self.handle.schema, self.handle.options.raw):
+            return None
+        return ExistingKeys(self.handle, None if self._replaces_all else self.base, self.replaced)
+
+    @property
+    def _replaces_all(self) -> bool:
+        return self.mode is WriteMode.OVERWRITE and isinstance(self._overwritten(), WholeTable)
+
+    def _kept_keys_on(self) -> int | None:
+        """The snapshot whose keys an overwrite leaves as they are, where that matters."""
+        if isinstance(self._overwritten(), WholeTable):
+            return None
+        return 0 if self.base is None else self.base.id
+
+    def _overwritten(self) -> Overwritten:
+        if self.options.dynamic_overwrite:
+            return PresentPartitions()
+        return NamedPartitions((self.replaced,)) if self.replaced else WholeTable()
+
+
+def plan_path_write(
+    options: Mapping[str, str], mode: WriteMode, source: pa.Schema, columns: Callable[[], RowType] | None = None
+) -> WriteJob:
+    """The write that option text asks for, with the table in `path`, as Spark hands it over. Raises as `plan_write`."""
+    place, asked = place_and_options(options, mode)
+    return plan_write(place, asked, mode, source, columns)
+
+
+def place_and_options(options: Mapping[str, str], mode: WriteMode) -> tuple[Place, BatchWriteOptions]:
+    """Where and what option text asks for, with the table in `path`.
+
+    Raises:
+        InvalidOptionError: no table is named, or an option is wrong.
+    """
+    given = canonical_write(options)
+    if "paths" in given or not given.get("path", "").strip():
+        raise InvalidOptionError(
+            "no table is named: save() takes its location, or its name db.t with the option warehouse", option="path"
+        )
+    asked = parse_batch_write_options(given, mode)
+    return find_place(given["path"], given, asked.branch, asked.storage_options), asked
+
+
+def plan_write(
+    place: Place,
+    options: BatchWriteOptions,
+    mode: WriteMode,
+    source: pa.Schema,
+    columns: Callable[[], RowType] | None = None,
+) -> WriteJob:
+    """A write of rows of `source` to the table at `place`. Driver.
+
+    Args:
+        place: where the table is, or will be.
+        options: what is asked.
+        mode: what becomes of the rows that are there.
+        source: columns of the rows.
+        columns: gives the columns of the table to make when there is none; without it a missing table is an error.
+
+    Raises:
+        BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
+        SchemaMismatchError: rows of `source` are none of the table.
+        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
+        UnsupportedFeatureError: the table has something that would be written wrongly.
+    """
+    target = open_target(place, options, source, columns)
+    try:
+        return _planned(target, options, mode, source)
+    except PaimonError:
+        if target.created:
+            undo_creation(target.handle)
+        raise
+
+
+def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source: pa.Schema) -> WriteJob:
+    handle = target.handle
+    if mode is WriteMode.APPEND:
+        check_appends(handle)
+    return WriteJob(
+        handle,
+        source,
+        mode,
+        options,
+        options.commit_user or new_commit_user(handle.options.raw),
+        new_job(),
+        latest_snapshot(handle),
+        partition_values(handle, options),
+        target.created,
+    )

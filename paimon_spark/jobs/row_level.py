@@ -1,0 +1,258 @@
+"""DELETE, UPDATE and MERGE of a table: one commit each, run by Spark, or here when a DELETE needs no Spark."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from paimon_spark.engine.commit.changes import data_changes
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
+from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
+from paimon_spark.engine.row_level.two_branches import refuse_rows_of_other_branch
+from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
+from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.batch_recording import batch_recording
+from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, plan_write
+from paimon_spark.jobs.compact_written import compact_written
+from paimon_spark.jobs.head import refuse_version
+from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.to_change import open_to_change
+from paimon_spark.jobs.writing import place_of
+from paimon_spark.metadata.features import check_writable
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, WriteMode, canonical_write
+from paimon_spark.predicate.ast import names_of
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
+
+if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
+    from paimon_spark.lineage.notes import TaskIdentity
+
+_MICROSECONDS: Final = 6
+KEEPS: Final = "__paimon_keeps"
+"""Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLevelWrite:
+    """Rows of an append table that go, and rows that come. Picklable.
+
+    Attributes:
+        rows: writes those that come.
+        deletes: takes those away that go.
+        operation: for the history.
+    """
+
+    rows: WriteJob
+    deletes: RowLevelJob
+    operation: str
+
+    @property
+    def handle(self) -> TableHandle:
+        return self.rows.handle
+
+    def commit(
+        self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
+    ) -> WriteResult:
+        """Make the whole change visible at once. Driver. Raises as `WriteJob.commit`; then no file is left."""
+        try:
+            changed = self.deletes.finish(outcomes)
+        except BaseException:
+            self.rows.abort(messages)
+            raise
+        return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation, run)
+
+
+def plan_row_level(
+    place: Place, options: BatchWriteOptions, source: pa.Schema, operation: str, base_id: int | None = None
+) -> RowLevelWrite:
+    """The change of rows with the columns of `source`: the table's, and where each old row lies. Driver.
+
+    With `base_id`, the head before the rows were read, whatever changed one of their files since is a conflict.
+
+    Raises as `batch_write.plan_write`, and:
+        UnsupportedFeatureError: rows of this table cannot be changed.
+    """
+    columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS)])
+    if operation == "DELETE":  # no row comes
+        columns = arrow_schema(open_table(place.store, place.root, place.branch).schema.fields)
+    rows = plan_write(place, options, WriteMode.APPEND, columns)
+    deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
+    return RowLevelWrite(rows, replace(with_commit_user(deletes, rows.commit_user), job=rows.job), operation)
+
+
+def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
+    """The change that option text asks for, as Spark hands it over. Raises as `plan_row_level`."""
+    place, asked = place_and_options(options, WriteMode.APPEND)
+    return plan_row_level(place, asked, source, operation, ROW_LEVEL_BASE.get(canonical_write(options)))
+
+
+def delete_rows(table: Table, where: str) -> WriteResult:
+    """As `Table.delete`."""
+    refuse_version(table)
+    if not isinstance(where, str):
+        raise InvalidInputError(
+            f"rows of {table.handle.describe()} are deleted by a condition as text, found {where!r}; 'true' means all",
+            table=table.name,
+        )
+    handle = _current(table)
+    spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else _spark()
+    if spark is not None:
+        result: WriteResult = spark.delete(table, where)
+        return result
+    predicate = parse_predicate(where, handle.schema.row_type, table.read_options.time_zone)
+    refuse_rows_of_other_branch(handle, predicate)
+    job = plan_rows(handle, predicate, updates=False)
+    return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
+
+
+def delete_partitions(table: Table, overwritten: Overwritten, operation: str) -> WriteResult:
+    """Remove all rows of partitions, or of the table, by one commit that looks at no rows.
+
+    Args:
+        table: at its head.
+        overwritten: what goes, as of when the snapshot is made. Where chosen partitions are none, nothing is made.
+        operation: for the history.
+
+    Raises:
+        InvalidInputError: a partition is named wrongly, or the table was opened at a version.
+        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
+        CommitError: others were faster every time, or it is unknown whether it landed.
+    """
+    refuse_version(table)
+    handle = _current(table)
+    check_writable(handle.schema, handle.options.raw, handle.name)
+    check_nothing_appears(handle, overwritten, data_changes(()))
+    if isinstance(overwritten, ChosenPartitions):
+        head = latest_snapshot(handle)
+        if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
+            return WriteResult()
+    recording = batch_recording(handle, reads_nothing=True)
+    user = new_commit_user(handle.options.raw)
+    committer = Committer(handle, user, after_commit=recording.listeners, has_twins=False)
+    made: tuple[int, ...] = ()
+    try:
+        made = committer.overwrite(
+            [], recording.identifier, partitions=overwritten, provenance=recording.provenance, operation=operation
+        ).snapshot_ids
+    finally:
+        recording.finish(bool(made))
+    after_commit(handle, made)
+    return WriteResult(made)
+
+
+def partitions_where(table: Table, where: str, time_zone: str | None) -> ChosenPartitions | None:
+    """The partitions of a table for whose rows `where` is true; None when it also looks at something else.
+
+    It is None as well where `where` is nothing that `Table.scan` takes.
+    """
+    handle = table.handle
+    try:
+        predicate = parse_predicate(where, handle.schema.row_type, time_zone)
+    except PaimonError:
+        return None
+    names = names_of(predicate)
+    if not names or not names <= set(handle.schema.partition_keys):
+        return None
+
+    def choose(entries: pa.Table) -> list[bytes]:
+        partitions = Partitions(handle, column(entries, "partition"))
+        hits = partitions.matching(predicate).tolist()
+        return [row for row, hit in zip(partitions.row_bytes, hits, strict=True) if hit]
+
+    return ChosenPartitions(choose)
+
+
+def is_cut_by_spark(data_type: DataType) -> bool:
+    """Whether Spark, which knows microseconds, would see other values than the table has."""
+    match data_type:
+        case TimestampType():
+            return data_type.precision > _MICROSECONDS
+        case ArrayType() | MultisetType():
+            return is_cut_by_spark(data_type.element)
+        case MapType():
+            return is_cut_by_spark(data_type.key) or is_cut_by_spark(data_type.value)
+        case RowType():
+            return any(is_cut_by_spark(f.type) for f in data_type)
+    return False
+
+
+def update_rows(table: Table, where: str | None, values: Mapping[str, str]) -> WriteResult:
+    """As `Table.update`."""
+    refuse_version(table)
+    result: WriteResult = _spark_module().update(table, where, values)
+    return result
+
+
+def merge_rows(table: Table, source: Any, on: str, clauses: Mapping[str, Any]) -> WriteResult:
+    """As `Table.merge`."""
+    refuse_version(table)
+    result: WriteResult = _spark_module().merge(table, source, on, **clauses)
+    return result
+
+
+def _current(table: Table) -> TableHandle:
+    place = place_of(table, BatchWriteOptions())
+    return open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
+
+
+def _spark_module() -> ModuleType:
+    # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart.
+    return importlib.import_module("paimon_spark.spark.row_level")
+
+
+def _spark() -> ModuleType | None:
+    """The module that runs things in Spark, when this process has a session."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    module = _spark_module()
+    return module if module.active_session() is not None else None
+
+
+def _commit(
+    handle: TableHandle,
+    commit_user: str,
+    messages: Sequence[CommitMessage],
+    job: RowLevelJob,
+    operation: str,
+    run: TaskIdentity | None = None,
+) -> WriteResult:
+    recording = batch_recording(handle, run, reads_nothing=operation == "DELETE")
+    committer = Committer(handle, commit_user, after_commit=recording.listeners, has_twins=False)
+    planned_on = 0 if job.base is None else job.base.id
+    try:
+        made = committer.commit(
+            messages,
+            recording.identifier,
+            planned_on=planned_on,
+            base=job.base,
+            provenance=recording.provenance,
+            operation=operation,
+        ).snapshot_ids
+    except CommitOutcomeUnknownError:
+        raise
+    except PaimonError:
+        committer.abort(messages)
+        raise
+    try:
+        made = (*made, *compact_written(handle, commit_user, messages, made))
+    finally:
+        recording.finish(bool(made))
+    after_commit(handle, made, wrote_rows=bool(messages))
+    return WriteResult(made)

@@ -1,0 +1,318 @@
+"""The commit of one batch of a streaming query: whether it is in already, and what makes it so.
+
+Order matters: what the branch's history says of the batch is read, then what is about to be committed is noted, then
+the snapshot is made. A crash at any point leaves what the next attempt at the same batch tells apart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.engine.commit import cleanup
+from paimon_spark.engine.commit.committer import CommitResult, Committer
+from paimon_spark.engine.commit.index_files import head_index
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.errors import (
+    BatchesLostError,
+    CommitConflictError,
+    FileMissingError,
+    PaimonError,
+    SchemaChangedError,
+)
+from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.compact_written import compact_batch
+from paimon_spark.jobs.publishing import published
+from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.jobs.stream_task import StreamRows
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
+from paimon_spark.metadata.schemas import read_schema
+from paimon_spark.metadata.snapshots import find_snapshot
+from paimon_spark.options.commit import parse_commit_options
+from paimon_spark.options.stream_write import LOST_BATCHES, LostBatches
+from paimon_spark.streaming.batches import Committed, Judged, Lost, Sink, Unknown
+from paimon_spark.streaming.sink_log import Place, SinkLog, write_log
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.recording import Recording
+
+_LOG = logging.getLogger(__name__)
+
+_KEEP_LONGER: Final = (
+    "So that it can be told, keep the table's snapshots longer than the query is ever down (snapshot.time-retained)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamResult:
+    """What the commit of a batch did.
+
+    Attributes:
+        snapshot_ids: the snapshots made, ascending: of its rows, then of the compaction that some tables need before
+            rows are seen. Empty when there was nothing to write, or all was done before.
+        was_committed: the batch was in the branch already, and was not written again.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    was_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A batch that all tasks have written.
+
+    Attributes:
+        handle: the branch as it is now.
+        sink: the query.
+        rows: of all tasks.
+        complete: they replace all rows of the table.
+        lost_batches: what to do when earlier batches are missing.
+        run: of whose lineage the batch is.
+    """
+
+    handle: TableHandle
+    sink: Sink
+    batch_id: int
+    rows: Sequence[StreamRows]
+    complete: bool
+    lost_batches: LostBatches
+    run: QueryRun
+
+    @property
+    def messages(self) -> list[CommitMessage]:
+        return [m for r in self.rows for m in r.messages]
+
+    def first_time(self, judged: Judged) -> StreamResult:
+        """Commit it."""
+        head = judged.head
+        try:
+            self._refuse_loss(judged)
+            self._check_bases(head)
+            recording = self._recording()
+            write_log(self.handle, self._log(judged))
+            committer = Committer(
+                self.handle,
+                self.sink.commit_user,
+                after_commit=() if recording is None else (recording.listener,),
+                looked_up_to=0 if head is None else head.id,
+            )
+        except PaimonError:
+            remove_rows(self.handle, self.rows)
+            raise
+        provenance = {} if recording is None else recording.properties
+        result, written = published(
+            self.handle, committer, self.messages, lambda m: self._publish(committer, m, provenance)
+        )
+        if recording is not None and not result.snapshots:
+            recording.nothing_made()
+        if not result.ours:
+            self._remove_unused(result.snapshots[0], written)
+            return self._finished(result.snapshots, None)
+        return self._finished(result.snapshots, written)
+
+    def again(self, fate: Committed, may_be_these: Callable[[], bool]) -> StreamResult:
+        """Do what is still due of a batch that is in the branch.
+
+        Args:
+            fate: what was found of it.
+            may_be_these: whether these very rows may be the ones that are in.
+        """
+        _LOG.info("batch %d of query %s is in %s already", self.batch_id, self.sink.query_id, self.handle.describe())
+        if fate.snapshot is not None:
+            self._record_again(fate.snapshot)
+            self._remove_unused(fate.snapshot, self.messages)
+            return self._finished((fate.snapshot,), None)
+        if not may_be_these():
+            remove_rows(self.handle, self.rows)
+        elif any(m.data for m in self.messages):
+            _LOG.warning(
+                "whether batch %d of query %s in %s is of these files cannot be told any more, so they stay: "
+                "see remove_orphan_files()",
+                self.batch_id,
+                self.sink.query_id,
+                self.handle.describe(),
+            )
+        return StreamResult(was_committed=True)
+
+    def _finished(self, made: Sequence[Snapshot], written: Sequence[CommitMessage] | None) -> StreamResult:
+        """What follows the snapshots of the rows: made of messages `written` just now, or before (None)."""
+        if not made:
+            return StreamResult()
+        was_committed = written is None
+        compacted = compact_batch(self.handle, made[0].commit_user, made[0], written, self.sink.properties)
+        ids = (*(() if was_committed else (s.id for s in made)), *compacted)
+        after_commit(self.handle, ids or (made[-1].id,), wrote_rows=bool(self.messages), batch=False)
+        return StreamResult(ids, was_committed)
+
+    def _recording(self) -> Recording | None:
+        """How the batch is recorded; None where lineage is off."""
+        from paimon_spark.jobs.stream_recording import stream_recording  # tasks do without
+
+        return stream_recording(self.handle, self.run, self.batch_id)
+
+    def _record_again(self, snapshot: Snapshot) -> None:
+        """Record what an earlier process committed, and may have died before it recorded."""
+        from paimon_spark.jobs.stream_recording import record_again
+
+        record_again(self.handle, self.run, snapshot)
+
+    def _publish(
+        self, committer: Committer, messages: Sequence[CommitMessage], provenance: Mapping[str, str]
+    ) -> CommitResult:
+        properties = self.sink.properties
+        if self.complete:
+            return committer.overwrite(
+                messages, self.batch_id, properties=properties, provenance=provenance, operation="WRITE"
+            )
+        has_keys = bool(self.handle.schema.primary_keys)
+        with_rows = [r for r in self.rows if r.messages] or self.rows
+        newest = max(with_rows, key=lambda r: r.base_id)
+        return committer.commit(
+            messages,
+            self.batch_id,
+            planned_on=min(r.base_id for r in with_rows),
+            # Rows without keys may come after any others; rows with keys are numbered after those of the base.
+            base=newest.base if has_keys else None,
+            properties=properties,
+            provenance=provenance,
+            operation="WRITE",
+        )
+
+    def _log(self, judged: Judged) -> SinkLog:
+        makes = self.complete or any(m.data or m.compact for m in self.messages)
+        makes = makes or parse_commit_options(self.handle.options.raw).makes_empty_snapshots
+        return SinkLog(
+            self.sink.query_id,
+            self.sink.commit_user,
+            self.batch_id,
+            makes,
+            None if judged.head is None else Place.of(judged.head),
+            tuple(sorted({r.job for r in self.rows})),
+            judged.before,
+        )
+
+    def _refuse_loss(self, judged: Judged) -> None:
+        fate = judged.fate
+        if not isinstance(fate, Lost | Unknown):
+            return
+        error = _lost(self.handle, self.sink, self.batch_id, fate)
+        if self.lost_batches is LostBatches.FAIL:
+            raise error
+        _LOG.warning("goes on all the same, as %s = continue: %s", LOST_BATCHES.key, error)
+
+    def _check_bases(self, head: Snapshot | None) -> None:
+        """Check that the branch's history holds the heads that rows with keys were numbered after.
+
+        Raises CommitConflictError. The newest is looked at again by the commit itself.
+        """
+        if self.complete or not self.handle.schema.primary_keys:
+            return
+        bases = {None if r.base is None else Place.of(r.base) for r in self.rows if r.messages}
+        for base in bases:
+            if not self._continues(base, head):
+                raise CommitConflictError(
+                    f"{self.handle.describe()} was given another history, or its first rows, while batch "
+                    f"{self.batch_id} of query {self.sink.query_id} was written: its rows go on from "
+                    + ("the empty branch" if base is None else f"snapshot {base.snapshot_id}")
+                    + ", and would count as older than rows that are there. Nothing was committed; start the query "
+                    "again, and the batch is written anew",
+                    table=self.handle.name,
+                    branch=self.handle.branch,
+                    batch_id=self.batch_id,
+                )
+
+    def _continues(self, base: Place | None, head: Snapshot | None) -> bool:
+        if base is None or head is None:
+            return base is None and head is None
+        if base.snapshot_id >= head.id:
+            return base == Place.of(head)
+        found = find_snapshot(self.handle, base.snapshot_id)
+        return found is None or Place.of(found) == base
+
+    def _remove_unused(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
+        """Remove the files of a batch that was committed with others, but none of its snapshot."""
+        try:
+            metas = [*delta_manifests(self.handle, snapshot), *changelog_manifests(self.handle, snapshot)]
+            names = read_manifests(self.handle, metas).column("file_name").to_pylist()
+            keep = {*names, *(e.file_name for e in head_index(self.handle, snapshot))}
+        except FileMissingError:  # expired just now
+            return
+        cleanup.remove(self.handle, messages, keep)
+
+
+def remove_rows(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
+    """Remove the files that tasks have written, which no snapshot has."""
+    cleanup.remove(handle, [m for r in rows for m in r.messages], ())
+
+
+def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
+    """Check that the columns that tasks wrote are there, and of the same types.
+
+    Raises:
+        SchemaChangedError: a column was dropped, or has another type.
+        CommitConflictError: the table is another.
+    """
+    for written in {r.schema.id: r.schema for r in rows}.values():
+        if written == handle.schema:
+            continue
+        found = read_schema(handle.store, handle.layout, written.id) if written.id < handle.schema.id else None
+        if found != written:
+            raise CommitConflictError(
+                f"{handle.describe()} is another than the one that the query wrote to with schema {written.id}: it was "
+                "dropped and made again, or main was given another history. Nothing was committed; start the query "
+                "again, and the batch is written anew",
+                table=handle.name,
+                branch=handle.branch,
+                schema_id=written.id,
+            )
+        now = {f.id: f for f in handle.schema.fields}
+        for f in written.fields:
+            if f.id in now and now[f.id].type == f.type:
+                continue
+            what = f"has type {now[f.id].type} now, not {f.type}" if f.id in now else "was dropped"
+            raise SchemaChangedError(
+                f"column {f.name} of {handle.describe()} {what}, since tasks of the query wrote to it with schema "
+                f"{written.id}. Nothing was committed; start the query again, with rows that fit",
+                table=handle.name,
+                branch=handle.branch,
+                column=f.name,
+            )
+
+
+def _lost(handle: TableHandle, sink: Sink, batch_id: int, fate: Lost | Unknown) -> BatchesLostError:
+    go_on = f"option {LOST_BATCHES.key} = continue"
+    if isinstance(fate, Lost):
+        last = batch_id - 1
+        which, are = (f"batches {fate.first} to {last}", "are") if fate.first < last else (f"batch {last}", "is")
+        where = f" (the file offsets/{fate.first - 1} of this one says where)" if fate.first else ""
+        text = (
+            f"{which} of query {sink.query_id}, as far as there were rows, {are} not in {handle.describe()} any more: "
+            f"{fate.why}. The branch was rolled back, merged or made anew, or the query wrote elsewhere before. To "
+            f"write those rows again, give the query a new checkpoint that begins where batch {fate.first} began"
+            f"{where}; to go on without them, give {go_on}"
+        )
+    elif fate.is_doubtful:
+        text = (
+            f"it cannot be told whether batch {batch_id} of query {sink.query_id} is in {handle.describe()}: "
+            f"{fate.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would write "
+            f"them a second time: give the query a new checkpoint that begins where batch {batch_id} ends (the file "
+            f"offsets/{batch_id} of this one says where). {_KEEP_LONGER}"
+        )
+    else:
+        text = (
+            f"it cannot be told whether the batches before {batch_id} of query {sink.query_id} are in "
+            f"{handle.describe()}: {fate.why}. Look whether their rows are there. If they are, {go_on} goes on with "
+            f"batch {batch_id}; if not, give the query a new checkpoint that begins where the first of those missing "
+            f"began (the files offsets/ of this one say where). {_KEEP_LONGER}"
+        )
+    return BatchesLostError(
+        f"{text}. Nothing was committed",
+        table=handle.name,
+        branch=handle.branch,
+        query_id=sink.query_id,
+        batch_id=batch_id,
+    )

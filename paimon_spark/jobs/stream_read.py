@@ -1,0 +1,89 @@
+"""From what a user writes to an opened stream.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.jobs.loading import find_place
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.options.scan import canonical
+from paimon_spark.options.stream_read import StreamReadOptions, parse_rows_options, parse_stream_options
+from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.types import ROW_KIND_COLUMN, RowType
+
+if TYPE_CHECKING:
+    from paimon_spark.streaming.source import StreamSource
+
+
+class OpenStream(NamedTuple):
+    """A stream, with what it was made of.
+
+    Attributes:
+        handle: the branch as it was when the stream was opened.
+        options: with those that the table stores.
+    """
+
+    source: StreamSource
+    handle: TableHandle
+    options: StreamReadOptions
+
+
+def open_stream(path: str, options: Mapping[str, str]) -> StreamSource:
+    """The stream that `options` ask for, of the table as it is now. Nothing of it is planned.
+
+    Args:
+        path: as of `load_table`, but not of a system table.
+        options: as text, keys in any case; options that the table stores count where these give nothing.
+
+    Raises:
+        InvalidOptionError: an option is unknown or wrong, or `path` names a system table.
+        UnsupportedFeatureError: a kind of stream that this package does not have.
+        TableNotFoundError, BranchNotFoundError: it does not exist.
+        ColumnNotFoundError: there is no such column.
+    """
+    return open_columns(path, options, None).source
+
+
+def open_columns(path: str, options: Mapping[str, str], columns: Sequence[str] | None) -> OpenStream:
+    """The same stream of the columns called so, in place of those that `options` name. Raises as `open_stream`."""
+    from paimon_spark.streaming.source import StreamSource  # who only wants to know the columns plans nothing
+
+    handle, asked = _opened(path, options)
+    if columns is not None:
+        names = [n for n in columns if not (asked.row_kind and n.lower() == ROW_KIND_COLUMN)]
+        asked = replace(asked, columns=tuple(names))
+    return OpenStream(StreamSource(handle, asked), handle, asked)
+
+
+def stream_row_type(path: str, options: Mapping[str, str]) -> RowType:
+    """The columns that such a stream gives, by the newest schema of the branch. Raises as `open_stream`."""
+    handle, asked = _opened(path, options)
+    return output_type(
+        handle.schema,
+        asked.columns,
+        table=handle.describe(),
+        tracks_rows=handle.options.row_tracking,
+        row_kind=asked.row_kind,
+    )
+
+
+def _opened(path: str, options: Mapping[str, str]) -> tuple[TableHandle, StreamReadOptions]:
+    given = canonical(options)
+    rows = parse_rows_options(given)
+    place = find_place(
+        path,
+        given,
+        rows.branch,
+        rows.storage_options,
+        advice="which is no stream; spark.read reads it, and spark.readStream reads",
+    )
+    handle = open_table(place.store, place.root, place.branch, place.name, rows.table_options)
+    asked = parse_stream_options(given, handle.schema.options)
+    check_stream(handle, asked)
+    return handle, asked

@@ -1,0 +1,211 @@
+"""The table that a write goes to: opened, made when there is none, its schema grown when asked.
+
+Nothing is made before everything that can be checked without rows has been checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.engine.write.input import check_input
+from paimon_spark.errors import (
+    FileAlreadyThereError,
+    InvalidInputError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.replaced_partition import partition_values
+from paimon_spark.jobs.task_write import with_columns
+from paimon_spark.jobs.to_change import open_to_change, undisturbed
+from paimon_spark.metadata.definition.alter import alter_table, apply
+from paimon_spark.metadata.definition.create import create_table, new_schema
+from paimon_spark.metadata.definition.validate import validate
+from paimon_spark.metadata.definition.widen import merged_schema
+from paimon_spark.metadata.features import check_writable
+from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
+from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.schemas import create_schema, list_schema_ids
+from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
+from paimon_spark.options.location import DATABASE_SUFFIX
+from paimon_spark.options.write import parse_write_options
+from paimon_spark.types import VALUE_KIND, RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go.
+
+    Attributes:
+        created: this write made the table.
+    """
+
+    handle: TableHandle
+    created: bool = False
+
+
+def open_target(
+    place: Place, options: BatchWriteOptions, source: pa.Schema, columns: Callable[[], RowType] | None
+) -> Target:
+    """The table at `place`, ready for rows of `source`.
+
+    Args:
+        place: where it is, or will be.
+        options: what the write asks for.
+        source: the rows' columns.
+        columns: gives the columns of a table made for these rows; without it none is made.
+
+    Raises:
+        BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
+        SchemaMismatchError: rows of `source` are none of the table.
+        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
+        UnsupportedFeatureError: the table has something that would be written wrongly.
+    """
+    try:
+        return Target(opened(place, options, source))
+    except TableNotFoundError:
+        if columns is None or place.branch != MAIN or read_main_branch(place.store, place.root) is not None:
+            raise
+        _refuse_folder_of_tables(place)
+    try:
+        return Target(_created(place, options, source, columns()), created=True)
+    except TableAlreadyExistsError:  # another writer was faster
+        return Target(opened(place, options, source))
+
+
+def opened(place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
+    """The table at `place`, which exists, ready for rows of `source`. Raises as `open_target`."""
+    handle = _open(place, options.table_options)
+    refuse_unknown(options, creating=False)
+    _check(handle)
+    raw = handle.options.raw
+    source = with_columns(handle, source, partition_values(handle, options))
+    if MERGE_SCHEMA.get(raw):
+        handle = _merged(handle, place, options, source)
+    _check_input(handle.schema, source, handle.options.raw, handle.describe())
+    return handle
+
+
+def opened_as_it_is(place: Place, options: BatchWriteOptions) -> TableHandle:
+    """The table at `place`, which exists, whatever rows were written to it. Raises as `open_target`."""
+    handle = _open(place, options.table_options)
+    refuse_unknown(options, creating=False)
+    _check(handle)
+    return handle
+
+
+def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
+    """The table after `write.merge-schema`: its schema grown, where rows of `source` need it."""
+    columns = pa.schema([f for f in source if f.name != VALUE_KIND])
+    changes = merged_schema(handle.schema, columns, handle.options.raw)
+    if not changes:
+        return handle
+    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options.raw, handle.describe())
+    undisturbed(
+        handle,
+        lambda: alter_table(
+            _open(place, options.table_options), lambda newest: merged_schema(newest, columns, handle.options.raw)
+        ),
+    )
+    return _open(place, options.table_options)
+
+
+def _open(place: Place, overrides: Mapping[str, str]) -> TableHandle:
+    # Keys of options that name columns have lost their case in Spark: the schema knows it.
+    stored = open_to_change(place.store, place.root, place.branch, place.name)
+    named = restore_case(overrides, {name.lower(): name for name in stored.schema.row_type.names})
+    return open_table(place.store, place.root, place.branch, place.name, named) if named else stored
+
+
+def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, columns: RowType) -> TableHandle:
+    refuse_unknown(options, creating=True)
+    names = {name.lower(): name for name in columns.names}
+    wanted = restore_case({**options.table_options, **options.unknown_options}, names)
+    of_job = {k: v for k, v in wanted.items() if k in OF_ONE_USE}
+    stored = {k: v for k, v in wanted.items() if not k.startswith(MERGE_SCHEMA.key) and k not in of_job}
+    check_job_options(of_job)
+    schema = new_schema(columns, options=stored)
+    validate(schema)
+    shown = place.name or place.store.url(place.root)
+    check_writable(schema, schema.options, shown)
+    _check_input(schema, source, schema.options, f"table {shown}")
+    create_table(place.store, place.root, columns, options=stored, name=place.name)
+    handle = open_table(place.store, place.root, MAIN, place.name, of_job)
+    _check(handle)
+    return handle
+
+
+def _check_input(schema: TableSchema, source: pa.Schema, raw: Mapping[str, str], where: str) -> None:
+    check_input(schema, source, parse_write_options(raw), where)
+
+
+def _check(handle: TableHandle) -> None:
+    check_writable(handle.schema, handle.options.raw, handle.name)
+    check_store(handle)
+
+
+def _refuse_folder_of_tables(place: Place) -> None:
+    """A table made among tables, or in a warehouse, is a mistyped path."""
+    inside = [i.name for i in place.store.list(place.root) if i.is_directory]
+    found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
+    found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]
+    if found:
+        raise InvalidInputError(
+            f"{place.store.url(place.root)} is a folder of {', '.join(found[:5])}; no table is made there: "
+            "name one of them, or a new folder inside",
+            path=place.root,
+        )
+
+
+def check_appends(handle: TableHandle) -> None:
+    """Refuse to append to a table into which Java's Spark merges appended rows.
+
+    Raises:
+        UnsupportedFeatureError: the table has `upsert-key`.
+
+    Source: Java Spark `RewriteUpsertTable`; streams and Flink append to such tables.
+    """
+    key = handle.options.raw.get("upsert-key", "").strip()
+    if key and not handle.schema.primary_keys:
+        raise UnsupportedFeatureError(
+            f"rows cannot be appended to {handle.describe()}: with upsert-key = {key!r} they take the place of rows "
+            "with the same key, which is not done here; use MERGE INTO, overwrite, or remove the option",
+            feature="upsert-key",
+            table=handle.name,
+        )
+
+
+def undo_creation(handle: TableHandle) -> None:
+    """Remove the table that a failed write made, unless anybody has put anything into it. Safe to repeat."""
+    store, layout = handle.store, replace(handle.layout, branch=MAIN)
+
+    def is_untouched(schema_ids: list[int]) -> bool:
+        found = list_schema_ids(store, layout)
+        return found == schema_ids and not _files(handle, layout.root, layout.schema_dir)
+
+    if not is_untouched([handle.schema.id]):
+        return
+    store.delete(layout.schema_path(handle.schema.id))
+    # Nobody can commit any more; whoever found the schema just before has files here.
+    if is_untouched([]):
+        store.delete_tree(layout.root)
+    else:
+        with suppress(FileAlreadyThereError):
+            create_schema(store, layout, handle.schema)
+
+
+def _files(handle: TableHandle, directory: str, besides: str) -> bool:
+    """Whether any file is below `directory`, but for those in the directory `besides`."""
+    for info in handle.store.list(directory):
+        path = f"{directory}/{info.name}"
+        if path != besides and (not info.is_directory or _files(handle, path, besides)):
+            return True
+    return False

@@ -1,0 +1,175 @@
+"""Changes of a table's definition: applied to a schema, then committed as the next one.
+
+On a branch they change the schemas of that branch alone. Data files stay: they are read by field id, and cast.
+
+Source: Paimon spec, chapter Schema; Java `SchemaManager.generateTableSchema`, `SchemaManager.commitChanges`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from paimon_spark.errors import (
+    CommitRetriesExhaustedError,
+    FileAlreadyThereError,
+    InvalidInputError,
+    InvalidOptionError,
+    PaimonError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.format.table_schema import CURRENT_VERSION, TableSchema
+from paimon_spark.metadata.definition import edit
+from paimon_spark.metadata.definition.changes import (
+    DropPrimaryKey,
+    RemoveOption,
+    SchemaChange,
+    SetOption,
+    UpdateTableComment,
+)
+from paimon_spark.metadata.definition.create import with_keys_of_options
+from paimon_spark.metadata.definition.option_changes import check_removed, check_set
+from paimon_spark.metadata.definition.option_rules import unknown_options
+from paimon_spark.metadata.definition.validate import validate
+from paimon_spark.metadata.features import check_readable
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handover import seen_schema_ids
+from paimon_spark.metadata.schemas import create_schema, latest_schema
+from paimon_spark.metadata.snapshots import latest_snapshot_id
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.known import TABLE_OPTIONS
+
+Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
+_TRIES: Final = 100
+_OTHER_BRANCHES: Final = ("scan.fallback-branch", "scan.primary-branch")
+_LOG = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[], int] = _now_ms) -> TableSchema:
+    """Commit `changes` to the newest schema of the handle's branch, all or none; returns the schema then in force.
+
+    When others change the schema meanwhile, the changes are applied to what they made. Changes that change
+    nothing make no schema.
+
+    Args:
+        handle: of any age; only its branch matters.
+        changes: what to change, or what tells it for the newest schema.
+        clock_ms: epoch milliseconds now.
+
+    Raises:
+        InvalidInputError, InvalidOptionError, ColumnNotFoundError, AlreadyExistsError: a change is not possible;
+            nothing was changed.
+        UnsupportedFeatureError: it needs a feature that this package lacks.
+        CommitRetriesExhaustedError: others were faster every time.
+        StorageError: the schema could not be written.
+    """
+    name = handle.describe()
+    for _ in range(_TRIES):
+        schema = latest_schema(handle.store, handle.layout)
+        if schema is None:
+            raise TableNotFoundError(f"{name} has no schema any more; was it dropped?", table=handle.name)
+        wanted = changes(schema) if callable(changes) else changes
+        changed = apply(
+            schema, wanted, has_snapshots=lambda: latest_snapshot_id(handle) is not None, time_ms=clock_ms(), table=name
+        )
+        if changed is schema:
+            return schema
+        _check_other_branches(handle, changed)
+        try:
+            create_schema(handle.store, handle.layout, changed)
+        except FileAlreadyThereError:
+            continue
+        _warn_of_unknown(schema, changed, name)
+        return changed
+    raise CommitRetriesExhaustedError(
+        f"the schema of {name} could not be changed: others changed it first, {_TRIES} times; try again later",
+        table=handle.name,
+        branch=handle.branch,
+    )
+
+
+def apply(
+    schema: TableSchema,
+    changes: Sequence[SchemaChange],
+    *,
+    has_snapshots: Callable[[], bool] = lambda: False,
+    time_ms: int = 0,
+    table: str = "the table",
+) -> TableSchema:
+    """The schema after `changes`, one after the other; `schema` itself when they change nothing. Pure.
+
+    Args:
+        schema: the newest one.
+        changes: each sees what those before it did.
+        has_snapshots: whether rows may have been written with the present options; asked only when it matters.
+        time_ms: of the new schema.
+        table: how messages call the table.
+
+    Raises:
+        InvalidInputError, InvalidOptionError, ColumnNotFoundError, AlreadyExistsError: a change is not possible.
+        UnsupportedFeatureError: the result needs a feature that this package lacks.
+    """
+    after = schema
+    try:
+        for change in changes:
+            after = _applied(after, change, has_snapshots)
+        after = with_keys_of_options(after)
+    except PaimonError as e:
+        raise type(e)(f"{table}: {e.message}", **{**e.context, "table": table}) from e
+    if after == schema:
+        return schema
+    after = replace(after, id=schema.id + 1, version=CURRENT_VERSION, time_ms=time_ms)
+    validate(after, table)
+    _check_still_readable(schema, after, table)
+    return after
+
+
+def _applied(schema: TableSchema, change: SchemaChange, has_snapshots: Callable[[], bool]) -> TableSchema:
+    match change:
+        case SetOption():
+            check_set(schema, change.key, change.value, has_snapshots)
+            if change.key in ("primary-key", "partition") and has_snapshots():
+                return schema  # unchanged, or check_set would have refused it
+            return replace(schema, options={**schema.options, change.key: change.value})
+        case RemoveOption():
+            check_removed(schema, change.key, has_snapshots)
+            return replace(schema, options={k: v for k, v in schema.options.items() if k != change.key})
+        case UpdateTableComment():
+            return replace(schema, comment=change.comment or None)
+        case DropPrimaryKey():
+            if schema.primary_keys and has_snapshots():
+                raise InvalidInputError("the primary key cannot be dropped: rows were written with it")
+            return replace(schema, primary_keys=())
+    return edit.applied(schema, change)
+
+
+def _check_still_readable(before: TableSchema, after: TableSchema, table: str) -> None:
+    """Refuse changes that would make a table unreadable here; one that is already may be changed."""
+    try:
+        check_readable(before, before.options, table)
+    except UnsupportedFeatureError:
+        return
+    check_readable(after, after.options, table)
+
+
+def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:
+    for key in _OTHER_BRANCHES:
+        branch = schema.options.get(key, "").strip()
+        if branch and not seen_schema_ids(handle.store, handle.layout.with_branch(branch)):
+            raise InvalidOptionError(
+                f"{handle.describe()}: option {key} = {branch!r}: the table has no such branch", option=key
+            )
+
+
+def _warn_of_unknown(before: TableSchema, after: TableSchema, table: str) -> None:
+    for key in unknown_options(after.options):
+        if key not in before.options:
+            _LOG.warning("%s: %s is no option of Paimon%s; it is kept", table, key, did_you_mean(key, TABLE_OPTIONS))

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_spark.errors import InvalidOptionError, PaimonError, VersionSyntaxError
+from paimon_spark.metadata.version import (
+    VersionKind,
+    VersionSpec,
+    branch_version,
+    from_options,
+    snapshot_number,
+    text_version,
+    typed_version,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("snapshot.3", VersionKind.SNAPSHOT, 3),
+        ("savepoint.12", VersionKind.SAVEPOINT, 12),
+        ("tag-id.7", VersionKind.TAG_ID, 7),
+        ("tag-name.a.b c", VersionKind.TAG, "a.b c"),
+        ("tag-name.snapshot.3", VersionKind.TAG, "snapshot.3"),
+        ("watermark-1700000000000", VersionKind.WATERMARK, 1700000000000),
+        ("watermark--5", VersionKind.WATERMARK, -5),
+    ],
+)
+def test_typed_versions(text: str, kind: VersionKind, value: str | int) -> None:
+    spec = typed_version(text)
+    assert spec is not None
+    assert (spec.kind, spec.value) == (kind, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["3", "snapshot", "snapshot.", "snapshot.x", "snapshot.-1", "snapshot.٣", "Snapshot.3", "tag-name.",
+     "tag-id.x", "watermark-", "watermark-x", "fix.snapshot.3", "savepoint-3", "snapshot.3 "],
+)  # fmt: skip
+def test_texts_that_are_not_typed(text: str) -> None:
+    assert typed_version(text) is None
+
+
+def test_a_branch_ends_at_the_first_dot() -> None:
+    assert branch_version("fix.release-1.0") == ("fix", "release-1.0")
+    assert branch_version("main.snapshot.3") == ("main", "snapshot.3")
+    assert branch_version("fix") is None
+    assert branch_version(".x") is None
+    assert branch_version("fix.") is None
+
+
+def test_numbers() -> None:
+    assert snapshot_number("0042") == 42
+    for text in ("", "-1", "+1", "1.0", "٣", "1e3", "9" * 40):
+        assert snapshot_number(text) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "spec"),
+    [
+        ("versionAsOf", " v1 ", VersionSpec(VersionKind.TEXT, "v1")),
+        ("versionasof", "3", VersionSpec(VersionKind.TEXT, "3")),
+        ("scan.version", "fix.v1", VersionSpec(VersionKind.TEXT, "fix.v1")),
+        ("scan.snapshot-id", " 3", VersionSpec(VersionKind.SNAPSHOT, 3, "3")),
+        ("scan.tag-name", "3", VersionSpec(VersionKind.TAG, "3")),
+        ("scan.tag-id", "3", VersionSpec(VersionKind.TAG_ID, 3, "3")),
+        ("scan.savepoint-id", "3", VersionSpec(VersionKind.SAVEPOINT, 3, "3")),
+        ("scan.watermark", "-3", VersionSpec(VersionKind.WATERMARK, -3, "-3")),
+        ("scan.timestamp-millis", "1500", VersionSpec(VersionKind.TIMESTAMP, 1500, "1500")),
+        ("timestampAsOf", "1.5", VersionSpec(VersionKind.TIMESTAMP, 1500, "'1.5'")),
+        ("scan.timestamp", "1970-01-01", VersionSpec(VersionKind.TIMESTAMP, 0, "'1970-01-01'")),
+    ],
+)
+def test_options(key: str, text: str, spec: VersionSpec) -> None:
+    assert from_options([("columns", "a"), (key, text)], "UTC") == spec
+
+
+def test_no_version_option() -> None:
+    assert from_options([("columns", "a"), ("branch", "b")]) is None
+    assert from_options([]) is None
+
+
+def test_two_version_options_are_both_named() -> None:
+    with pytest.raises(InvalidOptionError, match=r"versionAsOf = 'a' and scan\.tag-name = 'b'"):
+        from_options([("versionAsOf", "a"), ("scan.tag-name", "b")])
+
+
+@pytest.mark.parametrize("key", ["scan.snapshot-id", "scan.tag-id", "scan.savepoint-id", "scan.watermark"])
+@pytest.mark.parametrize("text", ["x", "", "1.5"])
+def test_ids_must_be_numbers(key: str, text: str) -> None:
+    with pytest.raises(InvalidOptionError, match=key):
+        from_options([(key, text)])
+
+
+def test_a_blank_version_is_refused() -> None:
+    with pytest.raises(VersionSyntaxError, match="blank"):
+        text_version("  ")
+
+
+@given(st.text(max_size=30), st.sampled_from(["versionAsOf", "scan.timestamp", "scan.snapshot-id", "scan.watermark"]))
+def test_any_text_is_a_version_or_our_error(text: str, key: str) -> None:
+    try:
+        spec = from_options([(key, text)], "UTC")
+    except PaimonError:
+        return
+    assert spec is not None
+    assert str(spec)
