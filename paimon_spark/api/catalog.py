@@ -296,7 +296,7 @@ class Catalog:
             prefix: in front of the names, for sessions with several warehouses.
         """
         # pyspark belongs to packages above this one: importing it by name keeps the layers apart.
-        module = importlib.import_module("paimon_spark.sql.functions.table_functions")
+        module = importlib.import_module("paimon_spark.sql.spark_functions")
         names: list[str] = module.register_functions(self, session, prefix)
         return names
 

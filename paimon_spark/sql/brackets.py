@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from paimon_spark.sql.text import Word
+from paimon_spark.sql.tokens import Word
 
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.brackets import Nesting
-from paimon_spark.sql.text import Word, shown, words
+from paimon_spark.sql.tokens import Word, shown, words
 
 
 class Cursor:

@@ -12,7 +12,7 @@ from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Statement
-from paimon_spark.sql.wording import reword
+from paimon_spark.sql.messages import reword
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.text import Word, shown, words
+from paimon_spark.sql.tokens import Word, shown, words
 
 _BEGINS: Final = frozenset((";", ":", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "BEGIN"))
 """What a statement inside another follows: BEGIN is the beginning of a block there, elsewhere a name."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.sql.names import CATALOG, TableName, source, target
-from paimon_spark.sql.text import quoted
+from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import paimon_spark
-from paimon_spark.sql.text import words
+from paimon_spark.sql.tokens import words
 from tests.docs.snippets import Snippet, differs
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def _statements(call: Call) -> list[str]:
 
 
 def _makes_a_database(statement: str) -> bool:
-    from paimon_spark.sql.text import words
+    from paimon_spark.sql.tokens import words
 
     first = [word.keyword for word in words(statement)[:2]]
     return first[:1] == ["CREATE"] and first[1:] in (["DATABASE"], ["SCHEMA"])
@@ -89,7 +89,7 @@ def run_procedure(
     """Run a procedure, and show its rows. Spark starts only for those that need it."""
     from paimon_spark.errors import UnsupportedFeatureError
     from paimon_spark.metadata.definition.ddl import row_type
-    from paimon_spark.sql.place import Place
+    from paimon_spark.sql.call_context import Place
     from paimon_spark.sql.procedures.binding import bind
     from paimon_spark.sql.procedures.registry import find_procedure
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.procedure import DONE, TABLE, Arguments, Kind, Parameter, Procedure, Rows
-from paimon_spark.sql.wording import in_sql
+from paimon_spark.sql.messages import in_sql
 
 _BRANCH: Final = Parameter("branch", required=True, doc="Name of the branch.")
 _BACKUP: Final = Parameter("backup", Kind.BOOLEAN, doc="Keep what main loses as a branch.", default="true", is_own=True)

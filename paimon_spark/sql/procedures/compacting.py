@@ -17,7 +17,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _LOG = logging.getLogger(__name__)

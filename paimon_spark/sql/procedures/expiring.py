@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.expiry import SNAPSHOT_EXPIRE_LIMIT
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _NOTHING_EXPIRED: Final = "No expired partitions."

@@ -10,7 +10,7 @@ from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
 from paimon_spark.sql.procedures.statements import Call
 from paimon_spark.sql.statement import Family
-from paimon_spark.sql.values import values_of
+from paimon_spark.sql.literals import values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.procedure import DONE, Arguments, Kind, Parameter, Procedure, Rows
 
 

@@ -11,7 +11,7 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.sql.place import Place
+    from paimon_spark.sql.call_context import Place
 
 Rows: TypeAlias = Iterable[Sequence[Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _PARTITIONS: Final = Parameter("partitions")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import ProcedureNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures import branches, compacting, expiring, lineage, refused, rolling_back, tags
 from paimon_spark.sql.procedures.binding import bind
 from paimon_spark.sql.procedures.procedure import Procedure

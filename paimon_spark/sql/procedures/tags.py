@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 from paimon_spark.metadata.snapshots import alive_range, snapshot_at_or_after_ms
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.procedure import DONE, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Final
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.brackets import change
-from paimon_spark.sql.text import Word, shown
+from paimon_spark.sql.tokens import Word, shown
 
 _VERSION: Final = ("VERSION", "SYSTEM_VERSION")
 _TIMESTAMP: Final = ("TIMESTAMP", "SYSTEM_TIME")

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.sql.brackets import outside
-from paimon_spark.sql.text import Word
+from paimon_spark.sql.tokens import Word
 
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
 _EXPLAIN: Final = ("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL")

@@ -11,18 +11,18 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.spark.native_parquet import native_dataframe
-from paimon_spark.sql.queries.failures import better, lacks_a_column
-from paimon_spark.sql.queries.find import Reference, references
+from paimon_spark.sql.queries.errors import better, lacks_a_column
+from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.head import Use
 from paimon_spark.sql.queries.known import KnownNames
-from paimon_spark.sql.queries.replace import replaced, stars_without_list
+from paimon_spark.sql.queries.rewrite import replaced, stars_without_list
 from paimon_spark.sql.queries.scalars import with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
 from paimon_spark.sql.queries.statements import Query
-from paimon_spark.sql.queries.tree import Reading, read
+from paimon_spark.sql.queries.parse import Reading, read
 from paimon_spark.sql.queries.views import make_cache, make_view
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import quoted
+from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,7 +104,7 @@ def _frame(session: Session, scan: Scan) -> DataFrame:
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
-    from paimon_spark.sql.queries.needed import stars
+    from paimon_spark.sql.queries.columns import stars
 
     if columns and len(stars(reference)) != len(stars_without_list(reference)):
         raise UnsupportedFeatureError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_spark.predicate.show import literal_text
 from paimon_spark.sql.brackets import closing
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import Edit, edited, words
+from paimon_spark.sql.tokens import Edit, edited, words
 
 _DATABASE = "SYS"
 
@@ -25,7 +25,7 @@ def with_scalars(session: Session, sql: str) -> str:
         end = closing(found, i + 3)
         if end is None or found[0].keyword == "CALL":
             return sql  # of brackets that do not end, Spark says what is wrong
-        from paimon_spark.sql.functions.max_partition import scalar_of_call
+        from paimon_spark.sql.max_partition import scalar_of_call
 
         value = scalar_of_call(session, called.text, sql[found[i + 3].end : found[end].start])
         start = found[i - 2].start if i >= 2 and found[i - 1].keyword == "." else word.start

@@ -11,9 +11,9 @@ from pyspark.sql.functions import col
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.queries.tree import Reading
+from paimon_spark.sql.queries.parse import Reading
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import quoted
+from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

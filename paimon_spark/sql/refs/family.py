@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from paimon_spark.sql.refs.grammar import read_alter, read_show
-from paimon_spark.sql.refs.run import (
+from paimon_spark.sql.grammar.tags_and_branches import read_alter, read_show
+from paimon_spark.sql.commands.tags_and_branches import (
     create_branch,
     create_tag,
     drop_branch,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.sql.rows.grammar import (
+from paimon_spark.sql.grammar.write import (
     read_copy,
     read_delete,
     read_from,
@@ -16,7 +16,7 @@ from paimon_spark.sql.rows.grammar import (
     read_update,
     read_with,
 )
-from paimon_spark.sql.rows.merge_grammar import read_merge
+from paimon_spark.sql.grammar.merge_into import read_merge
 from paimon_spark.sql.rows.statements import Delete, Insert, Merge, Refused, Truncate, Update
 from paimon_spark.sql.statement import Family
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.predicate.show import literal_text
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import Edit, edited, words
+from paimon_spark.sql.tokens import Edit, edited, words
 
 _SIGN: Final = ":"
 _MARK: Final = "?"

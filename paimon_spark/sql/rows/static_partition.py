@@ -17,8 +17,8 @@ from paimon_spark.jobs.replaced_partition import partition_values
 from paimon_spark.options.batch_write import BatchWriteOptions
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.schema import spark_type
-from paimon_spark.sql.rows.target import Target
-from paimon_spark.sql.values import values_of
+from paimon_spark.sql.commands.target import Target
+from paimon_spark.sql.literals import values_of
 from paimon_spark.types import in_any_case
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.shows.statements import Namespace, Refresh, ShowCurrent, Use
-from paimon_spark.sql.shows.types import quoted_if_needed
-from paimon_spark.sql.text import quoted
+from paimon_spark.sql.commands.column_types import quoted_if_needed
+from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

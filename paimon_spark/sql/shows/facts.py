@@ -12,7 +12,7 @@ from paimon_spark.engine.scan.partitions import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.secrets import shown_options
 from paimon_spark.sql.columns import column_name
-from paimon_spark.sql.text import quoted
+from paimon_spark.sql.tokens import quoted
 from paimon_spark.system_tables.java_text import sql_text
 from paimon_spark.types import DataType, TimestampType
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from paimon_spark.sql.shows.analyze import analyze
+from paimon_spark.sql.commands.analyze import analyze
 from paimon_spark.sql.shows.current import refresh, show_current, use
-from paimon_spark.sql.shows.definition import on_table, show_columns, show_create, show_partitions, show_properties
-from paimon_spark.sql.shows.describe import describe, describe_database
-from paimon_spark.sql.shows.grammar import (
+from paimon_spark.sql.commands.show import on_table, show_columns, show_create, show_partitions, show_properties
+from paimon_spark.sql.commands.describe import describe, describe_database
+from paimon_spark.sql.grammar.show import (
     read_analyze,
     read_describe,
     read_refresh,

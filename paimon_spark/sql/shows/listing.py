@@ -13,9 +13,9 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.shows.describe import one_partition, partition_facts, table_facts
+from paimon_spark.sql.commands.describe import one_partition, partition_facts, table_facts
 from paimon_spark.sql.shows.statements import Describe, ShowDatabases, ShowTables
-from paimon_spark.sql.shows.types import quoted_if_needed, spark_text
+from paimon_spark.sql.commands.column_types import quoted_if_needed, spark_text
 from paimon_spark.sql.subject import subject_database
 
 _TABLES: Final = "namespace STRING NOT NULL, tableName STRING NOT NULL, isTemporary BOOLEAN NOT NULL"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.sql.statement import Family
-from paimon_spark.sql.tables.grammar import (
+from paimon_spark.sql.grammar.databases import (
     DATABASE,
     read_alter_database,
     read_create_database,
@@ -14,9 +14,9 @@ from paimon_spark.sql.tables.grammar import (
     read_drop_table,
     read_repair,
 )
-from paimon_spark.sql.tables.grammar_alter import read_alter
-from paimon_spark.sql.tables.grammar_create import read_create
-from paimon_spark.sql.tables.run_alter import (
+from paimon_spark.sql.grammar.alter_table import read_alter
+from paimon_spark.sql.grammar.create_table import read_create
+from paimon_spark.sql.commands.alter_table import (
     add_partitions,
     alter_table,
     drop_some_partitions,
@@ -24,8 +24,8 @@ from paimon_spark.sql.tables.run_alter import (
     misread,
     rename_table,
 )
-from paimon_spark.sql.tables.run_create import create_like, create_table
-from paimon_spark.sql.tables.run_database import alter_database, create_database, create_view, drop_database
+from paimon_spark.sql.commands.create_table import create_like, create_table
+from paimon_spark.sql.commands.databases import alter_database, create_database, create_view, drop_database
 from paimon_spark.sql.tables.statements import (
     AddPartitions,
     AlterDatabase,

@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.place import Place
+from paimon_spark.sql.call_context import Place
 from paimon_spark.sql.procedures.family import read_call
 from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
 

@@ -1,0 +1,180 @@
+"""INSERT: the rows of a query are brought into the table's columns, and Table.write writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from paimon_spark.errors import InvalidInputError, SchemaMismatchError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.options.batch_write import (
+    DYNAMIC_OVERWRITE,
+    OVERWRITE_MODE,
+    OVERWRITE_PARTITION,
+    PartitionOverwriteMode,
+    WriteMode,
+    canonical_write,
+)
+from paimon_spark.options.lineage import NO_SOURCES
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.spark.fitted import fitted
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.commands.expressions import conjuncts_of, with_defaults
+from paimon_spark.sql.grammar.write import read_insert, read_with
+from paimon_spark.sql.rows.parameters import bound
+from paimon_spark.sql.rows.statements import Insert
+from paimon_spark.sql.rows.static_partition import StaticPartition, constant, static_partition
+from paimon_spark.sql.commands.target import Target, open_target, our_errors
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.lineage_job import names_no_table
+from paimon_spark.sql.tokens import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+    from paimon_spark.types import DataField, DataType
+
+_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+
+
+def run_insert(session: Session, statement: Insert) -> DataFrame | None:
+    """Carry out an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
+    given = statement.sql
+    session, sql = bound(session, given)
+    statement = _read_again(sql) if sql != statement.sql else statement
+    target = open_target(session, statement.name, given, canonical_write(statement.options))
+    if target is None:
+        return NotImplemented  # type: ignore[no-any-return]
+    insertion = _insertion(target, statement)
+    with our_errors():
+        rows = insertion.rows(target.query(insertion.query))
+        mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
+        sources = {NO_SOURCES.key: "true"} if target.is_recorded and names_no_table(insertion.query) else {}
+        target.table.write(rows, mode.value, **insertion.options, **sources)
+    return None
+
+
+def _read_again(sql: str) -> Insert:
+    cursor = Cursor(sql)
+    statement = read_with(cursor) if cursor.at("WITH") else read_insert(cursor)
+    assert isinstance(statement, Insert)
+    return statement
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """What is to be written.
+
+    Attributes:
+        columns: what the columns of the query are for, in its order; None: their names say it.
+        static: values of partition columns that the query lacks.
+    """
+
+    target: Target
+    query: str
+    columns: Sequence[DataField] | None
+    static: StaticPartition
+    options: dict[str, str]
+
+    def rows(self, found: DataFrame) -> DataFrame:
+        """The rows of the query with the table's names. Raises SchemaMismatchError: too many columns, or too few."""
+        where = self.target.table.handle.describe()
+        if self.columns is None:
+            there = {c.lower() for c in found.columns}
+            twice = [k for k in self.static.values if k.lower() in there]
+            if twice:
+                raise SchemaMismatchError(
+                    f"PARTITION states {twice[0]}, and the query for {where} has a column of that name too; leave one "
+                    "of them out",
+                    column=twice[0],
+                )
+        else:
+            names = [f.name for f in self.columns]
+            if len(names) != len(found.columns):
+                raise SchemaMismatchError(
+                    f"the query has {len(found.columns)} columns, {', '.join(found.columns)}, and {len(names)} of "
+                    f"{where} are to be filled: {', '.join(names)}; columns match by position: name those that the "
+                    "query fills, INSERT INTO t (…), or write BY NAME",
+                    table=self.target.table.name,
+                )
+            found = found.toDF(*names)
+        known = {f.name.lower(): f.type for f in self.target.columns}
+        columns = [self._filled(f, known.get(f.name.lower())) for f in found.schema.fields]
+        constants = [constant(self.target, k, v).alias(k) for k, v in self.static.values.items()]
+        return found.select(*columns, *constants)
+
+    def _filled(self, given: StructField, wanted: DataType | None) -> Column:
+        """A column of the query as the table takes it; of one that the table lacks, as it is."""
+        column = F.col(quoted(given.name))
+        if wanted is None:
+            return column
+        by_place = self.columns is not None
+        return fitted(column, given.dataType, wanted, given.name, by_place=by_place).alias(given.name)
+
+
+def _insertion(target: Target, statement: Insert) -> _Insertion:
+    if statement.if_not_exists:
+        raise UnsupportedFeatureError(
+            f"INSERT … IF NOT EXISTS is not supported for {target.table.handle.describe()}; ask SHOW PARTITIONS first, "
+            "or write INSERT INTO",
+            feature="INSERT IF NOT EXISTS",
+        )
+    static = static_partition(target, statement.partition)
+    columns = _columns(target, statement, static)
+    query = statement.query if columns is None else with_defaults(statement.query, columns)
+    return _Insertion(target, query, columns, static, _options(target, statement, static))
+
+
+def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequence[DataField] | None:
+    if statement.by_name:
+        return None
+    if statement.columns is None:
+        return [f for f in target.columns if f.name not in static.values]
+    found = [target.column(name) for name in statement.columns]
+    for i, field in enumerate(found):
+        if field.name in static.values or field in found[:i]:
+            raise InvalidInputError(
+                f"column {field.name} of {target.table.handle.describe()} is named twice, in the list of columns"
+                + (" and in PARTITION" if field.name in static.values else ""),
+                column=field.name,
+            )
+    return found
+
+
+def _options(target: Target, statement: Insert, static: StaticPartition) -> dict[str, str]:
+    """Options of the write."""
+    options = {**target.options, **canonical_write(statement.options)}
+    asked_mode, dynamic = options.pop(OVERWRITE_MODE.key, None), options.pop(DYNAMIC_OVERWRITE.key, None)
+    options.pop(OVERWRITE_PARTITION.key, None)
+    options[TIME_ZONE.key] = target.session.time_zone
+    if not statement.overwrites:
+        return options
+    if statement.replace_where is not None:
+        replaced = _replaced(target, statement.replace_where)
+        return {**options, OVERWRITE_PARTITION.key: replaced.option} if replaced.texts else options
+    mode = asked_mode or ("dynamic" if dynamic == "true" else target.session.conf.get(_OVERWRITE_MODE, "static"))
+    if mode.lower() == PartitionOverwriteMode.DYNAMIC.value and len(static.values) < len(target.partition_keys):
+        return {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
+    return {**options, OVERWRITE_PARTITION.key: static.option} if static.texts else options
+
+
+def _replaced(target: Target, where: str) -> StaticPartition:
+    """The partition that REPLACE WHERE names. Raises UnsupportedFeatureError: no partition, but other rows."""
+    if where.upper() == "TRUE":
+        return StaticPartition()
+    try:
+        found = conjuncts_of(where)
+        columns = [c.lower() for c, _ in found]
+        if len(set(columns)) < len(columns):
+            raise SqlSyntaxError(f"a column is named twice in {where}", sql=where)
+        return static_partition(target, dict(found))
+    except (SqlSyntaxError, InvalidInputError) as e:
+        raise UnsupportedFeatureError(
+            f"REPLACE WHERE {where} is not supported for {target.table.handle.describe()}: what one commit replaces is "
+            f"said by its partition columns, {', '.join(target.partition_keys) or 'of which it has none'}, as in dt = "
+            "'2024-01-01' AND hr = 5, or by TRUE; use MERGE INTO for other conditions",
+            feature="REPLACE WHERE",
+        ) from e

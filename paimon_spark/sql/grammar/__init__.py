@@ -1,0 +1,1 @@
+"""TODO: what sql.grammar is for."""
