@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.brackets import Nesting
+from paimon_spark.sql.tokens import Nesting
 from paimon_spark.sql.tokens import Word, shown, words
 
 

@@ -16,7 +16,7 @@ from paimon_spark.lineage.file_names import digest
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import BARRIER, JOB, UNKNOWN_SOURCES
-from paimon_spark.sql.brackets import outside
+from paimon_spark.sql.tokens import outside
 from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.tokens import Word, words
 

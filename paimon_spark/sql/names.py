@@ -3,6 +3,10 @@
 A name of one part is a temporary view when there is one, else a table of the current database. In a name of two parts
 the first is a database of the warehouse; where there is none of that name, the name is Spark's. A name of three
 parts is the catalog's when it begins with `paimon`, else Spark's.
+
+What a statement such as SHOW TAGS is about: a table or database of the catalog that exists, or Spark's.
+
+Names of columns in statements → names as a table has them.
 """
 
 from __future__ import annotations
@@ -10,12 +14,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.location import split_suffix
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from paimon_spark.sql.tokens import quoted
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from paimon_spark.errors import ColumnNotFoundError
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.types import in_any_case
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
+    from paimon_spark.sql.session import Session
+    from paimon_spark.api.table import Table
 
 CATALOG: Final = "paimon"
 """What the catalog is called in names of three parts."""
@@ -90,3 +103,72 @@ def source(session: Session, parts: Sequence[str]) -> TableName | None:
     if len(parts) == 2 and parts[0].lower() == _NO_DATABASE:
         return None
     return target(session, parts)
+
+
+def subject(session: Session, parts: Sequence[str]) -> TableName | None:
+    """The table of the catalog that a statement means; None when it is a table or view of Spark's.
+
+    A name that nobody knows is the catalog's, so that the error is one that offers the nearest names.
+
+    Raises:
+        TableNotFoundError, DatabaseNotFoundError: neither the warehouse nor Spark has it.
+        InvalidOptionError: what follows `$` is no branch and no system table.
+    """
+    found = source(session, parts)
+    if found is None and not _is_of_spark(session, parts):
+        found = target(session, parts)
+        if found is None and len(parts) == 2:
+            session.catalog.list_tables(parts[0])  # there is no such database, which says so
+    if found is not None and not session.has_table(found.database, found.table):
+        session.catalog.table(found.bare)  # says what tables there are
+    return found
+
+
+def subject_database(session: Session, parts: Sequence[str]) -> str | None:
+    """The database of the warehouse that a statement means; None when it is Spark's. Without parts, the current one.
+
+    Raises:
+        DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    """
+    if len(parts) == 2 and parts[0].lower() == CATALOG:
+        session.catalog.list_tables(parts[1])
+        return parts[1]
+    if len(parts) > 1:
+        return None
+    name = parts[0] if parts else session.database
+    if not session.has_database(name):
+        if session.spark.catalog.databaseExists(quoted(name)):
+            return None
+        session.catalog.list_tables(name)  # says what databases there are
+    return name
+
+
+def _is_of_spark(session: Session, parts: Sequence[str]) -> bool:
+    """Whether Spark knows a table or view, or at least the place where it would be."""
+    if len(parts) == 1:
+        return session.spark.catalog.tableExists(quoted(parts[0]))
+    return len(parts) > 2 or session.spark.catalog.databaseExists(quoted(parts[0]))
+
+
+def column_name(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:
+    """The name of a column as the table writes it, given in any case.
+
+    Args:
+        table: for messages.
+        name: as the statement has it.
+        columns: those of the table that can be meant.
+        what: they are, for messages.
+
+    Raises:
+        ColumnNotFoundError: there is none, or several differ in case alone and none is written so.
+    """
+    names = list(columns)
+    found = in_any_case(name, names)
+    if found is None:
+        raise ColumnNotFoundError(
+            f"{table.handle.describe()} has no {what} {name!r}{did_you_mean(name, names)}; it has "
+            f"{', '.join(names) or 'none'}",
+            column=name,
+            table=table.name,
+        )
+    return found

@@ -1,17 +1,20 @@
-"""What a family of statements gives to `parse` and `execute`."""
+"""What a family of statements gives to `parse` and `execute`.
+
+A query as it was read: its text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.sql.cursor import Cursor
     from paimon_spark.sql.session import Session
-
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -37,3 +40,8 @@ class Family:
 
     readers: Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]
     runners: Mapping[type[Statement], Callable[[Session, Any], DataFrame | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Statement):
+    """Whatever Spark is to run."""

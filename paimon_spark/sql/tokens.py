@@ -1,4 +1,11 @@
-"""SQL text as words with their places in it. Text is never written anew: pieces are cut out or put in by place."""
+"""SQL text as words with their places in it. Text is never written anew: pieces are cut out or put in by place.
+
+Brackets among the words of a statement: which belong together, and which words stand in none.
+
+Several statements in one text → one text each: cut at `;`, but not inside BEGIN … END, which is one statement.
+
+Source: Spark's SQL scripting: compound statements, IF, CASE, WHILE, REPEAT, LOOP, FOR.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Final, NamedTuple
-
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined, unused-ignore]
-
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.options.location import quoted as quoted
+from collections.abc import Iterator, Sequence
+from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final
+from paimon_spark.errors import SqlSyntaxError
 
 _QUOTED: Final = frozenset((TokenType.IDENTIFIER,))
 _TEXTS: Final = frozenset((TokenType.STRING, TokenType.RAW_STRING))
@@ -117,3 +127,148 @@ def shown(sql: str) -> str:
     """A statement as messages show it: its beginning, on one line."""
     line = " ".join(sql.split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+
+
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+_OF_TYPES: Final = frozenset("<>")
+
+
+def change(word: Word) -> int:
+    """By how much a word makes brackets deeper: 1 where it opens one, -1 where it closes one, else 0."""
+    return (word.keyword in _OPENING) - (word.keyword in _CLOSING)
+
+
+def closing(words: Sequence[Word], at: int) -> int | None:
+    """The index of the bracket that closes the one at `at`; None where none does."""
+    depth = 0
+    for index in range(at, len(words)):
+        depth += change(words[index])
+        if depth == 0:
+            return index
+    return None
+
+
+def opening(words: Sequence[Word], at: int) -> int | None:
+    """The index of the bracket that the one at `at` closes; None where it closes none."""
+    depth = 0
+    for index in range(at, -1, -1):
+        depth += change(words[index])
+        if depth == 0:
+            return index
+    return None
+
+
+def outside(words: Sequence[Word], start: int = 0) -> Iterator[int]:
+    """Indexes, from `start` on, of the words that stand in no brackets; of brackets, of those that open."""
+    depth = 0
+    for index in range(start, len(words)):
+        deeper = change(words[index])
+        if depth == 0 and deeper >= 0:
+            yield index
+        depth += deeper
+
+
+class Nesting:
+    """What a reader is in, word by word: brackets, and CASE … END.
+
+    Args:
+        of_types: whether `<` and `>` are brackets, as in `ARRAY<INT>`.
+    """
+
+    def __init__(self, *, of_types: bool = False) -> None:
+        self._open: list[str] = []
+        self._of_types = of_types
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the reader is in nothing."""
+        return not self._open
+
+    def enter(self, word: Word, *, is_name: bool = False) -> bool:
+        """Go past a word. False, and nothing done, where it closes a bracket that was open before the reader began.
+
+        Args:
+            word: the next one.
+            is_name: whether it can be no keyword, as what follows a dot.
+        """
+        keyword = word.keyword
+        if keyword == "CASE" and not is_name:
+            self._open.append(keyword)
+        elif keyword == "END" and not is_name and self._open[-1:] == ["CASE"]:
+            self._open.pop()
+        elif self._of_types and keyword and _OF_TYPES.issuperset(keyword):
+            return all(self._step(sign == "<") for sign in keyword)
+        elif change(word):
+            return self._step(change(word) > 0)
+        return True
+
+    def _step(self, is_deeper: bool) -> bool:
+        if is_deeper:
+            self._open.append("(")
+            return True
+        while self._open[-1:] == ["CASE"]:  # a column of that name
+            self._open.pop()
+        return bool(self._open) and bool(self._open.pop())
+
+
+_BEGINS: Final = frozenset((";", ":", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "BEGIN"))
+"""What a statement inside another follows: BEGIN is the beginning of a block there, elsewhere a name."""
+_CLOSED_BY_TWO: Final = frozenset(("IF", "WHILE", "REPEAT", "LOOP", "FOR"))
+"""What END and one of these end has no END of its own."""
+
+
+def statements_of(text: str) -> list[str]:
+    """The statements of a text, trimmed, without the `;` between them; none of a text of blanks and comments.
+
+    Raises:
+        SqlSyntaxError: a quote, a comment or a BEGIN does not end.
+    """
+    out: list[str] = []
+    found = words(text)
+    first, index = 0, 0
+    while index <= len(found):
+        if index < len(found) and found[index].keyword == "BEGIN" and index == first:
+            index = _end_of_block(text, found, index) + 1
+        elif index == len(found) or found[index].keyword == ";":
+            if index > first:
+                start = 0 if first == 0 else found[first - 1].end
+                out.append(text[start : found[index].start if index < len(found) else len(text)].strip())
+            first = index = index + 1
+        else:
+            index += 1
+    return out
+
+
+def _end_of_block(text: str, found: Sequence[Word], begin: int) -> int:
+    """The index of the END of the block that begins at `begin`. Raises SqlSyntaxError: there is none."""
+    open_ = 0
+    for index, keyword in _keywords(found, begin):
+        following = found[index + 1].keyword if index + 1 < len(found) else ""
+        if keyword == "CASE" or (keyword == "BEGIN" and (index == begin or _is_block(found, index))):
+            open_ += 1
+        elif keyword == "END" and following not in _CLOSED_BY_TWO:
+            open_ -= 1
+            if open_ == 0:
+                return index
+    raise SqlSyntaxError(f"a BEGIN has no END of its own in: {shown(text[found[begin].start :])}", sql=text)
+
+
+def _keywords(found: Sequence[Word], start: int) -> Iterator[tuple[int, str]]:
+    """Words that can open or close something, with their indexes: no names behind a dot, and no CASE behind END."""
+    for index in range(start, len(found)):
+        keyword, before = found[index].keyword, found[index - 1].keyword if index > start else ""
+        if before != "." and not (keyword == "CASE" and before == "END"):
+            yield index, keyword
+
+
+def _is_block(found: Sequence[Word], index: int) -> bool:
+    """Whether a BEGIN inside a block opens one: at the beginning of a statement, or for the handler of a condition."""
+    if found[index - 1].keyword in _BEGINS:
+        return True
+    for word in reversed(found[:index]):
+        if word.keyword in (";", "BEGIN"):
+            return False
+        if word.keyword == "HANDLER":
+            return True
+    return False

@@ -62,7 +62,7 @@ def _makes_a_database(statement: str) -> bool:
 
 def split(text: str) -> list[str]:
     """Statements with `;` between, as `statements_of` finds them. Raises UsageError: there is none."""
-    from paimon_spark.sql.scripts import statements_of
+    from paimon_spark.sql.tokens import statements_of
 
     found = statements_of(text)
     if not found:

@@ -22,7 +22,7 @@ from paimon_spark.metadata.definition.changes import (
 )
 from paimon_spark.sql.names import CATALOG, TableName, target
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.subject import subject
+from paimon_spark.sql.names import subject
 from paimon_spark.sql.commands.create_table import to_create
 from paimon_spark.sql.tables.statements import (
     AddPartitions,

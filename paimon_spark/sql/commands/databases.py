@@ -5,10 +5,10 @@ from __future__ import annotations
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.queries.known import KnownNames
+from paimon_spark.sql.session import KnownNames
 from paimon_spark.sql.queries.parse import read
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tables.locations import check_database_location
+from paimon_spark.sql.commands.create_table import check_database_location
 from paimon_spark.sql.tables.statements import AlterDatabase, CreateDatabase, CreateView, DropDatabase, Name, Outcome
 from paimon_spark.sql.tokens import quoted
 

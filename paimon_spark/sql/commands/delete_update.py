@@ -17,12 +17,12 @@ from paimon_spark.spark.row_level import delete_found, deletion, update_found, u
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.commands.expressions import requalified, values_by_column, without_qualifier
 from paimon_spark.sql.grammar.write import read_delete, read_truncate, read_update, read_with
-from paimon_spark.sql.rows.parameters import bound
-from paimon_spark.sql.rows.statements import Delete, Refused, Truncate, Update
-from paimon_spark.sql.rows.static_partition import static_partition
+from paimon_spark.sql.commands.expressions import bound
+from paimon_spark.sql.grammar.write import Delete, Refused, Truncate, Update
+from paimon_spark.sql.commands.target import static_partition
 from paimon_spark.sql.commands.target import Target, open_target, our_errors
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.subject import subject
+from paimon_spark.sql.names import subject
 from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
 """DESCRIBE of tables, columns and databases, in the layout of Spark's commands on Paimon's tables.
 
 Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExec`; Java's `PaimonDescribeTableExec`.
+
+What is shown of a table: its properties and its partitions.
 """
 
 from __future__ import annotations
@@ -10,21 +12,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
-
 from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.location import database_url
-from paimon_spark.sql.columns import column_name
+from paimon_spark.sql.names import column_name
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.shows.facts import OWNER, Partition, partitions, properties
-from paimon_spark.sql.shows.statements import Describe, DescribeDatabase
+from paimon_spark.sql.grammar.show import Describe, DescribeDatabase
 from paimon_spark.sql.commands.column_types import quoted_if_needed, spark_text
-from paimon_spark.sql.subject import subject, subject_database
+from paimon_spark.sql.names import subject, subject_database
 from paimon_spark.types import BIGINT, INT, ROW_ID, SEQUENCE_NUMBER, STRING, RowType
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+import pyarrow as pa
+import pyarrow.compute as pc
+from paimon_spark.engine.scan.partitions import decode_partitions
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.options.secrets import shown_options
+from paimon_spark.sql.names import column_name
+from paimon_spark.sql.tokens import quoted
+from paimon_spark.system_tables.java_text import sql_text
+from paimon_spark.types import DataType, TimestampType
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
+    from paimon_spark.api.table import Table
+    from paimon_spark.sql.grammar.show import PartitionSpec
 
 _Row = tuple[str, str, str | None]
 
@@ -207,3 +220,126 @@ def _not_null(table: Table) -> Iterator[_Row]:
     if fields:
         yield "# Column Not Null", "", ""
         yield from ((f.name, spark_text(f.type), "NOT NULL") for f in fields)
+
+
+PRIMARY_KEY: Final = "primary-key"
+PATH: Final = "path"
+OWNER: Final = "owner"
+_RESERVED: Final = frozenset(("comment", "collation", "location", "provider", OWNER, "external", "is_managed_location"))
+"""What Spark's catalogs keep among the properties of a table, and show as lines of their own."""
+_ESCAPED: Final = str.maketrans(
+    {c: f"%{ord(c):02X}" for c in [*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
+)
+"""What Spark's `ExternalCatalogUtils.escapePathName` escapes."""
+
+
+class Partition(NamedTuple):
+    """A partition that has files.
+
+    Attributes:
+        values: one for each partition column, as Spark casts them to text; None for null.
+        rows: physical rows of its files.
+        files: how many.
+        size: their bytes.
+        created_ms: when the youngest was made, epoch milliseconds; None where no file says.
+    """
+
+    values: tuple[str | None, ...]
+    rows: int
+    files: int
+    size: int
+    created_ms: int | None
+
+    def path(self, keys: Sequence[str]) -> str:
+        """`a=1/b=x`, as SHOW PARTITIONS prints it: null is written null."""
+        pairs = zip(keys, self.values, strict=True)
+        return "/".join(f"{k.translate(_ESCAPED)}={('null' if v is None else v).translate(_ESCAPED)}" for k, v in pairs)
+
+
+def properties(table: Table, *, with_path: bool = True) -> dict[str, str]:
+    """What SHOW TBLPROPERTIES shows, by key in order: stored options, the primary key, and where the table lies.
+
+    Source: Java's `PaimonSparkTableBase.properties`. Values that may be secret are hidden, as Spark does it.
+    """
+    if table.is_system:
+        return {}
+    schema = table.schema
+    found = {key: value for key, value in schema.options.items() if key not in _RESERVED}
+    if schema.primary_keys:
+        found[PRIMARY_KEY] = ",".join(schema.primary_keys)
+    if with_path:
+        found[PATH] = table.location
+    return shown_options(dict(sorted(found.items())))
+
+
+def partitions(table: Table, spec: PartitionSpec = (), *, whole: bool = False) -> list[Partition]:
+    """The partitions that have files, sorted by path.
+
+    Args:
+        table: a branch of a table, or a version.
+        spec: values of partition columns, of which others are any.
+        whole: whether every partition column must have a value.
+
+    Raises:
+        InvalidInputError: the table has no partitions, or a column is given twice, or not all are.
+        ColumnNotFoundError: a column of `spec` is no partition column.
+        PredicateSyntaxError: a value is none of its column's type.
+        UnsupportedFeatureError: it is a system table.
+    """
+    if table.is_system:
+        raise UnsupportedFeatureError(
+            f"{table.name} is a system table, which has no partitions; show those of {table.handle.name}",
+            feature="SHOW PARTITIONS of a system table",
+        )
+    keys = table.schema.partition_keys
+    if not keys:
+        raise InvalidInputError(
+            f"{table.handle.describe()} is not partitioned, so it has no partitions to show", table=table.name
+        )
+    scan = table.scan(where=_condition(table, spec, whole=whole))
+    sums: dict[bytes, list[int]] = {}
+    for split in scan.plan().splits:
+        total = sums.setdefault(split.partition, [0, 0, 0, -1])
+        for file in split.files:
+            total[0] += file.row_count
+            total[1] += 1
+            total[2] += file.file_size
+            total[3] = max(total[3], -1 if file.creation_time_ms is None else file.creation_time_ms)
+    row_type = table.schema.partition_type
+    rows = decode_partitions(row_type, pa.array(list(sums), pa.binary()))
+    zone = table.read_options.time_zone
+    texts = [_text(c, f.type, zone).to_pylist() for c, f in zip(rows.columns, row_type, strict=True)]
+    found = [
+        Partition(values, total[0], total[1], total[2], None if total[3] < 0 else total[3])
+        for values, total in zip(zip(*texts, strict=True), sums.values(), strict=True)
+    ]
+    return sorted(found, key=lambda p: p.path(keys))
+
+
+def _condition(table: Table, spec: PartitionSpec, *, whole: bool) -> str | None:
+    """A condition for `Table.scan` that is true in the partitions named."""
+    keys = table.schema.partition_keys
+    named = [column_name(table, name, keys, "partition column") for name, _ in spec]
+    if len(set(named)) < len(named) or (whole and len(named) < len(keys)):
+        raise InvalidInputError(
+            f"a partition of {table.handle.describe()} is named by {'' if whole else 'some of '}{', '.join(keys)}, "
+            f"each once; given are {', '.join(named)}",
+            table=table.name,
+        )
+    values = (value for _, value in spec)
+    terms = (
+        f"{quoted(n)} IS NULL" if v.upper() == "NULL" else f"{quoted(n)} = ({v})"
+        for n, v in zip(named, values, strict=True)
+    )
+    return " AND ".join(terms) or None
+
+
+def _text(values: pa.Array, t: DataType, zone: str | None) -> pa.Array:
+    """Values as Spark casts them to text, instants as the session's clock shows them."""
+    if isinstance(t, TimestampType) and t.local_zone:
+        values = pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, zone or "UTC")))
+        t = TimestampType(precision=t.precision)
+    texts = sql_text(values, t)
+    if isinstance(t, TimestampType):  # Spark writes no zeros at the end of fractions
+        texts = pc.replace_substring_regex(texts, r"\.?0*$", "") if t.precision else texts
+    return texts

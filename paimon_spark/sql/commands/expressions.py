@@ -1,20 +1,33 @@
-"""Expressions of a statement, as text in which names mean what they mean in the query that evaluates them."""
+"""Expressions of a statement, as text in which names mean what they mean in the query that evaluates them.
+
+Parameters of a statement that is taken apart: scalar values take the place of `:name` and `?` in its text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
-
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.show import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.pieces import piece
-from paimon_spark.sql.rows.statements import Assignment, Name
+from paimon_spark.sql.grammar.write import Assignment, Name
 from paimon_spark.sql.commands.target import Target
 from paimon_spark.sql.tokens import Edit, Word, edited, quoted, words
 from paimon_spark.types import DataField, DataType, RowType
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from itertools import pairwise
+from math import isfinite
+from typing import Any, Final
+from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.predicate.show import literal_text
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.tokens import Edit, edited, words
 
 _DEFAULT: Final = "DEFAULT"
 
@@ -216,3 +229,70 @@ def conjuncts_of(text: str) -> list[tuple[str, str]]:
         if not cursor.take("AND"):
             cursor.end()
             return out
+
+
+_SIGN: Final = ":"
+_MARK: Final = "?"
+_LEFT: Final = "paimon_parameter_"
+_INT: Final = 2**31
+
+
+def bound(session: Session, sql: str) -> tuple[Session, str]:
+    """The statement with the values of its parameters in it, and a session with those that no literal can show.
+
+    Raises:
+        SqlSyntaxError: there are more marks than values.
+    """
+    if not session.args:
+        return session, sql
+    found = words(sql)
+    edits: list[Edit] = []
+    if isinstance(session.args, Mapping):
+        before = 0
+        for sign, name in pairwise(found):
+            # In `column:path` the sign goes on with what stands before it.
+            goes_on = sign.start == before and sql[before - 1 : before] not in ("", "(", ",", "=", "<", ">", "+", "-")
+            before = sign.end
+            if sign.keyword == _SIGN and not goes_on and sign.end == name.start and name.text in session.args:
+                text = _literal(session.args[name.text])
+                if text is not None:
+                    edits.append(Edit(sign.start, name.end, text))
+        return session, edited(sql, edits)
+    marks = [w for w in found if w.keyword == _MARK]
+    if len(marks) > len(session.args):
+        raise SqlSyntaxError(
+            f"the statement has {len(marks)} parameters ?, and args has {len(session.args)} values", sql=sql
+        )
+    left: dict[str, Any] = {}
+    for i, (mark, value) in enumerate(zip(marks, session.args, strict=False)):
+        text = _literal(value)
+        if text is None:
+            left[f"{_LEFT}{i}"] = value
+            text = f":{_LEFT}{i}"
+        edits.append(Edit(mark.start, mark.end, text))
+    return replace(session, args=left or None), edited(sql, edits)
+
+
+def _literal(value: object) -> str | None:
+    """A value as an expression of the type that Spark gives it; None for those that are no scalars."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int():
+            return f"({value})" if -_INT <= value < _INT else f"({value}L)"
+        case float():
+            return f"({value!r}D)" if isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+        case Decimal():
+            return f"({value:f}BD)" if value.is_finite() else None
+        case str():
+            return literal_text(value)
+        case bytes() | bytearray():
+            return f"X'{value.hex()}'"
+        case datetime():
+            at = value.astimezone(timezone.utc).replace(tzinfo=None)
+            return f"TIMESTAMP_LTZ '{at.isoformat(sep=' ')}+00:00'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+    return None

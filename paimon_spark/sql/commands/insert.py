@@ -23,9 +23,9 @@ from paimon_spark.spark.fitted import fitted
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.commands.expressions import conjuncts_of, with_defaults
 from paimon_spark.sql.grammar.write import read_insert, read_with
-from paimon_spark.sql.rows.parameters import bound
-from paimon_spark.sql.rows.statements import Insert
-from paimon_spark.sql.rows.static_partition import StaticPartition, constant, static_partition
+from paimon_spark.sql.commands.expressions import bound
+from paimon_spark.sql.grammar.write import Insert
+from paimon_spark.sql.commands.target import StaticPartition, constant, static_partition
 from paimon_spark.sql.commands.target import Target, open_target, our_errors
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.lineage_job import names_no_table

@@ -11,12 +11,12 @@ from paimon_spark.metadata.handle import current
 from paimon_spark.spark.merge import Clause, Merge, Verb, When
 from paimon_spark.spark.row_level_job import Change
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.rows import statements
+from paimon_spark.sql.grammar import write as statements
 from paimon_spark.sql.commands.expressions import default_of, refuse_subqueries, requalified, values_by_column
 from paimon_spark.sql.grammar.write import read_with
 from paimon_spark.sql.grammar.merge_into import read_merge
-from paimon_spark.sql.rows.parameters import bound
-from paimon_spark.sql.rows.statements import Action, Matched, WhenClause
+from paimon_spark.sql.commands.expressions import bound
+from paimon_spark.sql.grammar.write import Action, Matched, WhenClause
 from paimon_spark.sql.commands.target import Target, open_target, our_errors
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import quoted

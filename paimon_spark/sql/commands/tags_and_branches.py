@@ -2,12 +2,13 @@
 
 A branch begins with the head of the one it is made on, as in Iceberg; `CALL sys.create_branch` without a tag makes an
 empty one, as in Paimon.
+
+SHOW TAGS, BRANCHES, SAVEPOINTS and SNAPSHOTS: what a branch of a table has, in brief.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
-
 from paimon_spark.errors import (
     BranchNotFoundError,
     InvalidInputError,
@@ -17,7 +18,7 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.head import opened_anew
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
-from paimon_spark.sql.refs.statements import (
+from paimon_spark.sql.grammar.tags_and_branches import (
     CreateBranch,
     CreateTag,
     DropBranch,
@@ -28,8 +29,11 @@ from paimon_spark.sql.refs.statements import (
     RenameTag,
 )
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.subject import subject
+from paimon_spark.sql.names import subject
 from paimon_spark.sql.tokens import quoted
+from typing import TYPE_CHECKING
+from paimon_spark.sql.grammar.tags_and_branches import Refs, ShowRefs
+from paimon_spark.sql.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.api.table import Table
+    from pyspark.sql import DataFrame
 
+    from paimon_spark.api.table import Table
 
 class _Verb(Protocol):
     """Does a statement on a table of the catalog."""
@@ -175,3 +181,19 @@ def _refuse_retention(table: Table, statement: CreateBranch) -> None:
             "('snapshot.time-retained' = '7 d', 'snapshot.num-retained.min' = '10')",
             feature="branch retention",
         )
+
+
+def show_refs(session: Session, table: Table, statement: ShowRefs) -> DataFrame:
+    """The refs, by name or id; the system table of the same name tells more of them."""
+    match statement.what:
+        case Refs.TAGS:  # as Paimon's ShowTagsExec
+            return session.rows("tag STRING NOT NULL", [(name,) for name in sorted(t.name for t in table.tags())])
+        case Refs.BRANCHES:
+            branches = [(b.name, b.created_from_tag, b.created_from_snapshot_id) for b in table.branches()]
+            return session.rows("branch STRING NOT NULL, tag STRING, snapshot_id BIGINT", branches)
+        case Refs.SAVEPOINTS:
+            return session.rows("savepoint_id BIGINT NOT NULL", [(s.id,) for s in table.savepoints()])
+    snapshots = [(s.id, s.commit_kind.value, s.commit_user, s.total_record_count) for s in table.snapshots()]
+    return session.rows(
+        "snapshot_id BIGINT NOT NULL, commit_kind STRING, commit_user STRING, record_count BIGINT", snapshots
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_spark.sql.brackets import opening
+from paimon_spark.sql.tokens import opening
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.pieces import assignments, expressions, names, piece
-from paimon_spark.sql.rows.statements import Action, Assignment, Matched, Merge, Refused, WhenClause
+from paimon_spark.sql.grammar.write import Action, Assignment, Matched, Merge, Refused, WhenClause
 from paimon_spark.sql.statement import Statement
 from paimon_spark.sql.tokens import Word
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.brackets import change
+from paimon_spark.sql.tokens import change
 from paimon_spark.sql.tokens import Word, shown
 
 _VERSION: Final = ("VERSION", "SYSTEM_VERSION")

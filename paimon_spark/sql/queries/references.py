@@ -13,13 +13,13 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.sql.brackets import closing
+from paimon_spark.sql.tokens import closing
 from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS
 from paimon_spark.sql.functions import refuse as refuse_function
 from paimon_spark.sql.names import TableName, source
 from paimon_spark.sql.queries.clauses import Settings, Version
 from paimon_spark.sql.queries.errors import syntax_error
-from paimon_spark.sql.queries.head import Use
+from paimon_spark.sql.queries.parse import Use
 from paimon_spark.sql.queries.parse import Reading, Tree
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import Word, shown

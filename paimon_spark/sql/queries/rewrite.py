@@ -1,17 +1,21 @@
-"""A statement with DataFrames in the places of Paimon tables. Everything else stays as it was written."""
+"""A statement with DataFrames in the places of Paimon tables. Everything else stays as it was written.
+
+`sys.max_pt('t')` in a statement → its value, as a literal in its place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-
 from sqlglot import exp
-
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.references import Reference, ancestors, unqualified
 from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import Reading, Tree
 from paimon_spark.sql.tokens import Edit, edited, quoted
-
+from paimon_spark.predicate.show import literal_text
+from paimon_spark.sql.tokens import closing
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.tokens import Edit, edited, words
 
 def replaced(
     reading: Reading,
@@ -126,3 +130,29 @@ def stars_without_list(reference: Reference) -> tuple[Tree, ...]:
 
 def _is_in(place: int, taken: Sequence[tuple[int, int]]) -> bool:
     return any(start <= place < end for start, end in taken)
+
+
+_DATABASE = "SYS"
+
+
+def with_scalars(session: Session, sql: str) -> str:
+    """The statement with the values of Paimon's scalar functions. Raises as `scalar_of_call`."""
+    if "sys" not in sql.lower():
+        return sql
+    edits: list[Edit] = []
+    found = words(sql)
+    for i, word in enumerate(found[:-3]):
+        called = found[i + 2]
+        if word.text.upper() != _DATABASE or word.is_text or found[i + 1].keyword != "." or not called.is_name:
+            continue
+        if found[i + 3].keyword != "(" or (edits and word.start < edits[-1].end):
+            continue
+        end = closing(found, i + 3)
+        if end is None or found[0].keyword == "CALL":
+            return sql  # of brackets that do not end, Spark says what is wrong
+        from paimon_spark.sql.functions import scalar_of_call
+
+        value = scalar_of_call(session, called.text, sql[found[i + 3].end : found[end].start])
+        start = found[i - 2].start if i >= 2 and found[i - 1].keyword == "." else word.start
+        edits.append(Edit(start, found[end].end, literal_text(value)))
+    return edited(sql, edits)

@@ -15,8 +15,8 @@ from paimon_spark.sql.commands.tags_and_branches import (
     rename_branch,
     rename_tag,
 )
-from paimon_spark.sql.refs.show import show_refs
-from paimon_spark.sql.refs.statements import (
+from paimon_spark.sql.commands.tags_and_branches import show_refs
+from paimon_spark.sql.grammar.tags_and_branches import (
     CreateBranch,
     CreateTag,
     DropBranch,

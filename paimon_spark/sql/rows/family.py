@@ -17,7 +17,7 @@ from paimon_spark.sql.grammar.write import (
     read_with,
 )
 from paimon_spark.sql.grammar.merge_into import read_merge
-from paimon_spark.sql.rows.statements import Delete, Insert, Merge, Refused, Truncate, Update
+from paimon_spark.sql.grammar.write import Delete, Insert, Merge, Refused, Truncate, Update
 from paimon_spark.sql.statement import Family
 
 if TYPE_CHECKING:

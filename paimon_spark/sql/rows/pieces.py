@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.rows.statements import Assignment, Name
+from paimon_spark.sql.grammar.write import Assignment, Name
 
 _EQUALS: Final = ("=", "==")
 

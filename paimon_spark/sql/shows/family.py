@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.sql.commands.analyze import analyze
-from paimon_spark.sql.shows.current import refresh, show_current, use
+from paimon_spark.sql.commands.show import refresh, show_current, use
 from paimon_spark.sql.commands.show import on_table, show_columns, show_create, show_partitions, show_properties
 from paimon_spark.sql.commands.describe import describe, describe_database
 from paimon_spark.sql.grammar.show import (
@@ -22,8 +22,8 @@ from paimon_spark.sql.grammar.show import (
     read_show_tables,
     read_use,
 )
-from paimon_spark.sql.shows.listing import show_databases, show_tables
-from paimon_spark.sql.shows.statements import (
+from paimon_spark.sql.commands.show import show_databases, show_tables
+from paimon_spark.sql.grammar.show import (
     Analyze,
     Describe,
     DescribeDatabase,

@@ -1,16 +1,24 @@
-"""Text that Spark is to read is cut out of statements where brackets and CASE … END say."""
+"""Text that Spark is to read is cut out of statements where brackets and CASE … END say.
+
+A text of several statements is cut between them, and nowhere else.
+"""
 
 from __future__ import annotations
 
 import pytest
-
-from paimon_spark.sql.brackets import closing, opening, outside
-from paimon_spark.sql.columns import in_any_case
+from paimon_spark.sql.tokens import closing, opening, outside
+from paimon_spark.sql.names import in_any_case
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.parse import parse
+from paimon_spark.sql.execute import parse
 from paimon_spark.sql.tables.statements import AlterTable
 from paimon_spark.sql.tokens import words
-
+import pytest
+from paimon_spark.cli.commands.sql import split
+from paimon_spark.cli.failure import UsageError
+from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sql.execute import parse
+from paimon_spark.sql.statement import Query
+from paimon_spark.sql.tokens import statements_of
 
 @pytest.mark.parametrize(
     ("sql", "expected"),
@@ -67,3 +75,54 @@ def test_a_comment_behind_a_type_hides_nothing_of_the_column() -> None:
 )
 def test_a_name_in_another_case_counts_where_it_is_the_only_one(name: str, expected: str | None) -> None:
     assert in_any_case(name, ["a", "A", "B", "Dd", "dd"]) == expected
+
+
+SCRIPT = """BEGIN
+  DECLARE total INT DEFAULT 0;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN SELECT 'END;' AS x; END;
+  outer_loop: BEGIN
+    SET total = CASE WHEN total > 1 THEN 2 ELSE CASE total WHEN 1 THEN 0 END END;
+  END outer_loop;
+  IF total = 0 THEN SELECT 1; ELSEIF total = 1 THEN BEGIN SELECT 2; END; ELSE SELECT `end`, t.end FROM t; END IF;
+  CASE total WHEN 1 THEN SELECT 3; ELSE SELECT begin FROM t; END CASE;
+  WHILE total < 3 DO SET total = total + 1; END WHILE;
+  REPEAT SET total = total - 1; UNTIL total = 0 END REPEAT;
+  here: LOOP LEAVE here; END LOOP here;
+  FOR r AS SELECT 1 AS a DO SELECT r.a; END FOR; -- END;
+  SELECT IF(total = 0, repeat('x', 2), '') AS case_;
+END"""
+
+
+def test_a_script_is_one_statement() -> None:
+    assert statements_of(SCRIPT) == [SCRIPT]
+    assert statements_of(f"SELECT 1; {SCRIPT} ; SELECT 2;") == ["SELECT 1", SCRIPT, "SELECT 2"]
+    assert statements_of(f"{SCRIPT};\n{SCRIPT}") == [SCRIPT, SCRIPT]
+    assert isinstance(parse(SCRIPT + ";"), Query)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1", ["SELECT 1"]),
+        ("SELECT 1;; SELECT ';' ; -- ;\n SELECT 2;", ["SELECT 1", "SELECT ';'", "-- ;\n SELECT 2"]),
+        ("SELECT begin, CASE a WHEN 1 THEN 1 END; SELECT 2", ["SELECT begin, CASE a WHEN 1 THEN 1 END", "SELECT 2"]),
+        ("begin select 1; end; select 2", ["begin select 1; end", "select 2"]),
+        ("BEGIN END", ["BEGIN END"]),
+        ("SELECT 'BEGIN'; TABLE `begin`; /* BEGIN */ TABLE t", [
+            "SELECT 'BEGIN'", "TABLE `begin`", "/* BEGIN */ TABLE t",
+        ]),
+        ("", []),
+        (" ; -- nothing\n ;", []),
+    ],
+)  # fmt: skip
+def test_statements_are_cut_at_semicolons(text: str, expected: list[str]) -> None:
+    assert statements_of(text) == expected
+
+
+def test_what_cannot_be_cut_is_refused() -> None:
+    with pytest.raises(SqlSyntaxError, match="BEGIN has no END"):
+        split("BEGIN SELECT CASE WHEN a THEN 1 END; END IF;")
+    with pytest.raises(UsageError, match="no SQL statement"):
+        split("-- nothing")
+    with pytest.raises(SqlSyntaxError, match="one statement at a time"):
+        parse(f"{SCRIPT}; SELECT 1")

@@ -8,10 +8,10 @@ import pytest
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.metadata.definition.ddl import row_type
-from paimon_spark.sql.parse import parse
-from paimon_spark.sql.queries.statements import Query
-from paimon_spark.sql.shows.listing import alike
-from paimon_spark.sql.shows.statements import (
+from paimon_spark.sql.execute import parse
+from paimon_spark.sql.statement import Query
+from paimon_spark.sql.commands.show import alike
+from paimon_spark.sql.grammar.show import (
     Analyze,
     Describe,
     DescribeDatabase,

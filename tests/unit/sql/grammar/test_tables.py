@@ -23,8 +23,8 @@ from paimon_spark.metadata.definition.changes import (
     UpdateType,
 )
 from paimon_spark.metadata.definition.ddl import data_type, row_type
-from paimon_spark.sql.parse import parse
-from paimon_spark.sql.queries.statements import Query
+from paimon_spark.sql.execute import parse
+from paimon_spark.sql.statement import Query
 from paimon_spark.sql.tables.statements import (
     AddPartitions,
     AlterDatabase,

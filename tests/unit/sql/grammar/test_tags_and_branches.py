@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.parse import parse
-from paimon_spark.sql.queries.statements import Query
+from paimon_spark.sql.execute import parse
+from paimon_spark.sql.statement import Query
 from paimon_spark.sql.grammar.tags_and_branches import read_alter
-from paimon_spark.sql.refs.statements import (
+from paimon_spark.sql.grammar.tags_and_branches import (
     CreateBranch,
     CreateTag,
     DropBranch,

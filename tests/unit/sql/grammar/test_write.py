@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.parse import parse
-from paimon_spark.sql.queries.statements import Query
+from paimon_spark.sql.execute import parse
+from paimon_spark.sql.statement import Query
 from paimon_spark.sql.commands.expressions import conjuncts_of, requalified, with_defaults, without_qualifier
-from paimon_spark.sql.rows.parameters import bound
-from paimon_spark.sql.rows.statements import (
+from paimon_spark.sql.commands.expressions import bound
+from paimon_spark.sql.grammar.write import (
     Action,
     Assignment,
     Delete,

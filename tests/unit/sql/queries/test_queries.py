@@ -16,11 +16,11 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.queries.known import KnownNames
+from paimon_spark.sql.session import KnownNames
 from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.scans import scan_of
-from paimon_spark.sql.queries.statements import Query
+from paimon_spark.sql.statement import Query
 from paimon_spark.sql.queries.parse import read
 from paimon_spark.sql.session import Session
 
