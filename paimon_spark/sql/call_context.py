@@ -27,7 +27,7 @@ _OF_A_READ: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallContext:
     """Where a call is carried out.
 
     Attributes:
@@ -43,9 +43,9 @@ class Place:
     session: Session | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, where: Session | Catalog | Place) -> Place:
+    def of(cls, where: Session | Catalog | CallContext) -> CallContext:
         """The place that a session, or a catalog alone, is."""
-        if isinstance(where, Place):
+        if isinstance(where, CallContext):
             return where
         if isinstance(where, Catalog):
             return cls(where)
@@ -62,7 +62,7 @@ class Place:
             InvalidInputError: it names no table of the catalog.
         """
         cursor = Cursor(text)
-        parts = () if cursor.is_over else cursor.name()
+        parts = () if cursor.at_end else cursor.name()
         cursor.end()
         if len(parts) == _QUALIFIED and parts[0].lower() == CATALOG:
             parts = parts[1:]

@@ -12,23 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.sql.call_context import Place
-from paimon_spark.sql.literals import arguments_of, values_of
-from typing import TYPE_CHECKING, Final
+
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.metadata.partition_path import value_text
-from paimon_spark.sql.call_context import Place
-from paimon_spark.sql.literals import arguments_of, literal
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.sql.call_context import CallContext
+from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.scan import Scan
     from paimon_spark.sql.session import Session
-    from paimon_spark.api.catalog import Catalog
-    from paimon_spark.sql.session import Session
+
 
 class IncrementalFunction(NamedTuple):
     """A table function.
@@ -72,10 +68,10 @@ def scan_of_call(session: Session, name: str, text: str) -> Scan:
         As `scan_of`. SqlSyntaxError: the arguments cannot be read.
     """
     refuse(name)
-    return scan_of(session, name, values_of(session, arguments_of(text)))
+    return scan_of(session, name, evaluate(session, split_arguments(text)))
 
 
-def scan_of(where: Session | Catalog | Place, name: str, arguments: Sequence[object], **options: str) -> Scan:
+def scan_of(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object], **options: str) -> Scan:
     """The read that a call asks for.
 
     Args:
@@ -100,7 +96,7 @@ def scan_of(where: Session | Catalog | Place, name: str, arguments: Sequence[obj
             f"{signature} takes {len(expected)} arguments, none of them null; found ({found})",
             function=name,
         )
-    place = Place.of(where)
+    place = CallContext.of(where)
     target = place.name(str(arguments[0]), name.lower())
     asked: dict[str, Any] = {**place.options(target), **options}
     if place.time_zone is not None:
@@ -149,13 +145,13 @@ def scalar_of_call(session: Session, name: str, text: str) -> str:
         )
     if lowered != MAX_PT:
         raise InvalidInputError(f"there is no function sys.{name}; Paimon's is sys.{MAX_PT}", function=name)
-    found = [literal(a) for a in arguments_of(text)]
+    found = [parse_literal(a) for a in split_arguments(text)]
     if len(found) != 1 or not isinstance(found[0], str):
         raise InvalidInputError(f"sys.{MAX_PT} takes the name of a table as one text: sys.{MAX_PT}('db.t')")
     return max_pt(session, found[0])
 
 
-def max_pt(where: Session | Catalog | Place, table: str) -> str:
+def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
     """The greatest value, as text, of the first partition column among partitions that have files; null is none.
 
     Args:
@@ -166,7 +162,7 @@ def max_pt(where: Session | Catalog | Place, table: str) -> str:
         InvalidInputError: the table has no partition columns, or no partition with files.
         NotFoundError: there is no such table.
     """
-    place = Place.of(where)
+    place = CallContext.of(where)
     opened = place.table(table, f"sys.{MAX_PT}")
     columns = opened.handle.schema.partition_type.fields
     if not columns:

@@ -16,9 +16,8 @@ from paimon_spark.lineage.file_names import digest
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import BARRIER, JOB, UNKNOWN_SOURCES
-from paimon_spark.sql.tokens import outside
 from paimon_spark.sql.session import SETTING, Session
-from paimon_spark.sql.tokens import Word, words
+from paimon_spark.sql.tokens import Token, outside_brackets, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.sql.names import TableName
@@ -44,7 +43,7 @@ _ANY: Final = "?"
 """Stands for every literal and every parameter."""
 
 
-def recorded(
+def with_lineage_job(
     session: Session, name: TableName, sql: str, branch: str | None = None, options: Mapping[str, str] | None = None
 ) -> Session:
     """The session in which a statement runs: its reads and its write name one run of its job.
@@ -81,7 +80,7 @@ def recorded(
 
 def statement_job(target: TableRef, sql: str) -> str:
     """The name of a statement's job: `db.t:insert:1a2b3c4d`, which ends in a digest of the statement's shape."""
-    return f"{target.name}:{_verb(words(sql))}:{digest(shape(sql), _DIGITS)}"
+    return f"{target.name}:{_verb(tokenize(sql))}:{digest(shape(sql), _DIGITS)}"
 
 
 def shape(sql: str) -> str:
@@ -90,7 +89,7 @@ def shape(sql: str) -> str:
     Lists of literals have one length, and so have lists of rows of them: VALUES (1, 2), (3, 4) is VALUES (5).
     """
     out: list[str] = []
-    for piece in _pieces(sql, words(sql)):
+    for piece in _pieces(sql, tokenize(sql)):
         if piece != _ANY:
             out.append(piece)
             if out[-7:] == ["(", _ANY, ")", ",", "(", _ANY, ")"]:
@@ -111,10 +110,10 @@ def shape(sql: str) -> str:
 
 def names_no_table(query: str) -> bool:
     """Whether a query certainly reads none, as VALUES does."""
-    return not any(w.keyword in _READING for w in words(query))
+    return not any(w.keyword in _READING for w in tokenize(query))
 
 
-def read_names(found: Sequence[Word]) -> set[str]:
+def read_names(found: Sequence[Token]) -> set[str]:
     """Names of one part where a statement reads tables, in lower case; it may name columns of USING too."""
     names: set[str] = set()
     reads = [False]
@@ -134,7 +133,7 @@ def read_names(found: Sequence[Word]) -> set[str]:
     return names
 
 
-def _pieces(sql: str, found: Sequence[Word]) -> Iterator[str]:
+def _pieces(sql: str, found: Sequence[Token]) -> Iterator[str]:
     """The words of a statement in lower case, literals and parameters as `?`."""
     skipped = -1
     for index, word in enumerate(found):
@@ -151,7 +150,7 @@ def _pieces(sql: str, found: Sequence[Word]) -> Iterator[str]:
             yield word.text.lower()
 
 
-def _is_literal(sql: str, word: Word, before: str) -> bool:
+def _is_literal(sql: str, word: Token, before: str) -> bool:
     if word.is_text or word.is_number or word.keyword == _ANY:
         return True
     if word.keyword in _CONSTANTS:
@@ -169,8 +168,8 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _verb(found: Sequence[Word]) -> str:
-    keywords = [found[i].keyword for i in outside(found)]
+def _verb(found: Sequence[Token]) -> str:
+    keywords = [found[i].keyword for i in outside_brackets(found)]
     at = next((i for i, keyword in enumerate(keywords) if keyword in _VERBS), None)
     if at is None:
         return "write"
@@ -179,6 +178,6 @@ def _verb(found: Sequence[Word]) -> str:
 
 def _names_a_view(session: Session, sql: str) -> bool:
     """Whether a statement reads a temporary view, of which nothing tells what it reads."""
-    names = read_names(words(sql))
+    names = read_names(tokenize(sql))
     # Spark makes its warehouse directory when it lists tables, so it is asked only where there may be a view.
     return bool(names) and any(t.isTemporary and t.name.lower() in names for t in session.spark.catalog.listTables())

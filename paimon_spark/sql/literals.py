@@ -1,4 +1,7 @@
-"""Values written in statements: literals become Python values; what is no literal is left to Spark."""
+"""Values in statements: literals become Python values, other constant expressions are evaluated by Spark.
+
+Parsed from tokens, as sqlglot reads `'it''s'` as two texts and keeps no text of timestamps.
+"""
 
 from __future__ import annotations
 
@@ -10,77 +13,78 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.tokens import Word, shown, words
+from paimon_spark.sql.tokens import Token, abbreviated, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
 
 Value: TypeAlias = object
-"""None, bool, int, float, Decimal, str, or a mapping of such; of Spark's answers also date, datetime, bytes."""
+"""None, bool, int, float, Decimal, str, or a mapping of such; as evaluated by Spark also date, datetime, bytes."""
 
 
-class Left(Enum):
-    """Stands for a value that only Spark can tell."""
+class NoLiteral(Enum):
+    """Type of NO_LITERAL."""
 
-    TO_SPARK = "to spark"
+    NO_LITERAL = "not a literal"
 
 
+NO_LITERAL: Final = NoLiteral.NO_LITERAL
+"""Stands for the value of an expression that only Spark can evaluate."""
 _CONSTANTS: Final = {"NULL": None, "TRUE": True, "FALSE": False}
 _NUMBER: Final = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(E[+-]?\d+)?(L|S|Y|F|D|BD)?", re.ASCII)
 _TYPED_TEXTS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATE")
 
 
-def arguments_of(sql: str) -> list[str]:
-    """The texts between the commas of `sql` that are in no brackets; none of a blank text. Raises SqlSyntaxError."""
+def split_arguments(sql: str) -> list[str]:
+    """Split `sql` at the commas outside brackets; a blank text has no arguments. Raises SqlSyntaxError."""
     cursor = Cursor(sql)
     out: list[str] = []
-    while not cursor.is_over:
+    while not cursor.at_end:
         out.append(cursor.until(","))
-        if not out[-1] or (cursor.take(",") and cursor.is_over):
+        if not out[-1] or (cursor.take(",") and cursor.at_end):
             cursor.fail("a value")
     return out
 
 
-def values_of(session: Session, texts: Sequence[str]) -> list[Value]:
-    """The values of expressions that name no columns: literals are read here, the rest by one query of Spark.
+def evaluate(session: Session, texts: Sequence[str]) -> list[Value]:
+    """The values of expressions without columns: literals are parsed here, the others evaluated by one Spark query.
 
     Raises:
-        SqlSyntaxError: a text is none.
+        SqlSyntaxError: a text is blank.
         Spark's own errors: an expression is wrong, or names columns.
     """
-    found: list[Value] = [literal(text) for text in texts]
-    left = [i for i, value in enumerate(found) if value is Left.TO_SPARK]
-    if left:
-        row = session.run("SELECT " + ", ".join(f"{texts[i]} AS v{i}" for i in left)).collect()[0]
-        for i, value in zip(left, row, strict=True):
+    found: list[Value] = [parse_literal(text) for text in texts]
+    others = [i for i, value in enumerate(found) if value is NO_LITERAL]
+    if others:
+        row = session.run("SELECT " + ", ".join(f"{texts[i]} AS v{i}" for i in others)).collect()[0]
+        for i, value in zip(others, row, strict=True):
             found[i] = value
     return found
 
 
-def literal(text: str) -> Value:
-    """The value of a literal: of texts, numbers, NULL, TRUE, FALSE, `TIMESTAMP '…'` and `map(…)` of such.
+def parse_literal(text: str) -> Value:
+    """The value of a literal: text, number, NULL, TRUE, FALSE, `TIMESTAMP '…'`, or `map(…)` of such; else NO_LITERAL.
 
-    Timestamps and dates stay text, which is read in the session's zone where it says none. What is no literal gives
-    `Left.TO_SPARK`.
+    Timestamps and dates stay text, which is read in the session's zone when it names none.
 
     Raises:
-        SqlSyntaxError: a quote does not end.
+        SqlSyntaxError: blank, or a quote does not end.
     """
-    found = words(text)
-    if not found:
-        raise SqlSyntaxError(f"a value is missing in: {shown(text)}", sql=text)
-    if all(w.is_text for w in found):
-        return "".join(w.text for w in found)
-    match [w.keyword for w in found]:
+    tokens = tokenize(text)
+    if not tokens:
+        raise SqlSyntaxError(f"a value is missing in: {abbreviated(text)}", sql=text)
+    if all(t.is_text for t in tokens):
+        return "".join(t.text for t in tokens)
+    match [t.keyword for t in tokens]:
         case [word] if word in _CONSTANTS:
             return _CONSTANTS[word]
-        case [word, ""] if word in _TYPED_TEXTS and found[1].is_text:
-            return found[1].text
+        case [word, ""] if word in _TYPED_TEXTS and tokens[1].is_text:
+            return tokens[1].text
         case ["MAP", "(", *_, ")"]:
-            return _mapping(text, found)
-    compact = "".join(text[w.start : w.end] for w in found).upper()
+            return _mapping(text, tokens)
+    compact = "".join(text[t.start : t.end] for t in tokens).upper()
     number = _NUMBER.fullmatch(compact)
-    return Left.TO_SPARK if number is None else _number(number)
+    return NO_LITERAL if number is None else _number(number)
 
 
 def _number(match: re.Match[str]) -> Value:
@@ -91,8 +95,8 @@ def _number(match: re.Match[str]) -> Value:
     return int(digits) if whole and suffix != "BD" else Decimal(digits + exponent)
 
 
-def _mapping(text: str, found: Sequence[Word]) -> Value:
-    parts = [literal(part) for part in arguments_of(text[found[1].end : found[-1].start])]
-    if len(parts) % 2 or any(p is Left.TO_SPARK for p in parts):
-        return Left.TO_SPARK
+def _mapping(text: str, tokens: Sequence[Token]) -> Value:
+    parts = [parse_literal(part) for part in split_arguments(text[tokens[1].end : tokens[-1].start])]
+    if len(parts) % 2 or any(p is NO_LITERAL for p in parts):
+        return NO_LITERAL
     return dict(zip(parts[::2], parts[1::2], strict=True))

@@ -6,9 +6,11 @@ A session for one statement, which asks each question on names once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
+
 from pyspark.sql import SparkSession
+
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.batch_write import OPTIONS as WRITE_OPTIONS
@@ -30,7 +32,6 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.storage.urls import open_store
-from dataclasses import dataclass, field, fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -207,13 +208,13 @@ def _is_written_or_ignored(key: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNames(Session):
+class CachingSession(Session):
     """A session that remembers which databases, tables and views there are, while it finds a statement's names."""
 
     seen: dict[tuple[str, ...], bool] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def over(cls, session: Session) -> KnownNames:
+    def over(cls, session: Session) -> CachingSession:
         """The session given, with a memory."""
         return cls(**{f.name: getattr(session, f.name) for f in fields(Session)})
 

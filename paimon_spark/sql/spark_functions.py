@@ -18,8 +18,8 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS, scan_of
-from paimon_spark.sql.call_context import Place
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
@@ -29,7 +29,7 @@ TABLE_FUNCTION: Final = "paimon_table"
 _DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
 
-Opens = Callable[[Place, Sequence[object]], "Scan"]
+Opens = Callable[[CallContext, Sequence[object]], "Scan"]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Opened(AnalyzeResult):
 def register_functions(catalog: Catalog, session: SparkSession | None = None, prefix: str = "") -> list[str]:
     """As `Catalog.register_functions`."""
     spark = session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    place = Place(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
+    place = CallContext(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
     opens: dict[str, tuple[tuple[str, ...], Opens]] = {TABLE_FUNCTION: (("table", "version"), _table)}
     for name, incremental in INCREMENTAL_FUNCTIONS.items():
         opens[name] = ("table", *incremental.arguments), _changes(name)
@@ -52,7 +52,7 @@ def register_functions(catalog: Catalog, session: SparkSession | None = None, pr
     return [prefix + name for name in opens]
 
 
-def _table(place: Place, arguments: Sequence[object]) -> Scan:
+def _table(place: CallContext, arguments: Sequence[object]) -> Scan:
     if not 1 <= len(arguments) <= 2 or arguments[0] is None:
         raise InvalidInputError(f"{TABLE_FUNCTION}(table, [version]) takes one or two arguments, found {arguments!r}")
     name = place.name(str(arguments[0]), TABLE_FUNCTION)
@@ -65,7 +65,7 @@ def _changes(name: str) -> Opens:
     return lambda place, arguments: scan_of(place, name, arguments)
 
 
-def _handler(place: Place, name: str, parameters: tuple[str, ...], open_scan: Opens) -> type:
+def _handler(place: CallContext, name: str, parameters: tuple[str, ...], open_scan: Opens) -> type:
     """The class that Spark calls. It is local so that it travels by value, with the catalog's options in it."""
 
     class Handler:

@@ -54,17 +54,17 @@ def _statements(call: Call) -> list[str]:
 
 
 def _makes_a_database(statement: str) -> bool:
-    from paimon_spark.sql.tokens import words
+    from paimon_spark.sql.tokens import tokenize
 
-    first = [word.keyword for word in words(statement)[:2]]
+    first = [word.keyword for word in tokenize(statement)[:2]]
     return first[:1] == ["CREATE"] and first[1:] in (["DATABASE"], ["SCHEMA"])
 
 
 def split(text: str) -> list[str]:
-    """Statements with `;` between, as `statements_of` finds them. Raises UsageError: there is none."""
-    from paimon_spark.sql.tokens import statements_of
+    """Statements with `;` between, as `split_statements` finds them. Raises UsageError: there is none."""
+    from paimon_spark.sql.tokens import split_statements
 
-    found = statements_of(text)
+    found = split_statements(text)
     if not found:
         raise UsageError("there is no SQL statement")
     return found
@@ -89,7 +89,7 @@ def run_procedure(
     """Run a procedure, and show its rows. Spark starts only for those that need it."""
     from paimon_spark.errors import UnsupportedFeatureError
     from paimon_spark.metadata.definition.ddl import row_type
-    from paimon_spark.sql.call_context import Place
+    from paimon_spark.sql.call_context import CallContext
     from paimon_spark.sql.procedures.binding import bind
     from paimon_spark.sql.procedures.registry import find_procedure
 
@@ -100,12 +100,12 @@ def run_procedure(
         )
     form, arguments = bind(found, positional, named)
     catalog = call.catalog()
-    where = Place(catalog)
+    where = CallContext(catalog)
     if form.needs_spark:
         from paimon_spark.cli.session import spark_session
         from paimon_spark.sql.session import Session
 
-        where = Place.of(Session.of(catalog, spark_session()))
+        where = CallContext.of(Session.of(catalog, spark_session()))
     values: list[tuple[Any, ...]] = [tuple(row) for row in form.run(where, arguments)]
     return rows(row_type(form.result).names, values, empty=f"{safe(form.name)}: no rows")
 

@@ -1,13 +1,13 @@
-"""ALTER TABLE and DROP TABLE, run on tables of the catalog."""
+"""Run ALTER TABLE and DROP TABLE."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from paimon_spark.api.altering import altered
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.jobs.dropping import drop_partitions
+from paimon_spark.jobs import dropping
 from paimon_spark.jobs.head import refuse_version
 from paimon_spark.metadata.definition.changes import (
     AddColumn,
@@ -20,56 +20,41 @@ from paimon_spark.metadata.definition.changes import (
     SetOption,
     UpdateTableComment,
 )
-from paimon_spark.sql.names import CATALOG, TableName, target
+from paimon_spark.sql.commands.target import on_table
+from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
+from paimon_spark.sql.names import CATALOG, TableName, resolve_name
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.names import subject
-from paimon_spark.sql.commands.create_table import to_create
-from paimon_spark.sql.tables.statements import (
-    AddPartitions,
-    AlterTable,
-    DropPartitions,
-    DropTable,
-    Misread,
-    Name,
-    Outcome,
-    RenameTable,
-)
+from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import quoted
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case
 
-_OF_SPARK = ("provider", "location", "owner", "external")
+_FIXED_PROPERTIES: Final = ("provider", "location", "owner", "external")
 
 
-def alter_table(session: Session, statement: AlterTable) -> Outcome:
+@on_table
+def alter_table(session: Session, name: TableName, statement: AlterTable) -> None:
     """Change columns and properties of a table or branch, all or nothing."""
-    name = subject(session, statement.name)
-    if name is None:
-        return NotImplemented
     table = session.table(name)
     refuse_version(table)
     for change in statement.changes:
-        if isinstance(change, (SetOption, RemoveOption)) and change.key in _OF_SPARK:
+        if isinstance(change, (SetOption, RemoveOption)) and change.key in _FIXED_PROPERTIES:
             raise InvalidOptionError(
-                f"{change.key!r} is no property of {table.handle.describe()} that can change", option=change.key
+                f"property {change.key!r} of {table.handle.describe()} cannot be changed", option=change.key
             )
     exact = session.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
-    altered(table.handle, lambda columns: _resolved(columns, statement, exact))
-    return None
+    altered(table.handle, lambda columns: _resolved_changes(columns, statement, exact))
 
 
-def rename_table(session: Session, statement: RenameTable) -> Outcome:
-    """Give a table another name, perhaps in another database."""
-    name = subject(session, statement.name)
-    if name is None:
-        return NotImplemented
+@on_table
+def rename_table(session: Session, name: TableName, statement: RenameTable) -> None:
+    """Rename a table, also into another database."""
     if name.branch is not None and name.system is None:
         raise UnsupportedFeatureError(
-            f"{name} is a branch; say CALL sys.rename_branch('{name.database}.{name.table}', '{name.branch}', '…')",
+            f"{name} is a branch; use CALL sys.rename_branch('{name.database}.{name.table}', '{name.branch}', '…')",
             feature="ALTER TABLE of a branch RENAME TO",
         )
     name.refuse_suffix("renamed")
     session.catalog.rename_table(name.bare, _new_name(session, name, statement.new).bare)
-    return None
 
 
 def _new_name(session: Session, old: TableName, parts: Name) -> TableName:
@@ -77,41 +62,39 @@ def _new_name(session: Session, old: TableName, parts: Name) -> TableName:
         parts = (old.database, *parts)
     if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != CATALOG):
         raise InvalidInputError(
-            f"{old} cannot be renamed to {'.'.join(parts)}: that is another catalog; a name is table, "
-            f"database.table or {CATALOG}.database.table",
+            f"{old} cannot be renamed to {'.'.join(parts)}, which is in another catalog; give table, database.table or "
+            f"{CATALOG}.database.table",
             table=str(old),
         )
     if not session.has_database(parts[-2]):
-        session.catalog.list_tables(parts[-2])  # says which databases there are
-    new = target(session, parts)
+        session.catalog.list_tables(parts[-2])  # raises, and lists the databases
+    new = resolve_name(session, parts)
     assert new is not None
     new.refuse_suffix("given a name")
     return new
 
 
-def drop_table(session: Session, statement: DropTable) -> Outcome:
-    """Remove a table with its branches and files."""
-    name = target(session, statement.name)
+def drop_table(session: Session, statement: DropTable) -> Result:
+    """Drop a table with its branches and files."""
+    name = resolve_name(session, statement.table)
     if name is None:
-        return NotImplemented
+        return Outcome.RUN_BY_SPARK
     if name.branch is not None and name.system is None:
         raise UnsupportedFeatureError(
-            f"{name} is a branch; say CALL sys.delete_branch('{name.database}.{name.table}', '{name.branch}')",
+            f"{name} is a branch; use CALL sys.delete_branch('{name.database}.{name.table}', '{name.branch}')",
             feature="DROP TABLE of a branch",
         )
     name.refuse_suffix("dropped")
-    is_there = session.has_table(name.database, name.table)
-    if not is_there and len(statement.name) == 1 and session.spark.catalog.tableExists(quoted(name.table)):
-        return NotImplemented
+    is_ours = session.has_table(name.database, name.table)
+    if not is_ours and len(statement.table) == 1 and session.spark.catalog.tableExists(quoted(name.table)):
+        return Outcome.RUN_BY_SPARK
     session.catalog.drop_table(name.bare, ignore_if_not_exists=statement.if_exists)
     return None
 
 
-def add_partitions(session: Session, statement: AddPartitions) -> Outcome:
-    """Check the partitions, and do nothing: a partition is there once it has rows, as in Java's file-system catalog."""
-    name = subject(session, statement.name)
-    if name is None:
-        return NotImplemented
+@on_table
+def add_partitions(session: Session, name: TableName, statement: AddPartitions) -> None:
+    """Check the partitions; nothing is created, as a partition exists once it has rows, as in Java's file catalog."""
     handle = session.table(name).handle
     keys = handle.schema.partition_keys
     for spec in statement.specs:
@@ -121,43 +104,28 @@ def add_partitions(session: Session, statement: AddPartitions) -> Outcome:
                 f"{', '.join(keys) or 'nothing'}",
                 table=handle.name,
             )
-    return None
 
 
-def drop_some_partitions(session: Session, statement: DropPartitions) -> Outcome:
-    """Remove the rows of partitions, by one commit."""
-    name = subject(session, statement.name)
-    if name is None:
-        return NotImplemented
-    drop_partitions(
+@on_table
+def drop_partitions(session: Session, name: TableName, statement: DropPartitions) -> None:
+    """Delete the rows of partitions in one commit."""
+    dropping.drop_partitions(
         session.table(name), statement.specs, time_zone=session.time_zone, must_exist=not statement.if_exists
     )
-    return None
 
 
-def misread(session: Session, statement: Misread) -> Outcome:
-    """Raise what is wrong with a statement, if its table is one of the catalog."""
-    if statement.creates:
-        name = to_create(session, statement.name, statement.provider)
-    else:
-        name = subject(session, statement.name)
-    if name is None:
-        return NotImplemented
-    raise statement.error
-
-
-def _resolved(columns: RowType, statement: AlterTable, exact: bool) -> list[SchemaChange]:
-    """The changes with names as the columns have them; those of columns to drop that are not there left out."""
+def _resolved_changes(columns: RowType, statement: AlterTable, exact: bool) -> list[SchemaChange]:
+    """The changes with names in the case of the columns, without DROP COLUMN IF EXISTS of missing columns."""
     out: list[SchemaChange] = []
     for change in statement.changes:
         if isinstance(change, (SetOption, RemoveOption, UpdateTableComment)) or not hasattr(change, "path"):
             out.append(change)
             continue
-        found = change if exact else _with_path(change, _path(columns, change.path))
+        found = change if exact else _with_path(change, _cased_path(columns, change.path))
         if isinstance(found, (AddColumn, MoveColumn)) and isinstance(found.position, After) and not exact:
-            beside = _path(columns, (*found.path[:-1], found.position.column))
+            beside = _cased_path(columns, (*found.path[:-1], found.position.column))
             found = replace(found, position=After(beside[-1]))
-        if isinstance(found, DropColumn) and statement.if_exists and not _is_there(columns, found.path):
+        if isinstance(found, DropColumn) and statement.if_exists and not _exists(columns, found.path):
             continue
         out.append(found)
     return out
@@ -167,8 +135,8 @@ def _with_path(change: Any, path: Path) -> Any:
     return replace(change, path=path)
 
 
-def _path(columns: RowType, written: Path) -> Path:
-    """A path in the case of the columns; from where there is no such column on, as it was written."""
+def _cased_path(columns: RowType, written: Path) -> Path:
+    """A path in the case of the columns; from the first missing column on as written."""
     out: list[str] = []
     at: DataType | None = columns
     for part in written:
@@ -190,7 +158,7 @@ def _step(at: DataType | None, part: str) -> tuple[str, DataType] | None:
     return None
 
 
-def _is_there(columns: RowType, path: Path) -> bool:
+def _exists(columns: RowType, path: Path) -> bool:
     at: DataType | None = columns
     for part in path:
         step = _step(at, part)

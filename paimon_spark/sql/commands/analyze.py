@@ -1,4 +1,4 @@
-"""ANALYZE TABLE: rows and columns are counted by Spark, and what comes of it is kept with the table.
+"""Run ANALYZE TABLE: Spark computes statistics of rows and columns, which are stored with a snapshot.
 
 Source: Java's `PaimonAnalyzeTableColumnCommand`, Spark's `CommandUtils.computeColumnStats`.
 """
@@ -17,10 +17,10 @@ from paimon_spark.format.arrow_values import array_of
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.head import opened_anew
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.sql.names import column_name
-from paimon_spark.sql.names import TableName
-from paimon_spark.sql.session import Session
+from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Analyze
+from paimon_spark.sql.names import TableName, resolve_column
+from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import quoted
 from paimon_spark.system_tables.java_text import object_text, sql_text
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.table import Table
 
-_ERROR: Final = 0.05
-"""Of counts of distinct values: Spark's `spark.sql.statistics.ndv.maxError`."""
+_NDV_ERROR: Final = 0.05
+"""Relative error of counts of distinct values: Spark's `spark.sql.statistics.ndv.maxError`."""
 _BYTES: Final = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4}
-"""What Spark takes values of these types to be long."""
+"""Length of values of these types in Spark's statistics."""
 _SHORT_DECIMAL: Final = 18
 
 
-class _Kind(NamedTuple):
-    """How a type is looked at.
+class _TypeStatistics(NamedTuple):
+    """Which statistics a type has.
 
     Attributes:
-        length: of its values, or of one where there is none to measure.
-        is_measured: whether lengths are of the values themselves.
-        has_bounds: whether smallest and largest are told.
+        length: of its values, or the default when there are no values to measure.
+        is_measured: whether lengths are measured.
+        has_bounds: whether it has minimum and maximum.
     """
 
     length: int
@@ -51,14 +51,15 @@ class _Kind(NamedTuple):
     has_bounds: bool = True
 
 
+@on_table
 def analyze(session: Session, name: TableName, statement: Analyze) -> None:
-    """Count the rows of the head, and look at the columns named; an empty branch is left as it is.
+    """Count the rows of the head and compute statistics of the named columns; an empty branch stays as it is.
 
     Raises:
-        UnsupportedFeatureError: NOSCAN or a partition is asked for, or a column's type has no statistics.
+        UnsupportedFeatureError: NOSCAN, PARTITION, or a column's type has no statistics.
         ColumnNotFoundError: there is no such column.
         InvalidInputError: it is a system table.
-        CommitError: others were faster every time, or nobody knows whether the snapshot was made.
+        CommitError: the retries are exhausted, or the outcome is unknown.
     """
     _refuse(name, statement)
     table = session.table(name, {"time-zone": session.time_zone})
@@ -70,10 +71,10 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
     fields = _fields(at_head, statement)
     scan = at_head.scan(columns=[field.name for field in fields] or None)
     plan = scan.plan()
-    asked = [f.count(f.lit(1))]
+    expressions = [f.count(f.lit(1))]
     for field in fields:
-        asked += _expressions(field)
-    row = list(scan.to_spark(session.spark).agg(*asked).collect()[0])
+        expressions += _expressions(field)
+    row = list(scan.to_spark(session.spark).agg(*expressions).collect()[0])
     count = int(row.pop(0))
     columns: dict[str, ColumnStatistics] = {}
     for field in fields:
@@ -88,8 +89,8 @@ def _refuse(name: TableName, statement: Analyze) -> None:
     if statement.partition or statement.no_scan:
         what = "PARTITION" if statement.partition else "NOSCAN"
         raise UnsupportedFeatureError(
-            f"ANALYZE TABLE {name} with {what}: statistics are of all rows of a snapshot, as Paimon keeps them; leave "
-            f"{what} out. What manifests say of files and partitions is in {name}$files and {name}$partitions",
+            f"ANALYZE TABLE {name} with {what}: Paimon's statistics are of all rows of a snapshot; leave {what} "
+            f"out. Counts by file and partition are in {name}$files and {name}$partitions",
             feature=f"ANALYZE TABLE {what}",
         )
 
@@ -97,13 +98,13 @@ def _refuse(name: TableName, statement: Analyze) -> None:
 def _fields(table: Table, statement: Analyze) -> list[DataField]:
     row_type = table.row_type
     names = row_type.names if statement.columns is None else statement.columns
-    fields = [row_type.field(n) for n in dict.fromkeys(column_name(table, n, row_type.names) for n in names)]
-    nested = [field.name for field in fields if _kind(field.type) is None]
+    fields = [row_type.field(n) for n in dict.fromkeys(resolve_column(table, n, row_type.names) for n in names)]
+    nested = [field.name for field in fields if _type_statistics(field.type) is None]
     if nested:
-        others = [field.name for field in row_type if _kind(field.type) is not None]
+        others = [field.name for field in row_type if _type_statistics(field.type) is not None]
         raise UnsupportedFeatureError(
-            f"column {nested[0]} of {table.handle.describe()} has type {row_type.field(nested[0]).type}, of which "
-            f"there are no statistics; ANALYZE TABLE {table.name} COMPUTE STATISTICS FOR COLUMNS "
+            f"column {nested[0]} of {table.handle.describe()} has type {row_type.field(nested[0]).type}, which has no "
+            f"statistics; ANALYZE TABLE {table.name} COMPUTE STATISTICS FOR COLUMNS "
             f"{', '.join(quoted(n) for n in others)}",
             feature="statistics of nested columns",
             column=nested[0],
@@ -111,35 +112,35 @@ def _fields(table: Table, statement: Analyze) -> list[DataField]:
     return fields
 
 
-def _kind(t: DataType) -> _Kind | None:
+def _type_statistics(t: DataType) -> _TypeStatistics | None:
     """None for types without statistics."""
     match t:
         case AtomicType(name=name) if name in _BYTES:
-            return _Kind(_BYTES[name])
+            return _TypeStatistics(_BYTES[name])
         case DecimalType():
-            return _Kind(8 if t.precision <= _SHORT_DECIMAL else 16)
+            return _TypeStatistics(8 if t.precision <= _SHORT_DECIMAL else 16)
         case TimestampType():
-            # Java keeps bounds of instants by the clock of the machine that looked, which none can tell later.
-            return _Kind(8, has_bounds=not t.local_zone)
+            # Java stores bounds of instants in the time zone of the machine, which is unknown later.
+            return _TypeStatistics(8, has_bounds=not t.local_zone)
         case CharType():
-            return _Kind(20, is_measured=True, has_bounds=False)
+            return _TypeStatistics(20, is_measured=True, has_bounds=False)
         case BinaryType():
-            return _Kind(100, is_measured=True, has_bounds=False)
+            return _TypeStatistics(100, is_measured=True, has_bounds=False)
     return None
 
 
 def _expressions(field: DataField) -> list[Column]:
-    """Distinct values, values, smallest, largest, average length, longest."""
-    kind, values = _kind(field.type), f.col(quoted(field.name))
+    """Distinct values, values, minimum, maximum, average length, maximum length."""
+    kind, values = _type_statistics(field.type), f.col(quoted(field.name))
     assert kind is not None
     nothing = f.lit(None)
     bounds = [f.min(values), f.max(values)] if kind.has_bounds else [nothing, nothing]
     lengths = [f.ceil(f.avg(f.length(values))), f.max(f.length(values))] if kind.is_measured else [nothing, nothing]
-    return [f.approx_count_distinct(values, _ERROR), f.count(values), *bounds, *lengths]
+    return [f.approx_count_distinct(values, _NDV_ERROR), f.count(values), *bounds, *lengths]
 
 
 def _statistics(field: DataField, row: list[Any], count: int) -> ColumnStatistics:
-    kind = _kind(field.type)
+    kind = _type_statistics(field.type)
     assert kind is not None
     distinct, present, smallest, largest, average, longest = row
     return ColumnStatistics(

@@ -1,4 +1,4 @@
-"""INSERT: the rows of a query are brought into the table's columns, and Table.write writes them."""
+"""Run INSERT: convert the rows of its query to the table's columns, and write them by `Table.write`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from paimon_spark.options.batch_write import (
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.fitted import fitted
-from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.commands.expressions import conjuncts_of, with_defaults
-from paimon_spark.sql.grammar.write import read_insert, read_with
-from paimon_spark.sql.commands.expressions import bound
+from paimon_spark.sql.commands.expressions import partition_condition, with_defaults
+from paimon_spark.sql.commands.target import (
+    StaticPartition,
+    Target,
+    constant_column,
+    open_target,
+    static_partition,
+    unwrap_errors,
+)
 from paimon_spark.sql.grammar.write import Insert
-from paimon_spark.sql.commands.target import StaticPartition, constant, static_partition
-from paimon_spark.sql.commands.target import Target, open_target, our_errors
-from paimon_spark.sql.session import Session
 from paimon_spark.sql.lineage_job import names_no_table
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
@@ -40,36 +44,27 @@ if TYPE_CHECKING:
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
-def run_insert(session: Session, statement: Insert) -> DataFrame | None:
-    """Carry out an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
-    given = statement.sql
-    session, sql = bound(session, given)
-    statement = _read_again(sql) if sql != statement.sql else statement
-    target = open_target(session, statement.name, given, canonical_write(statement.options))
-    if target is None:
-        return NotImplemented  # type: ignore[no-any-return]
+def insert(session: Session, statement: Insert) -> Result:
+    """Run an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
+    opened = open_target(session, statement)
+    if opened is None:
+        return Outcome.RUN_BY_SPARK
+    target, statement = opened
     insertion = _insertion(target, statement)
-    with our_errors():
+    with unwrap_errors():
         rows = insertion.rows(target.query(insertion.query))
         mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
-        sources = {NO_SOURCES.key: "true"} if target.is_recorded and names_no_table(insertion.query) else {}
-        target.table.write(rows, mode.value, **insertion.options, **sources)
+        no_sources = {NO_SOURCES.key: "true"} if target.records_lineage and names_no_table(insertion.query) else {}
+        target.table.write(rows, mode.value, **insertion.options, **no_sources)
     return None
-
-
-def _read_again(sql: str) -> Insert:
-    cursor = Cursor(sql)
-    statement = read_with(cursor) if cursor.at("WITH") else read_insert(cursor)
-    assert isinstance(statement, Insert)
-    return statement
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """What is to be written.
+    """What an INSERT writes.
 
     Attributes:
-        columns: what the columns of the query are for, in its order; None: their names say it.
+        columns: of the table, in the order of the query's; None when they match by name.
         static: values of partition columns that the query lacks.
     """
 
@@ -80,15 +75,14 @@ class _Insertion:
     options: dict[str, str]
 
     def rows(self, found: DataFrame) -> DataFrame:
-        """The rows of the query with the table's names. Raises SchemaMismatchError: too many columns, or too few."""
+        """The rows of the query with the table's columns. Raises SchemaMismatchError: the columns do not match."""
         where = self.target.table.handle.describe()
         if self.columns is None:
-            there = {c.lower() for c in found.columns}
-            twice = [k for k in self.static.values if k.lower() in there]
+            in_query = {c.lower() for c in found.columns}
+            twice = [k for k in self.static.values if k.lower() in in_query]
             if twice:
                 raise SchemaMismatchError(
-                    f"PARTITION states {twice[0]}, and the query for {where} has a column of that name too; leave one "
-                    "of them out",
+                    f"PARTITION and the query for {where} both have column {twice[0]}; leave one of them out",
                     column=twice[0],
                 )
         else:
@@ -101,13 +95,13 @@ class _Insertion:
                     table=self.target.table.name,
                 )
             found = found.toDF(*names)
-        known = {f.name.lower(): f.type for f in self.target.columns}
-        columns = [self._filled(f, known.get(f.name.lower())) for f in found.schema.fields]
-        constants = [constant(self.target, k, v).alias(k) for k, v in self.static.values.items()]
+        types = {f.name.lower(): f.type for f in self.target.columns}
+        columns = [self._converted(f, types.get(f.name.lower())) for f in found.schema.fields]
+        constants = [constant_column(self.target, k, v).alias(k) for k, v in self.static.values.items()]
         return found.select(*columns, *constants)
 
-    def _filled(self, given: StructField, wanted: DataType | None) -> Column:
-        """A column of the query as the table takes it; of one that the table lacks, as it is."""
+    def _converted(self, given: StructField, wanted: DataType | None) -> Column:
+        """A column of the query converted for the table; a column that the table lacks stays as it is."""
         column = F.col(quoted(given.name))
         if wanted is None:
             return column
@@ -118,8 +112,8 @@ class _Insertion:
 def _insertion(target: Target, statement: Insert) -> _Insertion:
     if statement.if_not_exists:
         raise UnsupportedFeatureError(
-            f"INSERT … IF NOT EXISTS is not supported for {target.table.handle.describe()}; ask SHOW PARTITIONS first, "
-            "or write INSERT INTO",
+            f"INSERT … IF NOT EXISTS is not supported for {target.table.handle.describe()}; check SHOW PARTITIONS "
+            "first, or use INSERT INTO",
             feature="INSERT IF NOT EXISTS",
         )
     static = static_partition(target, statement.partition)
@@ -153,7 +147,7 @@ def _options(target: Target, statement: Insert, static: StaticPartition) -> dict
     if not statement.overwrites:
         return options
     if statement.replace_where is not None:
-        replaced = _replaced(target, statement.replace_where)
+        replaced = _replaced_partition(target, statement.replace_where)
         return {**options, OVERWRITE_PARTITION.key: replaced.option} if replaced.texts else options
     mode = asked_mode or ("dynamic" if dynamic == "true" else target.session.conf.get(_OVERWRITE_MODE, "static"))
     if mode.lower() == PartitionOverwriteMode.DYNAMIC.value and len(static.values) < len(target.partition_keys):
@@ -161,20 +155,20 @@ def _options(target: Target, statement: Insert, static: StaticPartition) -> dict
     return {**options, OVERWRITE_PARTITION.key: static.option} if static.texts else options
 
 
-def _replaced(target: Target, where: str) -> StaticPartition:
-    """The partition that REPLACE WHERE names. Raises UnsupportedFeatureError: no partition, but other rows."""
+def _replaced_partition(target: Target, where: str) -> StaticPartition:
+    """The partition that REPLACE WHERE names. Raises UnsupportedFeatureError: it names other rows."""
     if where.upper() == "TRUE":
         return StaticPartition()
     try:
-        found = conjuncts_of(where)
+        found = partition_condition(where)
         columns = [c.lower() for c, _ in found]
         if len(set(columns)) < len(columns):
             raise SqlSyntaxError(f"a column is named twice in {where}", sql=where)
         return static_partition(target, dict(found))
     except (SqlSyntaxError, InvalidInputError) as e:
         raise UnsupportedFeatureError(
-            f"REPLACE WHERE {where} is not supported for {target.table.handle.describe()}: what one commit replaces is "
-            f"said by its partition columns, {', '.join(target.partition_keys) or 'of which it has none'}, as in dt = "
-            "'2024-01-01' AND hr = 5, or by TRUE; use MERGE INTO for other conditions",
+            f"REPLACE WHERE {where} is not supported for {target.table.handle.describe()}: it takes constants of the "
+            f"partition columns ({', '.join(target.partition_keys) or 'none'}), as in dt = '2024-01-01' AND hr = 5, or "
+            "TRUE; use MERGE INTO for other conditions",
             feature="REPLACE WHERE",
         ) from e

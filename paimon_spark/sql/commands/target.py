@@ -1,51 +1,60 @@
-"""The table that a statement changes: opened on its branch, with the options of the session, and its lineage.
-
-`PARTITION (k = constant, …)`: constants → values of the table's partition columns.
-"""
+"""The table that a command works on: opened on its branch with the session's options; constants of PARTITION (…)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
-from paimon_spark.api.table import Table
-from paimon_spark.errors import InvalidInputError
-from paimon_spark.options.batch_write import MERGE_SCHEMA
-from paimon_spark.options.lineage import JOB
-from paimon_spark.spark.dataframe_write import unwrapped
-from paimon_spark.sql.names import column_name
-from paimon_spark.sql.names import CATALOG, TableName
-from paimon_spark.sql.queries.run import query_dataframe
-from paimon_spark.sql.session import Session
-from paimon_spark.sql.lineage_job import recorded
-from paimon_spark.sql.names import subject
-from paimon_spark.types import DataField
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
-from pyspark.sql import Column
+from functools import cached_property
+from typing import Any, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError
 from paimon_spark.format.arrow import arrow_type
 from paimon_spark.format.arrow_values import array_of
 from paimon_spark.jobs.replaced_partition import partition_values
-from paimon_spark.options.batch_write import BatchWriteOptions
+from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, canonical_write
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.lineage import JOB
+from paimon_spark.spark.dataframe_write import unwrapped
 from paimon_spark.spark.schema import spark_type
-from paimon_spark.sql.literals import values_of
-from paimon_spark.types import in_any_case
+from paimon_spark.sql.commands.expressions import bind_parameters
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.write import Insert, read_write
+from paimon_spark.sql.lineage_job import with_lineage_job
+from paimon_spark.sql.literals import evaluate
+from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_table
+from paimon_spark.sql.queries.run import query_dataframe
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Outcome, Result, TableStatement
+from paimon_spark.types import DataField, in_any_case
+
+Written = TypeVar("Written", bound=TableStatement)
+
+
+def on_table(command: Callable[[Session, TableName, Any], Result]) -> Callable[[Session, Any], Result]:
+    """Decorate a command on an existing table of the catalog; other tables are left to Spark."""
+
+    def run(session: Session, statement: TableStatement) -> Result:
+        name = resolve_table(session, statement.table)
+        return Outcome.RUN_BY_SPARK if name is None else command(session, name, statement)
+
+    run.__doc__ = command.__doc__
+    return run
+
 
 @dataclass(frozen=True)
 class Target:
-    """A table that a statement changes.
+    """A table that a statement writes.
 
     Attributes:
-        session: in which the statement's queries run; their reads name the lineage job of the write.
-        name: as the statement says it.
+        session: runs the statement's queries; their reads name the lineage job of the write.
+        name: as the statement has it.
         table: at the head of the branch.
     """
 
@@ -68,18 +77,18 @@ class Target:
         return self.session.write_options(self.name)
 
     @property
-    def is_recorded(self) -> bool:
+    def records_lineage(self) -> bool:
         """Whether the lineage of the statement is recorded."""
         return JOB.key in self.session.catalog.options
 
     @property
     def merges_schema(self) -> bool:
-        """Whether columns that the table lacks are to be added to it."""
+        """Whether missing columns are added to the table."""
         return MERGE_SCHEMA.get({**self.table.options.raw, **self.options})
 
     def column(self, name: str) -> DataField:
         """The column of a name in any case. Raises ColumnNotFoundError."""
-        return self.table.row_type.field(column_name(self.table, name, self.table.row_type.names))
+        return self.table.row_type.field(resolve_column(self.table, name, self.table.row_type.names))
 
     def query(self, text: str) -> DataFrame:
         """The rows of a query of the statement."""
@@ -87,58 +96,62 @@ class Target:
 
     @property
     def full_names(self) -> tuple[tuple[str, ...], ...]:
-        """What the table can be called before a column, but for its last part alone."""
+        """The names of the table before a column, apart from its last part alone."""
         return (CATALOG, self.name.database, self.name.table), (self.name.database, self.name.table)
 
 
-def open_target(
-    session: Session, parts: Sequence[str], sql: str, options: Mapping[str, str] | None = None
-) -> Target | None:
-    """The table of a name, to be changed; None when it is Spark's.
+def open_target(session: Session, statement: Written) -> tuple[Target, Written] | None:
+    """The table that a statement writes, and the statement with its parameters bound; None when it is Spark's.
 
     Args:
         session: of the call.
-        parts: the name.
-        sql: the statement as it was given, which names its lineage job.
-        options: of the statement.
+        statement: as given; its text names its lineage job.
 
     Raises:
         TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: there is no such table.
         InvalidInputError: it is a system table.
+        SqlSyntaxError: more parameters than values.
     """
-    name = subject(session, parts)
+    given = statement.sql
+    session, sql = bind_parameters(session, given)
+    if sql != given:
+        again = read_write(Cursor(sql))
+        assert isinstance(again, type(statement))
+        statement = again
+    name = resolve_table(session, statement.table)
     if name is None:
         return None
     if name.system is not None:
         raise InvalidInputError(
-            f"{name} is a system table, which is only read; name the table or the branch itself", table=str(name)
+            f"{name} is a system table, which is read-only; name the table or branch", table=str(name)
         )
     table = session.table_to_change(name)
-    session_of_run = recorded(session, name, sql, table.branch_name, options)
-    if session_of_run is not session:
-        table = session_of_run.table_to_change(name)
-    return Target(session_of_run, name, table)
+    options = canonical_write(statement.options) if isinstance(statement, Insert) else {}
+    with_job = with_lineage_job(session, name, given, table.branch_name, options)
+    if with_job is not session:
+        table = with_job.table_to_change(name)
+    return Target(with_job, name, table), statement
 
 
 @contextmanager
-def our_errors() -> Iterator[None]:
-    """Errors of this package that Spark shows as text are raised as what they are."""
+def unwrap_errors() -> Iterator[None]:
+    """Raise errors of this package that Spark wraps as text as what they are."""
     try:
         yield
     except PySparkException as e:
-        ours = unwrapped(e)
-        if ours is None:
+        found = unwrapped(e)
+        if found is None:
             raise
-        raise ours from e
+        raise found from e
 
 
 @dataclass(frozen=True, slots=True)
 class StaticPartition:
-    """Values that a statement states for partition columns.
+    """Values that a statement gives for partition columns.
 
     Attributes:
         texts: by column, as option `overwrite.partition` takes them.
-        values: by column, as `commit.overwrite.NamedPartitions` takes them.
+        values: by column, as `NamedPartitions` takes them.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -152,11 +165,11 @@ class StaticPartition:
 
 
 def static_partition(target: Target, constants: Mapping[str, str | None]) -> StaticPartition:
-    """The partition that constants state; columns without one are left out.
+    """The partition that constants name; columns without a constant are left out.
 
     Raises:
-        InvalidInputError: a column is none of the partition's, or its constant no value of it.
-        SqlSyntaxError: a value is no constant.
+        InvalidInputError: not a partition column, or its constant is not of its type.
+        SqlSyntaxError: a value is not a constant.
     """
     handle, keys = target.table.handle, target.partition_keys
     default = handle.options.partition_default_name
@@ -165,30 +178,30 @@ def static_partition(target: Target, constants: Mapping[str, str | None]) -> Sta
         column = in_any_case(name, keys)
         if column is None:
             raise InvalidInputError(
-                f"PARTITION names {name!r}, which is no partition column of {handle.describe()}"
+                f"PARTITION names {name!r}, which is not a partition column of {handle.describe()}"
                 f"{did_you_mean(name, keys)}; its partition columns are {', '.join(keys) or 'none'}",
                 column=name,
             )
         if text is not None:
             by_column[column] = text
-    found = values_of(target.session, list(by_column.values()))
-    texts = {column: _text(value, default) for column, value in zip(by_column, found, strict=True)}
-    asked = BatchWriteOptions(time_zone=target.session.time_zone, overwrite_partition=texts)
-    return StaticPartition(texts, partition_values(handle, asked))
+    found = evaluate(target.session, list(by_column.values()))
+    texts = {column: _partition_text(value, default) for column, value in zip(by_column, found, strict=True)}
+    options = BatchWriteOptions(time_zone=target.session.time_zone, overwrite_partition=texts)
+    return StaticPartition(texts, partition_values(handle, options))
 
 
-def constant(target: Target, name: str, value: Any) -> Column:
+def constant_column(target: Target, name: str, value: Any) -> Column:
     """A value of a partition column, as a column of a DataFrame."""
     data_type = target.column(name).type
     kind = spark_type(data_type, name)
-    shown = array_of([value], arrow_type(data_type))[0].as_py()
-    if shown is None or isinstance(shown, bytes):
-        return F.lit(shown).cast(kind)
-    text = shown.isoformat(sep=" ") if isinstance(shown, datetime) else str(shown)
+    python_value = array_of([value], arrow_type(data_type))[0].as_py()
+    if python_value is None or isinstance(python_value, bytes):
+        return F.lit(python_value).cast(kind)
+    text = python_value.isoformat(sep=" ") if isinstance(python_value, datetime) else str(python_value)
     return F.lit(text).cast(kind)
 
 
-def _text(value: object, default: str) -> str:
+def _partition_text(value: object, default: str) -> str:
     match value:
         case None:
             return default
@@ -198,6 +211,6 @@ def _text(value: object, default: str) -> str:
             return value.isoformat(sep=" ")
         case str() | int() | float() | date():
             return str(value)
-    if hasattr(value, "as_tuple"):
+    if hasattr(value, "as_tuple"):  # a Decimal
         return str(value)
-    raise SqlSyntaxError(f"{value!r} is no constant that a partition can be named by", value=value)
+    raise SqlSyntaxError(f"{value!r} cannot name a partition; give text, a number, a date or NULL", value=value)

@@ -1,7 +1,8 @@
-"""ALTER TABLE of columns, properties, names and partitions: text → statement."""
+"""Grammar of ALTER TABLE (columns, properties, names, partitions), DROP TABLE and MSCK REPAIR TABLE."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import UnsupportedFeatureError
@@ -20,100 +21,157 @@ from paimon_spark.metadata.definition.changes import (
     UpdateTableComment,
     UpdateType,
 )
-from paimon_spark.metadata.definition.changes import shown as shown_path
+from paimon_spark.metadata.definition.changes import shown as path_text
 from paimon_spark.metadata.definition.ddl import data_type, default_text
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.statement import Statement
 from paimon_spark.sql.grammar.clauses import (
-    WrittenColumn,
-    column,
-    columns,
-    guarded,
-    partition,
-    partitions,
-    path,
-    piece,
-    position,
+    ColumnClause,
+    PartitionSpec,
+    column_clause,
+    column_clauses,
+    column_path,
+    column_position,
+    partition_spec,
+    partition_specs,
     properties,
     property_key,
     unsupported,
+    valid_or_invalid,
 )
-from paimon_spark.sql.tables.statements import AddPartitions, AlterTable, DropPartitions, Name, RenameTable
+from paimon_spark.sql.grammar.tags_and_branches import read_alter_refs
+from paimon_spark.sql.statement import Name, Statement, TableStatement
 
-_REFS: Final = ("CREATE", "REPLACE", "DELETE", "DROP", "RENAME")
 _COMMENT: Final = "comment"
 _ACTIONS: Final = ("TYPE", "COMMENT", "FIRST", "AFTER", "SET", "DROP")
+_UNSUPPORTED: Final = (
+    (("LOCATION",), "SET LOCATION", "a table stays in its place; copy its rows to a new one"),
+    *(
+        ((word,), f"SET {word}", "the format is a property, SET TBLPROPERTIES ('file.format' = '…')")
+        for word in ("SERDE", "SERDEPROPERTIES", "FILEFORMAT")
+    ),
+    (("RECOVER", "PARTITIONS"), "RECOVER PARTITIONS", "partitions are known by their rows, and need no recovery"),
+    (("CLUSTER", "BY"), "CLUSTER BY", "it is a property, SET TBLPROPERTIES ('clustering.columns' = 'column,…')"),
+    (("WRITE",), "WRITE ORDERED BY", "sort the rows in the query that writes, or set 'clustering.columns'"),
+    (("PARTITION",), "renaming or moving partitions", "write the rows again and drop the old partition"),
+)
+"""Clauses of Spark and Hive behind the verb: keywords, name, and what to do instead."""
 
 
-def read_alter(cursor: Cursor) -> Statement | None:
-    """ALTER TABLE; None when it is of a tag or a branch. Raises SqlSyntaxError: no name of a table follows."""
+@dataclass(frozen=True, slots=True)
+class AlterTable(TableStatement):
+    """ALTER TABLE of columns and properties; the names of columns are as written.
+
+    Attributes:
+        if_exists: missing columns to drop are not an error.
+    """
+
+    changes: tuple[SchemaChange, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable(TableStatement):
+    """ALTER TABLE … RENAME TO."""
+
+    new: Name
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions(TableStatement):
+    """ALTER TABLE … ADD PARTITION."""
+
+    specs: tuple[PartitionSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions(TableStatement):
+    """ALTER TABLE … DROP PARTITION."""
+
+    specs: tuple[PartitionSpec, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable(TableStatement):
+    """DROP TABLE."""
+
+    if_exists: bool = False
+
+
+def read_alter(cursor: Cursor) -> Statement:
+    """Read ALTER TABLE, also of tags and branches. Raises SqlSyntaxError: no name of a table follows."""
     cursor.expect("ALTER", "TABLE")
     name = cursor.name()
-    if _is_of_refs(cursor):
-        return None
-    return guarded(cursor, name, lambda: _action(cursor, name))
+    return read_alter_refs(cursor, name) or valid_or_invalid(cursor, name, lambda: _alteration(cursor, name))
 
 
-def _is_of_refs(cursor: Cursor) -> bool:
-    begin = cursor.index
-    found = cursor.take_one("FAST", "MERGE") is not None
-    if not found and cursor.take_one(*_REFS) is not None:
-        cursor.take("OR", "REPLACE")
-        found = cursor.at("TAG") or cursor.at("BRANCH")
-    cursor.index = begin
-    return found
+def read_drop_table(cursor: Cursor) -> Statement:
+    """Read DROP TABLE. Raises SqlSyntaxError."""
+    cursor.expect("DROP", "TABLE")
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.name()
+
+    def rest() -> Statement:
+        cursor.take("PURGE")
+        return DropTable(cursor.sql, name, if_exists)
+
+    return valid_or_invalid(cursor, name, rest)
 
 
-def _action(cursor: Cursor, name: Name) -> Statement:
+def read_repair(cursor: Cursor) -> Statement:
+    """Read [MSCK] REPAIR TABLE, which is not supported. Raises SqlSyntaxError: no name of a table follows."""
+    cursor.take("MSCK")
+    cursor.expect("REPAIR", "TABLE")
+    name = cursor.name()
+    instead = "partitions are known by their rows, and need no repair"
+    return valid_or_invalid(cursor, name, lambda: unsupported(cursor, "MSCK REPAIR TABLE", instead))
+
+
+def _alteration(cursor: Cursor, name: Name) -> Statement:
     match cursor.take_one("SET", "UNSET", "RENAME", "ADD", "DROP", "ALTER", "CHANGE", "REPLACE"):
         case "SET" if cursor.take("TBLPROPERTIES"):
-            return AlterTable(cursor.sql, name, tuple(_set(k, v) for k, v in properties(cursor).items()))
+            return AlterTable(cursor.sql, name, tuple(_set_property(k, v) for k, v in properties(cursor).items()))
         case "UNSET":
             cursor.expect("TBLPROPERTIES")
-            return AlterTable(cursor.sql, name, _unset(cursor))
+            cursor.take("IF", "EXISTS")
+            keys = cursor.parenthesised_list(lambda: property_key(cursor))
+            return AlterTable(cursor.sql, name, tuple(_unset_property(key) for key in keys))
         case "RENAME":
-            return _renamed(cursor, name)
+            return _rename(cursor, name)
         case "ADD":
-            return _added(cursor, name)
+            return _add(cursor, name)
         case "DROP":
-            return _dropped(cursor, name)
+            return _drop(cursor, name)
         case "ALTER":
             cursor.take_one("COLUMNS", "COLUMN")
-            changes = _changed(cursor)
+            changes = _change_column(cursor)
             while cursor.take(","):
-                changes += _changed(cursor)
+                changes += _change_column(cursor)
             return AlterTable(cursor.sql, name, tuple(changes))
         case "CHANGE":
             cursor.take("COLUMN")
-            return AlterTable(cursor.sql, name, tuple(_changed(cursor, hive=True)))
+            return AlterTable(cursor.sql, name, tuple(_change_column(cursor, hive=True)))
         case "REPLACE" if cursor.take("COLUMNS"):
             unsupported(cursor, "REPLACE COLUMNS", "say which columns to ADD, DROP, RENAME or ALTER")
-    _refuse(cursor)
+    for keywords, what, instead in _UNSUPPORTED:
+        if cursor.at(*keywords):
+            unsupported(cursor, what, instead)
     return cursor.fail("SET, UNSET, RENAME, ADD, DROP or ALTER, and what of the table")
 
 
-def _set(key: str, value: str) -> SchemaChange:
+def _set_property(key: str, value: str) -> SchemaChange:
     return UpdateTableComment(value) if key == _COMMENT else SetOption(key, value)
 
 
-def _unset(cursor: Cursor) -> tuple[SchemaChange, ...]:
-    cursor.take("IF", "EXISTS")
-    cursor.expect("(")
-    found: list[SchemaChange] = []
-    while True:
-        key = property_key(cursor)
-        found.append(UpdateTableComment(None) if key == _COMMENT else RemoveOption(key))
-        if cursor.take(")"):
-            return tuple(found)
-        if not cursor.take(","):
-            cursor.fail("',' or ')'")
+def _unset_property(key: str) -> SchemaChange:
+    return UpdateTableComment(None) if key == _COMMENT else RemoveOption(key)
 
 
-def _renamed(cursor: Cursor, name: Name) -> Statement:
+def _rename(cursor: Cursor, name: Name) -> Statement:
     if cursor.take("COLUMN"):
-        old = path(cursor)
+        old = column_path(cursor)
         cursor.expect("TO")
-        new = path(cursor)
+        new = column_path(cursor)
         if len(new) > 1:
             cursor.index -= 2
             cursor.fail("one name: a column stays where it is")
@@ -122,131 +180,107 @@ def _renamed(cursor: Cursor, name: Name) -> Statement:
     return RenameTable(cursor.sql, name, cursor.name())
 
 
-def _added(cursor: Cursor, name: Name) -> Statement:
+def _add(cursor: Cursor, name: Name) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN") is not None:
         in_brackets = cursor.take("(")
-        found = columns(cursor)
+        found = column_clauses(cursor)
         if in_brackets:
             cursor.expect(")")
-        return AlterTable(cursor.sql, name, tuple(_new(c) for c in found))
+        return AlterTable(cursor.sql, name, tuple(_added_column(c) for c in found))
     cursor.take("IF", "NOT", "EXISTS")
     if cursor.at("PARTITION"):
-        specs = [partition(cursor)]
+        specs = [partition_spec(cursor)]
         while True:
             if cursor.at("LOCATION"):
                 unsupported(cursor, "partitions with a LOCATION", "the table's files lie in its own directory")
             if not (cursor.take(",") or cursor.at("PARTITION")):
                 return AddPartitions(cursor.sql, name, tuple(specs))
-            specs.append(partition(cursor))
+            specs.append(partition_spec(cursor))
     if cursor.at("CONSTRAINT") or cursor.at("PRIMARY") or cursor.at("CHECK"):
-        unsupported(cursor, "constraints that are added", "a primary key is a property of a new table, 'primary-key'")
+        unsupported(cursor, "adding constraints", "a primary key is a property of a new table, 'primary-key'")
     return cursor.fail("COLUMN, COLUMNS or PARTITION")
 
 
-def _new(written: WrittenColumn) -> SchemaChange:
-    field = written.field
+def _added_column(clause: ColumnClause) -> SchemaChange:
+    field = clause.field
     if field.default_value is not None:
-        name = shown_path(written.path)
+        name = path_text(clause.path)
         raise UnsupportedFeatureError(
-            f"column {name} cannot be added with a DEFAULT: rows that are there would have to show it, and show null; "
-            f"add it without one, then say ALTER COLUMN {name} SET DEFAULT for rows to come",
+            f"column {name} cannot be added with a DEFAULT, as existing rows would show null instead; add it without "
+            f"one, then set it for new rows: ALTER COLUMN {name} SET DEFAULT …",
             feature="ADD COLUMN with DEFAULT",
             column=name,
         )
-    return AddColumn(written.path, field.type, field.description, None, written.position)
+    return AddColumn(clause.path, field.type, field.description, None, clause.position)
 
 
-def _dropped(cursor: Cursor, name: Name) -> Statement:
+def _drop(cursor: Cursor, name: Name) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN") is not None:
         if_exists = cursor.take("IF", "EXISTS")
         in_brackets = cursor.take("(")
-        found: list[SchemaChange] = [DropColumn(path(cursor))]
+        found: list[SchemaChange] = [DropColumn(column_path(cursor))]
         while cursor.take(","):
-            found.append(DropColumn(path(cursor)))
+            found.append(DropColumn(column_path(cursor)))
         if in_brackets:
             cursor.expect(")")
         return AlterTable(cursor.sql, name, tuple(found), if_exists)
     if cursor.at("PRIMARY") or cursor.at("CONSTRAINT"):
-        unsupported(cursor, "keys and constraints that are dropped", "make a new table and copy the rows")
+        unsupported(cursor, "dropping keys and constraints", "create a new table and copy the rows")
     if_exists = cursor.take("IF", "EXISTS")
     if not cursor.at("PARTITION"):
         cursor.fail("COLUMN, COLUMNS, PARTITION, TAG or BRANCH")
-    specs = partitions(cursor)
+    specs = partition_specs(cursor)
     cursor.take("PURGE")
     return DropPartitions(cursor.sql, name, specs, if_exists)
 
 
-def _changed(cursor: Cursor, *, hive: bool = False) -> list[SchemaChange]:
-    """`path TYPE … COMMENT …`, or Hive's `old new TYPE …`, in which both names are the same."""
-    where = path(cursor)
+def _change_column(cursor: Cursor, *, hive: bool = False) -> list[SchemaChange]:
+    """Read `path TYPE … COMMENT …`, or Hive's `old new TYPE …` with the same name twice."""
+    path = column_path(cursor)
     found: list[SchemaChange] = []
-    if hive and cursor.word is not None and cursor.word.keyword not in _ACTIONS:
-        found += _hive_change(cursor, where)
+    if hive and cursor.token is not None and cursor.token.keyword not in _ACTIONS:
+        found += _change_column_as_hive(cursor, path)
     while (action := cursor.take_one(*_ACTIONS)) is not None:
-        found.append(_one_change(cursor, where, action))
+        found.append(_column_action(cursor, path, action))
     if not found:
         cursor.fail("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
     return found
 
 
-def _hive_change(cursor: Cursor, where: Path) -> list[SchemaChange]:
-    written = column(cursor)
-    if written.path[-1].lower() != where[-1].lower():
-        unsupported(
-            cursor,
-            "CHANGE COLUMN to another name",
-            f"say RENAME COLUMN {shown_path(where)} TO {written.path[-1]}",
-        )
-    field = written.field
-    found: list[SchemaChange] = [UpdateType(where, field.type, keep_nullability=True)]
+def _change_column_as_hive(cursor: Cursor, path: Path) -> list[SchemaChange]:
+    clause = column_clause(cursor)
+    if clause.path[-1].lower() != path[-1].lower():
+        instead = f"say RENAME COLUMN {path_text(path)} TO {clause.path[-1]}"
+        unsupported(cursor, "CHANGE COLUMN to another name", instead)
+    field = clause.field
+    found: list[SchemaChange] = [UpdateType(path, field.type, keep_nullability=True)]
     if not field.type.nullable:
-        found.append(UpdateNullability(where, False))
+        found.append(UpdateNullability(path, False))
     if field.description is not None:
-        found.append(UpdateComment(where, field.description))
+        found.append(UpdateComment(path, field.description))
     if field.default_value is not None:
-        found.append(UpdateDefault(where, field.default_value))
-    if written.position is not None:
-        found.append(MoveColumn(where, written.position))
+        found.append(UpdateDefault(path, field.default_value))
+    if clause.position is not None:
+        found.append(MoveColumn(path, clause.position))
     return found
 
 
-def _one_change(cursor: Cursor, where: Path, action: str) -> SchemaChange:
+def _column_action(cursor: Cursor, path: Path, action: str) -> SchemaChange:
     match action:
         case "TYPE":
-            stated = piece(cursor, ",", *_ACTIONS)
-            if not stated:
-                cursor.fail("a type")
-            return UpdateType(where, data_type(stated), keep_nullability=True)
+            text = cursor.until(",", *_ACTIONS, of_types=True) or cursor.fail("a type")
+            return UpdateType(path, data_type(text), keep_nullability=True)
         case "COMMENT":
-            return UpdateComment(where, cursor.text())
+            return UpdateComment(path, cursor.text())
         case "SET" if cursor.take("DEFAULT"):
-            stated = piece(cursor, ",")
-            if not stated:
-                cursor.fail("a value")
-            return UpdateDefault(where, default_text(stated, shown_path(where)))
+            text = cursor.until(",", of_types=True) or cursor.fail("a value")
+            return UpdateDefault(path, default_text(text, path_text(path)))
         case "DROP" if cursor.take("DEFAULT"):
-            return UpdateDefault(where, None)
+            return UpdateDefault(path, None)
         case "SET" | "DROP":
             cursor.expect("NOT", "NULL")
-            return UpdateNullability(where, action == "DROP")
+            return UpdateNullability(path, action == "DROP")
     cursor.index -= 1
-    place = position(cursor)
-    assert place is not None
-    return MoveColumn(where, place)
-
-
-def _refuse(cursor: Cursor) -> None:
-    """What Spark and Hive have besides; the verb is gone past."""
-    if cursor.at("LOCATION"):
-        unsupported(cursor, "SET LOCATION", "a table stays in its place; copy its rows to a new one")
-    for words in (("SERDE",), ("SERDEPROPERTIES",), ("FILEFORMAT",)):
-        if cursor.at(*words):
-            unsupported(cursor, f"SET {words[0]}", "the format is a property, SET TBLPROPERTIES ('file.format' = '…')")
-    if cursor.at("RECOVER", "PARTITIONS"):
-        unsupported(cursor, "RECOVER PARTITIONS", "partitions are known by their rows, and need no recovery")
-    if cursor.at("CLUSTER", "BY"):
-        unsupported(cursor, "CLUSTER BY", "it is a property, SET TBLPROPERTIES ('clustering.columns' = 'column,…')")
-    if cursor.at("WRITE"):
-        unsupported(cursor, "WRITE ORDERED BY", "sort the rows in the query that writes, or set 'clustering.columns'")
-    if cursor.at("PARTITION"):
-        unsupported(cursor, "partitions that are renamed or moved", "write the rows anew and drop the old partition")
+    position = column_position(cursor)
+    assert position is not None
+    return MoveColumn(path, position)

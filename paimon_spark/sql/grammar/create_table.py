@@ -1,27 +1,82 @@
-"""CREATE TABLE and REPLACE TABLE: text → statement."""
+"""Grammar of CREATE TABLE, REPLACE TABLE and CREATE TABLE LIKE."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.statement import Statement
-from paimon_spark.sql.grammar.clauses import WrittenColumn, column, guarded, piece, properties, unsupported
-from paimon_spark.sql.tables.statements import CreateTable, CreateTableLike, Making, Name
-from paimon_spark.sql.tokens import shown
+from paimon_spark.sql.grammar.clauses import (
+    ColumnClause,
+    column_clause,
+    properties,
+    unsupported,
+    valid_or_invalid,
+)
+from paimon_spark.sql.statement import Name, Statement, TableStatement
+from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import DataField, RowType
 
 _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
 _CONSTRAINTS: Final = (("PRIMARY", "KEY"), ("UNIQUE", "("), ("CHECK", "("), ("FOREIGN", "KEY"))
-_KEY: Final = "the key is a property, TBLPROPERTIES ('primary-key' = 'column,…')"
+_TYPES: Final = (
+    "INT", "BIGINT", "STRING", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP", "BOOLEAN", "BINARY", "DECIMAL", "ARRAY",
+)  # fmt: skip
+
+
+class CreateMode(Enum):
+    """What happens when the table exists."""
+
+    CREATE = "CREATE TABLE"
+    IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS"
+    CREATE_OR_REPLACE = "CREATE OR REPLACE TABLE"
+    REPLACE = "REPLACE TABLE"
+
+    @property
+    def replaces(self) -> bool:
+        return self in (CreateMode.CREATE_OR_REPLACE, CreateMode.REPLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(TableStatement):
+    """CREATE TABLE, or REPLACE TABLE.
+
+    Attributes:
+        columns: None when a query gives them.
+        partition: names of partition columns.
+        properties: as written.
+        location: as written.
+        query: text of the query whose rows are inserted.
+        provider: format after USING; None without.
+    """
+
+    mode: CreateMode = CreateMode.CREATE
+    columns: RowType | None = None
+    partition: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    location: str | None = None
+    query: str | None = None
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableLike(TableStatement):
+    """CREATE TABLE … LIKE another table."""
+
+    source: Name
+    if_not_exists: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    provider: str | None = None
 
 
 @dataclass(slots=True)
 class _Clauses:
-    """What follows the columns, in any order."""
+    """The clauses behind the columns, in any order."""
 
     provider: str | None = None
     partition: list[str] = field(default_factory=list)
@@ -34,39 +89,38 @@ class _Clauses:
 
 
 def read_create(cursor: Cursor) -> Statement:
-    """CREATE [OR REPLACE] TABLE, REPLACE TABLE. Raises SqlSyntaxError: no name of a table follows."""
-    making = _making(cursor)
+    """Read CREATE [OR REPLACE] TABLE or REPLACE TABLE. Raises SqlSyntaxError: no name of a table follows."""
+    mode = _mode(cursor)
     name = cursor.name()
-    provider = _provider(cursor) or ""
+    provider = _find_provider(cursor) or ""
     if cursor.at("LIKE"):
-        return guarded(cursor, name, lambda: _like(cursor, name, making), provider)
-    return guarded(cursor, name, lambda: _table(cursor, name, making), provider)
+        return valid_or_invalid(cursor, name, lambda: _like(cursor, name, mode), provider)
+    return valid_or_invalid(cursor, name, lambda: _table(cursor, name, mode), provider)
 
 
-def _making(cursor: Cursor) -> Making:
+def _mode(cursor: Cursor) -> CreateMode:
     if cursor.take("REPLACE", "TABLE"):
-        return Making.REPLACE
+        return CreateMode.REPLACE
     cursor.expect("CREATE")
     if cursor.take("OR", "REPLACE"):
         cursor.expect("TABLE")
-        return Making.CREATE_OR_REPLACE
+        return CreateMode.CREATE_OR_REPLACE
     cursor.expect("TABLE")
-    return Making.IF_NOT_EXISTS if cursor.take("IF", "NOT", "EXISTS") else Making.CREATE
+    return CreateMode.IF_NOT_EXISTS if cursor.take("IF", "NOT", "EXISTS") else CreateMode.CREATE
 
 
-def _provider(cursor: Cursor) -> str | None:
-    """What the statement says after USING, or that Hive is to keep the table; the cursor stays."""
+def _find_provider(cursor: Cursor) -> str | None:
+    """The format after USING, or `hive` for Hive's clauses, wherever it stands; the cursor does not move."""
     before, provider = cursor.index, None
-    while not cursor.is_over:
-        if cursor.take("USING") and not cursor.is_over:
+    while not cursor.at_end:
+        if cursor.take("USING") and not cursor.at_end:
             provider = ".".join(cursor.name("the name of a format"))
             break
         if cursor.take("STORED", "AS") or cursor.take("STORED", "BY") or cursor.take("ROW", "FORMAT"):
             provider = "hive"
             break
-        if cursor.at("AS") or cursor.word is None or cursor.word.keyword in _QUERIES:
+        if cursor.at("AS") or cursor.token is None or cursor.token.keyword in _QUERIES:
             break
-        # A bracket is gone past as a whole.
         if cursor.take("("):
             cursor.until(")")
         cursor.index += 1
@@ -74,15 +128,15 @@ def _provider(cursor: Cursor) -> str | None:
     return provider
 
 
-def _table(cursor: Cursor, name: Name, making: Making) -> CreateTable:
-    written = None if _is_query(cursor) else _columns(cursor)
+def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
+    columns = None if _is_query(cursor) else cursor.parenthesised_list(lambda: _column(cursor).field)
     clauses = _Clauses()
-    while not cursor.is_over and clauses.query is None:
-        _clause(cursor, clauses)
-    columns = None if written is None else [c.field for c in written]
+    while not cursor.at_end and clauses.query is None:
+        _read_clause(cursor, clauses)
     if clauses.query is not None and (columns is not None or clauses.partition_fields):
         raise SqlSyntaxError(
-            f"a table made of a query has the query's columns; name none, or cast them there: {shown(cursor.sql)}",
+            "CREATE TABLE AS takes its columns from the query; name none, or cast them in the query: "
+            f"{abbreviated(cursor.sql)}",
             sql=cursor.sql,
         )
     if clauses.partition_fields:
@@ -92,8 +146,8 @@ def _table(cursor: Cursor, name: Name, making: Making) -> CreateTable:
     return CreateTable(
         cursor.sql,
         name,
-        making,
-        None if columns is None else _row(cursor, columns),
+        mode,
+        None if columns is None else _row_type(cursor, columns),
         (*clauses.partition, *(f.name for f in clauses.partition_fields)),
         clauses.properties,
         clauses.comment,
@@ -103,54 +157,47 @@ def _table(cursor: Cursor, name: Name, making: Making) -> CreateTable:
     )
 
 
-def _row(cursor: Cursor, fields: list[DataField]) -> RowType:
+def _row_type(cursor: Cursor, fields: list[DataField]) -> RowType:
     names = [f.name.lower() for f in fields]
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
-        raise InvalidInputError(f"column {twice!r} is there twice in: {shown(cursor.sql)}", column=twice)
+        raise InvalidInputError(f"column {twice!r} is defined twice in: {abbreviated(cursor.sql)}", column=twice)
     return RowType(
         False, tuple(DataField(i, f.name, f.type, f.description, f.default_value) for i, f in enumerate(fields))
     )
 
 
 def _is_query(cursor: Cursor) -> bool:
-    """Whether a query follows, though perhaps in brackets, or no columns at all."""
+    """Whether what follows is not a list of columns: a query, perhaps in brackets, or another clause."""
     if not cursor.at("("):
         return True
-    return any(cursor.at("(", word) and not _is_column_called(cursor) for word in (*_QUERIES, "("))
+    return any(cursor.at("(", word) and not _is_column_name(cursor) for word in (*_QUERIES, "("))
 
 
-def _is_column_called(cursor: Cursor) -> bool:
-    """Whether the word after the bracket, a keyword, is the name of a column: a type follows it."""
-    following = [w.keyword for w in cursor.words[cursor.index + 2 : cursor.index + 4]]
-    types = ("INT", "BIGINT", "STRING", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP", "BOOLEAN", "BINARY", "DECIMAL", "ARRAY")
-    return bool(following) and following[0] in types and following[-1:] != ["."]
+def _is_column_name(cursor: Cursor) -> bool:
+    """Whether the keyword behind the bracket is the name of a column: a type follows it."""
+    following = [t.keyword for t in cursor.tokens[cursor.index + 2 : cursor.index + 4]]
+    return bool(following) and following[0] in _TYPES and following[-1:] != ["."]
 
 
-def _columns(cursor: Cursor) -> list[WrittenColumn]:
-    cursor.expect("(")
-    found: list[WrittenColumn] = []
-    while True:
-        if any(cursor.at(*words) for words in _CONSTRAINTS) or _is_named_constraint(cursor):
-            what = "PRIMARY KEY clause" if "PRIMARY" in piece(cursor, ",", ")").upper() else "constraints but NOT NULL"
-            unsupported(cursor, what, _KEY)
-        written = column(cursor)
-        if len(written.path) > 1 or written.position is not None:
-            cursor.fail("columns in their order, without FIRST, AFTER and dots in names")
-        found.append(written)
-        if cursor.take(")"):
-            return found
-        if not cursor.take(","):
-            cursor.fail("',' or ')'")
+def _column(cursor: Cursor) -> ColumnClause:
+    if any(cursor.at(*words) for words in _CONSTRAINTS) or _is_named_constraint(cursor):
+        is_key = "PRIMARY" in cursor.until(",", ")", of_types=True).upper()
+        what = "PRIMARY KEY clause" if is_key else "constraints but NOT NULL"
+        unsupported(cursor, what, "the key is a property, TBLPROPERTIES ('primary-key' = 'column,…')")
+    found = column_clause(cursor)
+    if len(found.path) > 1 or found.position is not None:
+        cursor.fail("columns in their order, without FIRST, AFTER and dots in names")
+    return found
 
 
 def _is_named_constraint(cursor: Cursor) -> bool:
-    following = [w.keyword for w in cursor.words[cursor.index : cursor.index + 3]]
+    following = [t.keyword for t in cursor.tokens[cursor.index : cursor.index + 3]]
     return following[:1] == ["CONSTRAINT"] and following[2:] in (["PRIMARY"], ["UNIQUE"], ["CHECK"], ["FOREIGN"])
 
 
-def _clause(cursor: Cursor, out: _Clauses) -> None:
-    if cursor.take("AS") or (cursor.word is not None and cursor.word.keyword in (*_QUERIES, "(")):
+def _read_clause(cursor: Cursor, out: _Clauses) -> None:
+    if cursor.take("AS") or (cursor.token is not None and cursor.token.keyword in (*_QUERIES, "(")):
         out.query = cursor.rest()
         if not out.query:
             cursor.fail("a query")
@@ -162,7 +209,7 @@ def _clause(cursor: Cursor, out: _Clauses) -> None:
         _refuse_clause(cursor)
         cursor.fail("USING, PARTITIONED BY, COMMENT, TBLPROPERTIES, LOCATION or AS and a query")
     if found in out.seen:
-        raise SqlSyntaxError(f"{found} stands twice in: {shown(cursor.sql)}", sql=cursor.sql)
+        raise SqlSyntaxError(f"{found} is given twice in: {abbreviated(cursor.sql)}", sql=cursor.sql)
     out.seen.add(found)
     match found:
         case "USING":
@@ -172,7 +219,7 @@ def _clause(cursor: Cursor, out: _Clauses) -> None:
         case "LOCATION":
             out.location = cursor.text()
         case "PARTITIONED BY":
-            _partitioning(cursor, out)
+            _read_partitioning(cursor, out)
         case _:
             _add_properties(cursor, out, properties(cursor))
 
@@ -181,47 +228,39 @@ def _add_properties(cursor: Cursor, out: _Clauses, found: Mapping[str, str]) -> 
     both = out.properties.keys() & found.keys()
     if both:
         raise SqlSyntaxError(
-            f"property {min(both)!r} stands in OPTIONS and in TBLPROPERTIES of: {shown(cursor.sql)}",
+            f"property {min(both)!r} is given in OPTIONS and in TBLPROPERTIES of: {abbreviated(cursor.sql)}",
             sql=cursor.sql,
         )
     out.properties |= found
 
 
-def _partitioning(cursor: Cursor, out: _Clauses) -> None:
-    cursor.expect("(")
-    while True:
-        if not cursor.words[cursor.index + 1 : cursor.index + 2]:
-            cursor.fail("the name of a column")
-        follows = cursor.words[cursor.index + 1].keyword
-        if follows in (",", ")"):
-            out.partition.append(cursor.identifier("the name of a column"))
-        elif follows in ("(", "."):
-            unsupported(
-                cursor,
-                f"partitions by {piece(cursor, ',', ')')}",
-                "rows are partitioned by values of columns; add a column that holds the value",
-            )
-        else:
-            written = column(cursor)
-            out.partition_fields.append(written.field)
-        if cursor.take(")"):
-            break
-        if not cursor.take(","):
-            cursor.fail("',' or ')'")
+def _read_partitioning(cursor: Cursor, out: _Clauses) -> None:
+    cursor.parenthesised_list(lambda: _read_partition_column(cursor, out))
     if out.partition and out.partition_fields:
         raise SqlSyntaxError(
-            f"PARTITIONED BY names columns, or defines them with their types, not both: {shown(cursor.sql)}",
+            f"PARTITIONED BY takes names of columns, or columns with types, not both: {abbreviated(cursor.sql)}",
             sql=cursor.sql,
         )
 
 
+def _read_partition_column(cursor: Cursor, out: _Clauses) -> None:
+    if not cursor.tokens[cursor.index + 1 : cursor.index + 2]:
+        cursor.fail("the name of a column")
+    following = cursor.tokens[cursor.index + 1].keyword
+    if following in (",", ")"):
+        out.partition.append(cursor.identifier("the name of a column"))
+    elif following in ("(", "."):
+        transform = cursor.until(",", ")", of_types=True)
+        instead = "rows are partitioned by values of columns; add a column that holds the value"
+        unsupported(cursor, f"partitions by {transform}", instead)
+    else:
+        out.partition_fields.append(column_clause(cursor).field)
+
+
 def _refuse_clause(cursor: Cursor) -> None:
     if cursor.at("CLUSTERED", "BY"):
-        unsupported(
-            cursor,
-            "CLUSTERED BY … INTO … BUCKETS",
-            "buckets are properties, TBLPROPERTIES ('bucket' = '4', 'bucket-key' = 'column,…')",
-        )
+        instead = "buckets are properties, TBLPROPERTIES ('bucket' = '4', 'bucket-key' = 'column,…')"
+        unsupported(cursor, "CLUSTERED BY … INTO … BUCKETS", instead)
     if cursor.at("CLUSTER", "BY"):
         unsupported(cursor, "CLUSTER BY", "it is a property, TBLPROPERTIES ('clustering.columns' = 'column,…')")
     if cursor.at("STORED") or cursor.at("ROW", "FORMAT"):
@@ -230,15 +269,15 @@ def _refuse_clause(cursor: Cursor) -> None:
         unsupported(cursor, "collations", "texts compare by their bytes; leave the clause out")
 
 
-def _like(cursor: Cursor, name: Name, making: Making) -> CreateTableLike:
+def _like(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTableLike:
     cursor.expect("LIKE")
-    if making.replaces:
-        cursor.fail("columns or a query: LIKE makes new tables only")
+    if mode.replaces:
+        cursor.fail("columns or a query: LIKE creates new tables only")
     source = cursor.name()
     out = _Clauses()
-    while not cursor.is_over:
+    while not cursor.at_end:
         if cursor.at("PARTITIONED") or cursor.at("AS") or cursor.at("COMMENT"):
             cursor.fail("USING, TBLPROPERTIES or LOCATION")
-        _clause(cursor, out)
-    if_not_exists = making is Making.IF_NOT_EXISTS
+        _read_clause(cursor, out)
+    if_not_exists = mode is CreateMode.IF_NOT_EXISTS
     return CreateTableLike(cursor.sql, name, source, if_not_exists, out.properties, out.location, out.provider)

@@ -1,73 +1,87 @@
-"""DROP TABLE, MSCK, databases, views: text → statement."""
+"""Grammar of CREATE, DROP and ALTER DATABASE, and of CREATE VIEW."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.statement import Statement
-from paimon_spark.sql.grammar.clauses import guarded, properties, unsupported
-from paimon_spark.sql.tables.statements import (
-    AlterDatabase,
-    CreateDatabase,
-    CreateView,
-    DropDatabase,
-    DropTable,
-    Name,
-)
+from paimon_spark.sql.grammar.clauses import properties
+from paimon_spark.sql.statement import Name, Statement
 
 DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
+"""Keywords that all mean a database."""
 
 
-def read_drop_table(cursor: Cursor) -> Statement:
-    """DROP TABLE. Raises SqlSyntaxError."""
-    cursor.expect("DROP", "TABLE")
-    if_exists = cursor.take("IF", "EXISTS")
-    name = cursor.name()
+@dataclass(frozen=True, slots=True)
+class CreateDatabase(Statement):
+    """CREATE DATABASE.
 
-    def rest() -> Statement:
-        cursor.take("PURGE")
-        return DropTable(cursor.sql, name, if_exists)
+    Attributes:
+        not_stored: clauses that a warehouse of directories cannot store.
+    """
 
-    return guarded(cursor, name, rest)
+    name: Name
+    if_not_exists: bool = False
+    location: str | None = None
+    not_stored: tuple[str, ...] = ()
 
 
-def read_repair(cursor: Cursor) -> Statement:
-    """[MSCK] REPAIR TABLE, refused. Raises SqlSyntaxError: no name of a table follows."""
-    cursor.take("MSCK")
-    cursor.expect("REPAIR", "TABLE")
-    name = cursor.name()
-    instead = "partitions are known by their rows, and need no repair"
-    return guarded(cursor, name, lambda: unsupported(cursor, "MSCK REPAIR TABLE", instead))
+@dataclass(frozen=True, slots=True)
+class DropDatabase(Statement):
+    """DROP DATABASE."""
+
+    name: Name
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase(Statement):
+    """ALTER DATABASE, of anything."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView(Statement):
+    """CREATE VIEW, not a temporary one.
+
+    Attributes:
+        query: its text; blank when none was found.
+    """
+
+    name: Name
+    query: str
 
 
 def read_create_database(cursor: Cursor) -> Statement:
-    """CREATE DATABASE. Raises SqlSyntaxError."""
+    """Read CREATE DATABASE. Raises SqlSyntaxError."""
     cursor.expect("CREATE")
     cursor.take_one(*DATABASE)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a database")
     location: str | None = None
-    dropped: list[str] = []
-    while not cursor.is_over:
+    not_stored: list[str] = []
+    while not cursor.at_end:
         if cursor.take("COMMENT"):
             cursor.text()
-            dropped.append("COMMENT")
+            not_stored.append("COMMENT")
         elif cursor.take("LOCATION"):
             location = cursor.text()
         elif cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES"):
             properties(cursor)
-            dropped.append("PROPERTIES")
+            not_stored.append("PROPERTIES")
         elif cursor.take("DEFAULT", "COLLATION"):
             cursor.identifier("the name of a collation")
-            dropped.append("COLLATION")
+            not_stored.append("COLLATION")
         else:
             cursor.fail("COMMENT, LOCATION or WITH DBPROPERTIES")
-    return CreateDatabase(cursor.sql, name, if_not_exists, location, tuple(dropped))
+    return CreateDatabase(cursor.sql, name, if_not_exists, location, tuple(not_stored))
 
 
 def read_drop_database(cursor: Cursor) -> Statement:
-    """DROP DATABASE. Raises SqlSyntaxError."""
+    """Read DROP DATABASE. Raises SqlSyntaxError."""
     cursor.expect("DROP")
     cursor.take_one(*DATABASE)
     if_exists = cursor.take("IF", "EXISTS")
@@ -78,19 +92,19 @@ def read_drop_database(cursor: Cursor) -> Statement:
 
 
 def read_alter_database(cursor: Cursor) -> Statement:
-    """ALTER DATABASE, which is not looked at further. Raises SqlSyntaxError."""
+    """Read ALTER DATABASE up to the name. Raises SqlSyntaxError."""
     cursor.expect("ALTER")
     cursor.take_one(*DATABASE)
     return AlterDatabase(cursor.sql, cursor.name("the name of a database"))
 
 
 def read_create_view(cursor: Cursor) -> Statement:
-    """CREATE VIEW. Raises SqlSyntaxError: no name follows."""
+    """Read CREATE VIEW. Raises SqlSyntaxError: no name follows."""
     cursor.expect("CREATE")
     cursor.take("OR", "REPLACE")
     cursor.expect("VIEW")
     cursor.take("IF", "NOT", "EXISTS")
-    name: Name = cursor.name("the name of a view")
+    name = cursor.name("the name of a view")
     cursor.until("AS")
     cursor.take("AS")
     return CreateView(cursor.sql, name, cursor.rest())

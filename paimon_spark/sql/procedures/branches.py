@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.sql.call_context import Place
-from paimon_spark.sql.procedures.procedure import DONE, TABLE, Arguments, Kind, Parameter, Procedure, Rows
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.messages import in_sql
+from paimon_spark.sql.procedures.procedure import DONE, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _BRANCH: Final = Parameter("branch", required=True, doc="Name of the branch.")
 _BACKUP: Final = Parameter("backup", Kind.BOOLEAN, doc="Keep what main loses as a branch.", default="true", is_own=True)
@@ -18,7 +18,7 @@ _PUBLISHED: Final = (
 _REPLACED: Final = "result BOOLEAN, discarded_snapshots INT, backup_branch STRING, warning STRING"
 
 
-def _create(place: Place, a: Arguments) -> Rows:
+def _create(place: CallContext, a: Arguments) -> Rows:
     ignore = (a.text_or_none("ignoreIfExists") or "false").strip().lower()
     if ignore not in ("true", "false"):
         raise InvalidInputError(f"{a.caller} takes ignoreIfExists as true or false, found {ignore!r}")
@@ -31,7 +31,7 @@ def _create(place: Place, a: Arguments) -> Rows:
     return [(True,)]
 
 
-def _delete(place: Place, a: Arguments) -> Rows:
+def _delete(place: CallContext, a: Arguments) -> Rows:
     table = a.table(place)
     names = [name.strip() for name in a.text("branch").split(",")]
     there = {b.name for b in table.branches()}
@@ -41,33 +41,33 @@ def _delete(place: Place, a: Arguments) -> Rows:
     return [(True,)]
 
 
-def _rename(place: Place, a: Arguments) -> Rows:
+def _rename(place: CallContext, a: Arguments) -> Rows:
     a.table(place).rename_branch(a.text("from_branch"), a.text("to_branch"))
     return [(True,)]
 
 
-def _fast_forward(place: Place, a: Arguments) -> Rows:
+def _fast_forward(place: CallContext, a: Arguments) -> Rows:
     a.table(place).fast_forward(a.text("branch"), backup=a.truth("backup", True))
     return [(True,)]
 
 
-def _merge(place: Place, a: Arguments) -> Rows:
+def _merge(place: CallContext, a: Arguments) -> Rows:
     done = a.table(place).merge_branch(a.text("branch"), backup=a.truth("backup", True))
     discarded = len(done.discarded_snapshots)
     return [(True, done.published_snapshot_id, discarded, done.backup_branch, done.already_merged)]
 
 
-def _append(place: Place, a: Arguments) -> Rows:
+def _append(place: CallContext, a: Arguments) -> Rows:
     a.table(place).append_branch(a.text("source_branch"), a.text_or_none("target_branch") or "main")
     return [(True,)]
 
 
-def _replace_main(place: Place, a: Arguments) -> Rows:
+def _replace_main(place: CallContext, a: Arguments) -> Rows:
     done = a.table(place).replace_main(a.text("branch"), backup=a.truth("backup", True))
     return [(True, len(done.discarded_snapshots), done.backup_branch, done.warning)]
 
 
-def _doctor(place: Place, a: Arguments) -> Rows:
+def _doctor(place: CallContext, a: Arguments) -> Rows:
     found = a.table(place).doctor(repair=a.truth("repair"))
     return [
         (f.kind, f.severity.value, f.branch, *(in_sql(t, is_call=True) for t in (f.message, f.remedy)), f.repaired)

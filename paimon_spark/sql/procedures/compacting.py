@@ -17,14 +17,14 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _LOG = logging.getLogger(__name__)
 _STRATEGIES: Final = ("full", "minor")
 
 
-def _compact(place: Place, a: Arguments) -> Rows:
+def _compact(place: CallContext, a: Arguments) -> Rows:
     a.refuse_two("partitions", "where")
     _refuse_sorting(a)
     strategy = (a.text_or_none("compact_strategy") or "").lower()
@@ -90,7 +90,7 @@ def _idle_partitions(table: Table, idle_ms: int) -> list[Mapping[str, object]]:
     ]
 
 
-def _compact_database(place: Place, a: Arguments) -> Rows:
+def _compact_database(place: CallContext, a: Arguments) -> Rows:
     patterns = (a.text_or_none(name) for name in ("including_databases", "including_tables", "excluding_tables"))
     done = failed = 0
     options = a.options()
@@ -106,7 +106,7 @@ def _compact_database(place: Place, a: Arguments) -> Rows:
     return [(f"Compact database finished. Success: {done}, Failed: {failed}",)]
 
 
-def _compact_manifest(place: Place, a: Arguments) -> Rows:
+def _compact_manifest(place: CallContext, a: Arguments) -> Rows:
     for name in ("manifest_sort_partition_field", "manifest_sort_max_rewrite_size"):
         if a.text_or_none(name) is not None:
             raise _no_sorting(a, name)
@@ -129,7 +129,7 @@ def _no_sorting(a: Arguments, name: str) -> UnsupportedFeatureError:
     )
 
 
-def _mark_done(place: Place, a: Arguments) -> Rows:
+def _mark_done(place: CallContext, a: Arguments) -> Rows:
     table = a.table(place)
     specs, _ = chosen_partitions(table.handle, a.text("partitions"), None)
     mark_done(table.handle, specs or ())

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.expiry import SNAPSHOT_EXPIRE_LIMIT
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _NOTHING_EXPIRED: Final = "No expired partitions."
@@ -21,7 +21,7 @@ _RETAINED: Final = (
 _CONSUMERS: Final = "as a regular expression"
 
 
-def _snapshots(place: Place, a: Arguments) -> Rows:
+def _snapshots(place: CallContext, a: Arguments) -> Rows:
     table = a.table(place, a.options())
     most = a.number_or_none("max_deletes")
     gone = table.expire_snapshots(
@@ -33,7 +33,7 @@ def _snapshots(place: Place, a: Arguments) -> Rows:
     return [(len(gone.snapshots),)]
 
 
-def _changelogs(place: Place, a: Arguments) -> Rows:
+def _changelogs(place: CallContext, a: Arguments) -> Rows:
     table = a.table(place)
     gone = table.expire_changelogs(
         a.number_or_none("retain_max"),
@@ -45,7 +45,7 @@ def _changelogs(place: Place, a: Arguments) -> Rows:
     return [(len(gone.changelogs),)]
 
 
-def _partitions(place: Place, a: Arguments) -> Rows:
+def _partitions(place: CallContext, a: Arguments) -> Rows:
     table = a.table(place, a.options())
     gone = table.expire_partitions(
         a.text_or_none("expiration_time"),
@@ -57,7 +57,7 @@ def _partitions(place: Place, a: Arguments) -> Rows:
     return [(", ".join(map(unquote, path.split("/"))),) for path in gone.partitions] or [(_NOTHING_EXPIRED,)]
 
 
-def _orphans(place: Place, a: Arguments) -> Rows:
+def _orphans(place: CallContext, a: Arguments) -> Rows:
     mode = (a.text_or_none("mode") or _MODES[0]).lower()
     if mode not in _MODES:
         raise InvalidInputError(f"{a.caller} takes mode as {' or '.join(_MODES)}, found {mode!r}")
@@ -71,17 +71,17 @@ def _orphans(place: Place, a: Arguments) -> Rows:
     return [(sum(g.files for g in gone), sum(g.bytes for g in gone))]
 
 
-def _purge(place: Place, a: Arguments) -> Rows:
+def _purge(place: CallContext, a: Arguments) -> Rows:
     a.table(place).purge()
     return [("Success",)]
 
 
-def _reset_consumer(place: Place, a: Arguments) -> Rows:
+def _reset_consumer(place: CallContext, a: Arguments) -> Rows:
     a.table(place).reset_consumer(a.text("consumerId"), a.number_or_none("nextSnapshotId"))
     return [(True,)]
 
 
-def _clear_consumers(place: Place, a: Arguments) -> Rows:
+def _clear_consumers(place: CallContext, a: Arguments) -> Rows:
     including = a.text_or_none("includingConsumers") or ".*"
     a.table(place).clear_consumers(including, a.text_or_none("excludingConsumers"))
     return [(True,)]

@@ -1,4 +1,4 @@
-"""CALL: what this family gives to `parse` and `execute`."""
+"""Read and run CALL sys.<procedure>(…)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
 from paimon_spark.sql.procedures.statements import Call
-from paimon_spark.sql.statement import Family
-from paimon_spark.sql.literals import values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +54,7 @@ def read_call(cursor: Cursor) -> Call | None:
 def _name_of_argument(cursor: Cursor) -> str | None:
     """Go past `name =>`, and give the name; None when no name comes next."""
     start = cursor.index
-    if cursor.word is not None and cursor.word.is_name:
+    if cursor.token is not None and cursor.token.is_name:
         name = cursor.identifier()
         if cursor.take("=>"):
             return name
@@ -66,11 +65,8 @@ def _name_of_argument(cursor: Cursor) -> str | None:
 def run_call(session: Session, statement: Call) -> DataFrame:
     """Run the procedure, and give what it returns. Raises as `registry.call`."""
     find_procedure(statement.name)  # an unknown one is said before its arguments are looked at
-    values = values_of(session, [*statement.positional, *(text for _, text in statement.named)])
+    values = evaluate(session, [*statement.positional, *(text for _, text in statement.named)])
     count = len(statement.positional)
     names = [name for name, _ in statement.named]
     done = call(session, statement.name, values[:count], list(zip(names, values[count:], strict=True)))
     return session.rows(done.result, done.rows)
-
-
-FAMILY: Final = Family(readers={("CALL",): read_call}, runners={Call: run_call})

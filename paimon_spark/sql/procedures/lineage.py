@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures.procedure import DONE, Arguments, Kind, Parameter, Procedure, Rows
 
 
-def _enable(place: Place, a: Arguments) -> Rows:
+def _enable(place: CallContext, a: Arguments) -> Rows:
     place.catalog.lineage.enable(table=a.truth("table_lineage", True), data=a.truth("data_lineage", True))
     return [(True,)]
 
 
-def _disable(place: Place, a: Arguments) -> Rows:
+def _disable(place: CallContext, a: Arguments) -> Rows:
     place.catalog.lineage.disable()
     return [(True,)]
 
 
-def _unified_version(place: Place, a: Arguments) -> Rows:
+def _unified_version(place: CallContext, a: Arguments) -> Rows:
     names = [place.name(text.strip(), a.caller) for text in a.text("tables").split(",")]
     found = place.catalog.lineage.unified_version([str(n) for n in names])
     return list(found.items())
 
 
-def _forget_job(place: Place, a: Arguments) -> Rows:
+def _forget_job(place: CallContext, a: Arguments) -> Rows:
     return [(place.catalog.lineage.forget_job(a.text("job")),)]
 
 
-def _rebuild(place: Place, a: Arguments) -> Rows:
+def _rebuild(place: CallContext, a: Arguments) -> Rows:
     place.catalog.lineage.rebuild()
     return [(True,)]
 

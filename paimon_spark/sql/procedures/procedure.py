@@ -11,7 +11,7 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.sql.call_context import Place
+    from paimon_spark.sql.call_context import CallContext
 
 Rows: TypeAlias = Iterable[Sequence[Any]]
 
@@ -75,7 +75,7 @@ class Procedure:
     doc: str
     parameters: tuple[Parameter, ...]
     result: str
-    run: Callable[[Place, Arguments], Rows]
+    run: Callable[[CallContext, Arguments], Rows]
     needs_spark: bool = False
     instead: str = ""
     is_own: bool = False
@@ -151,8 +151,8 @@ class Arguments:
             out[key.strip()] = value.strip()
         return out
 
-    def table(self, place: Place, options: Mapping[str, str] | None = None) -> Table:
-        """The table that argument `table` names, with options of this call. Raises as `Place.table`."""
+    def table(self, place: CallContext, options: Mapping[str, str] | None = None) -> Table:
+        """The table that argument `table` names, with options of this call. Raises as `CallContext.table`."""
         return place.table(self.text("table"), self.caller, options)
 
     def refuse_two(self, *names: str) -> None:

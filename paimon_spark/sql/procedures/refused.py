@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _PARTITIONS: Final = Parameter("partitions")
@@ -22,7 +22,7 @@ _NO_REST: Final = (
 def _refused(
     name: str, doc: str, instead: str, *parameters: Parameter, result: str = DONE, feature: str = ""
 ) -> Procedure:
-    def refuse(place: Place, arguments: Arguments) -> Rows:
+    def refuse(place: CallContext, arguments: Arguments) -> Rows:
         raise UnsupportedFeatureError(f"{arguments.caller} is not available here: {instead}", feature=feature or name)
 
     return Procedure(name, doc, parameters, result, refuse, instead=instead)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import ProcedureNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures import branches, compacting, expiring, lineage, refused, rolling_back, tags
 from paimon_spark.sql.procedures.binding import bind
 from paimon_spark.sql.procedures.procedure import Procedure
@@ -56,7 +56,7 @@ def find_procedure(name: str) -> Procedure:
 
 
 def call(
-    where: Session | Catalog | Place,
+    where: Session | Catalog | CallContext,
     name: str,
     positional: Sequence[object] = (),
     named: Mapping[str, object] | Sequence[tuple[str, object]] = (),
@@ -77,5 +77,5 @@ def call(
     """
     pairs = list(named.items()) if isinstance(named, Mapping) else list(named)
     procedure, arguments = bind(find_procedure(name), positional, pairs)
-    rows = procedure.run(Place.of(where), arguments)
+    rows = procedure.run(CallContext.of(where), arguments)
     return Called(procedure, procedure.result, tuple(tuple(row) for row in rows))

@@ -7,13 +7,13 @@ from typing import Final
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 from paimon_spark.metadata.snapshots import alive_range, snapshot_at_or_before_ms
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures.procedure import TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _HEADS: Final = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 
 
-def _rollback(place: Place, a: Arguments) -> Rows:
+def _rollback(place: CallContext, a: Arguments) -> Rows:
     given = [n for n in ("version", "snapshot", "tag") if a.text_or_none(n) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
@@ -24,7 +24,7 @@ def _rollback(place: Place, a: Arguments) -> Rows:
     return _rolled(a.table(place), int(version) if version.isascii() and version.isdigit() else version)
 
 
-def _to_timestamp(place: Place, a: Arguments) -> Rows:
+def _to_timestamp(place: CallContext, a: Arguments) -> Rows:
     table, moment = a.table(place), a.number("timestamp")
     found = snapshot_at_or_before_ms(table.handle, moment)
     if found is None:
@@ -32,7 +32,7 @@ def _to_timestamp(place: Place, a: Arguments) -> Rows:
     return _rolled(table, found.id)
 
 
-def _to_watermark(place: Place, a: Arguments) -> Rows:
+def _to_watermark(place: CallContext, a: Arguments) -> Rows:
     table, watermark = a.table(place), a.number("watermark")
     found = [s.id for s in table.snapshots() if s.watermark is not None and s.watermark <= watermark]
     if not found:
@@ -40,7 +40,7 @@ def _to_watermark(place: Place, a: Arguments) -> Rows:
     return _rolled(table, max(found))
 
 
-def _as_latest(place: Place, a: Arguments) -> Rows:
+def _as_latest(place: CallContext, a: Arguments) -> Rows:
     version = a.text("version").strip()
     done = a.table(place).rollback_to_as_latest(int(version) if version.isdecimal() else version)
     return [(done.previous.id, done.snapshot.id)]

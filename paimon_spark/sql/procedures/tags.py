@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 from paimon_spark.metadata.snapshots import alive_range, snapshot_at_or_after_ms
-from paimon_spark.sql.call_context import Place
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.procedures.procedure import DONE, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
 _LOG = logging.getLogger(__name__)
@@ -18,14 +18,14 @@ _RETAINED: Final = Parameter("time_retained", doc="How long the tag lives, as in
 _NOTHING_EXPIRED: Final = "No expired tags."
 
 
-def _create(place: Place, a: Arguments) -> Rows:
+def _create(place: CallContext, a: Arguments) -> Rows:
     a.table(place).create_tag(
         a.text("tag"), snapshot_id=a.number_or_none("snapshot"), time_retained=a.text_or_none("time_retained")
     )
     return [(True,)]
 
 
-def _create_from_timestamp(place: Place, a: Arguments) -> Rows:
+def _create_from_timestamp(place: CallContext, a: Arguments) -> Rows:
     table, moment = a.table(place), a.number_or_none("timestamp")
     if moment is None:
         raise InvalidInputError(f"{a.caller} needs timestamp, in epoch milliseconds")
@@ -45,19 +45,19 @@ def _create_from_timestamp(place: Place, a: Arguments) -> Rows:
     return [(a.text("tag"), first.id, first.time_ms, watermark)]
 
 
-def _replace(place: Place, a: Arguments) -> Rows:
+def _replace(place: CallContext, a: Arguments) -> Rows:
     a.table(place).replace_tag(
         a.text("tag"), snapshot_id=a.number_or_none("snapshot"), time_retained=a.text_or_none("time_retained")
     )
     return [(True,)]
 
 
-def _rename(place: Place, a: Arguments) -> Rows:
+def _rename(place: CallContext, a: Arguments) -> Rows:
     a.table(place).rename_tag(a.text("tag"), a.text("target_tag"))
     return [(True,)]
 
 
-def _delete(place: Place, a: Arguments) -> Rows:
+def _delete(place: CallContext, a: Arguments) -> Rows:
     table = a.table(place)
     there = {t.name for t in table.tags()}
     asked = [name.strip() for name in a.text("tag").split(",")]
@@ -69,21 +69,21 @@ def _delete(place: Place, a: Arguments) -> Rows:
     return [(True,)]
 
 
-def _expire(place: Place, a: Arguments) -> Rows:
+def _expire(place: CallContext, a: Arguments) -> Rows:
     gone = a.table(place).expire_tags(a.moment("older_than")).tags
     return [(name,) for name in gone] or [(_NOTHING_EXPIRED,)]
 
 
-def _trigger(place: Place, a: Arguments) -> Rows:
+def _trigger(place: CallContext, a: Arguments) -> Rows:
     a.table(place).create_automatic_tags()
     return [(True,)]
 
 
-def _create_savepoint(place: Place, a: Arguments) -> Rows:
+def _create_savepoint(place: CallContext, a: Arguments) -> Rows:
     return [(a.table(place).create_savepoint().id,)]
 
 
-def _delete_savepoint(place: Place, a: Arguments) -> Rows:
+def _delete_savepoint(place: CallContext, a: Arguments) -> Rows:
     a.table(place).delete_savepoint(a.number("savepoint_id"))
     return [(True,)]
 

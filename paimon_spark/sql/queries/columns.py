@@ -12,8 +12,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from paimon_spark.sql.queries.references import Reference, ancestors
 from paimon_spark.sql.queries.parse import Reading, Tree
+from paimon_spark.sql.queries.references import Reference, ancestors
 
 _ALL_WORDS: Final = frozenset(("NATURAL", "PIVOT", "UNPIVOT", "IDENTIFIER", "|>"))
 """Words of which one makes every column count: columns come by rule and not by name."""
@@ -21,12 +21,12 @@ _ALL_WORDS: Final = frozenset(("NATURAL", "PIVOT", "UNPIVOT", "IDENTIFIER", "|>"
 
 def names(reading: Reading) -> frozenset[str]:
     """Every name in a statement, in lower case."""
-    return frozenset(w.text.lower() for w in reading.words if not w.is_text)
+    return frozenset(w.text.lower() for w in reading.tokens if not w.is_text)
 
 
 def needs_all(reading: Reading, reference: Reference) -> bool:
     """Whether all columns of a table count."""
-    keys = [w.keyword for w in reading.words]
+    keys = [w.keyword for w in reading.tokens]
     if _ALL_WORDS.intersection(keys) or reference.function is not None or reference.has_new_columns:
         return True
     if any(a == "BY" and b == "ALL" for a, b in pairwise(keys)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_spark import errors
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.sql.tokens import shown
+from paimon_spark.sql.tokens import abbreviated
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -62,14 +62,16 @@ def syntax_error(session: Session, reading: Reading) -> SqlSyntaxError | None:
     from pyspark.errors import ParseException, PySparkException
 
     # Spark does not take `t$tags` without quotes, so its answer would be about the $.
-    if "$" in reading.sql or not reading.words or reading.words[0].keyword in _NO_PREFIX:
+    if "$" in reading.sql or not reading.tokens or reading.tokens[0].keyword in _NO_PREFIX:
         return None
     try:
         session.run(f"EXPLAIN {reading.sql}")  # parses the statement, and runs nothing of it
     except ParseException as e:
         found = _PARSER.search(str(e))
         said = str(e).strip().splitlines()[0] if found is None else " ".join(found[1].split())
-        return SqlSyntaxError(f"Spark does not understand the statement: {said}: {shown(reading.sql)}", sql=reading.sql)
+        return SqlSyntaxError(
+            f"Spark does not understand the statement: {said}: {abbreviated(reading.sql)}", sql=reading.sql
+        )
     except PySparkException:
         return None
     return None

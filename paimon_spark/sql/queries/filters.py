@@ -15,9 +15,9 @@ from typing import Any, Final
 from sqlglot import exp
 
 from paimon_spark.predicate.show import literal_text
-from paimon_spark.sql.queries.references import Reference
 from paimon_spark.sql.queries.columns import select_of
 from paimon_spark.sql.queries.parse import Reading, Tree
+from paimon_spark.sql.queries.references import Reference
 from paimon_spark.sql.tokens import quoted
 from paimon_spark.types import INTEGER_NAMES, AtomicType, CharType, DataType, DecimalType, RowType
 
@@ -270,7 +270,7 @@ class _Reader:
     def _is_plain(self, text: str) -> bool:
         """Whether a text literal says just what stands between its quotes, wherever it stands."""
         sql = self.reading.sql
-        places = [w for w in self.reading.words if w.is_text and w.text == text]
+        places = [w for w in self.reading.tokens if w.is_text and w.text == text]
         return bool(places) and all(
             sql[w.start] in "'\"" and sql[w.start + 1 : w.end - 1] == text and "\\" not in text and "'" not in text
             for w in places

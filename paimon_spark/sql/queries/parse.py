@@ -11,18 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
+
 import sqlglot
 from sqlglot import exp
-from paimon_spark.sql.tokens import change
+
 from paimon_spark.sql.queries.clauses import Dollars, Settings, Version, dollars, settings, versions
-from paimon_spark.sql.tokens import Word, words
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Final
-from paimon_spark.sql.tokens import outside
-from paimon_spark.sql.tokens import Word
+from paimon_spark.sql.tokens import Token, depth_change, outside_brackets, tokenize
 
 DOLLAR: Final = "\u01c3"
 """Stands for `$` in what sqlglot reads: a letter that has no case, and that names hardly hold."""
@@ -44,7 +40,7 @@ class Reading:
 
     Attributes:
         sql: its text.
-        words: its words.
+        tokens: its words.
         head: where its query begins.
         versions: after names.
         settings: options after names.
@@ -54,7 +50,7 @@ class Reading:
     """
 
     sql: str
-    words: tuple[Word, ...]
+    tokens: tuple[Token, ...]
     head: Head
     versions: tuple[Version, ...]
     settings: tuple[Settings, ...]
@@ -64,7 +60,7 @@ class Reading:
 
     @property
     def has_pipes(self) -> bool:
-        return any(w.keyword == _PIPE for w in self.words)
+        return any(w.keyword == _PIPE for w in self.tokens)
 
     def name_at(self, identifier: exp.Identifier) -> str:
         """What an identifier says in the statement."""
@@ -74,7 +70,7 @@ class Reading:
 
 def read(sql: str) -> Reading:
     """Read a statement. Raises SqlSyntaxError."""
-    found = words(sql)
+    found = tokenize(sql)
     head = head_of(found)
     cut = versions(sql, found), settings(found), tuple(dollars(found))
     if head.use is Use.OTHER:
@@ -83,7 +79,7 @@ def read(sql: str) -> Reading:
     return Reading(sql, found, head, *cut, tables, _trees(_sketch(sql, found, head, *cut, tables), found, head))
 
 
-def _table_words(found: Sequence[Word], body: int) -> tuple[int, ...]:
+def _table_words(found: Sequence[Token], body: int) -> tuple[int, ...]:
     """Where `TABLE t` is a query."""
     out = []
     for i in range(body, len(found) - 1):
@@ -94,7 +90,7 @@ def _table_words(found: Sequence[Word], body: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _opens_call(found: Sequence[Word], at: int) -> bool:
+def _opens_call(found: Sequence[Token], at: int) -> bool:
     """Whether the word `at` is the bracket of a function's arguments."""
     if found[at].keyword != "(" or at == 0:
         return False
@@ -107,7 +103,7 @@ def _opens_call(found: Sequence[Word], at: int) -> bool:
 
 def _sketch(
     sql: str,
-    found: Sequence[Word],
+    found: Sequence[Token],
     head: Head,
     cut_versions: Sequence[Version],
     cut_settings: Sequence[Settings],
@@ -131,7 +127,7 @@ def _sketch(
     return "".join(out)
 
 
-def _trees(sketch: str, found: Sequence[Word], head: Head) -> tuple[Tree, ...] | None:
+def _trees(sketch: str, found: Sequence[Token], head: Head) -> tuple[Tree, ...] | None:
     """What sqlglot makes of a sketch; None when it cannot read all of it."""
     out: list[Tree] = []
     for piece in _pieces(sketch, found, head):
@@ -145,12 +141,12 @@ def _trees(sketch: str, found: Sequence[Word], head: Head) -> tuple[Tree, ...] |
     return tuple(out)
 
 
-def _pieces(sketch: str, found: Sequence[Word], head: Head) -> Iterator[str]:
+def _pieces(sketch: str, found: Sequence[Token], head: Head) -> Iterator[str]:
     """The query, or what is between its pipes: of those after the first, the ones that can read tables."""
     depth, start, first, inside = 0, 0, True, [""]
     for word in (*found[head.body :], None):
         if word is not None and not (depth == 0 and word.keyword == _PIPE):
-            depth += change(word)
+            depth += depth_change(word)
             inside.append(word.keyword)
             continue
         end = len(sketch) if word is None else word.start
@@ -194,26 +190,26 @@ class Head:
     body: int = 0
 
 
-def head_of(words: Sequence[Word], start: int = 0) -> Head:
+def head_of(tokens: Sequence[Token], start: int = 0) -> Head:
     """How the statement of these words begins, from the word `start` on."""
-    keys = [w.keyword for w in words]
+    keys = [w.keyword for w in tokens]
     first = keys[start] if start < len(keys) else ""
     if begins_query(keys, start):
         return Head(Use.ROWS, start)
     if first == "EXPLAIN":
         at = start + 2 if start + 1 < len(keys) and keys[start + 1] in _EXPLAIN else start + 1
-        inner = head_of(words, at)
+        inner = head_of(tokens, at)
         return inner if inner.use is Use.ROWS else Head(Use.OTHER, inner.body)
     if first in ("DESCRIBE", "DESC"):
         at = start + 2 if keys[start + 1 : start + 2] == ["QUERY"] else start + 1
         return Head(Use.ROWS, at) if begins_query(keys, at) and keys[at] != "TABLE" else Head(Use.OTHER, start)
     if first == "INSERT":
-        return _inserted(words, keys, start)
+        return _inserted(tokens, keys, start)
     if first in ("CREATE", "REPLACE"):
-        return _created(words, keys, start)
+        return _created(tokens, keys, start)
     if first == "CACHE":
         at = start + 2 if keys[start + 1 : start + 2] == ["LAZY"] else start + 1
-        body = _after_name(words, keys, at + 1)
+        body = _after_name(tokens, keys, at + 1)
         return Head(Use.OTHER, start) if body is None else Head(Use.CACHE, body)
     return Head(Use.ROWS if first in _WHOLE else Use.OTHER, start)
 
@@ -225,28 +221,28 @@ def begins_query(keys: Sequence[str], at: int) -> bool:
     return at < len(keys) and keys[at] in _QUERY
 
 
-def _inserted(words: Sequence[Word], keys: Sequence[str], start: int) -> Head:
+def _inserted(tokens: Sequence[Token], keys: Sequence[str], start: int) -> Head:
     """The query of an INSERT comes after the name and what belongs to it."""
     at = start + 2  # INTO, OVERWRITE
     if keys[at : at + 1] == ["TABLE"]:
         at += 1
-    body = _after_name(words, keys, at)
+    body = _after_name(tokens, keys, at)
     return Head(Use.OTHER, start) if body is None else Head(Use.ROWS, body)
 
 
-def _created(words: Sequence[Word], keys: Sequence[str], start: int) -> Head:
+def _created(tokens: Sequence[Token], keys: Sequence[str], start: int) -> Head:
     begin = set(keys[start : start + 6])
     is_view = "VIEW" in begin and begin & {"TEMPORARY", "TEMP"} and "TABLE" not in begin
     is_table = "TABLE" in begin and "VIEW" not in begin and "FUNCTION" not in begin
-    body = next((i + 1 for i in outside(words, start) if keys[i] == "AS" and begins_query(keys, i + 1)), None)
+    body = next((i + 1 for i in outside_brackets(tokens, start) if keys[i] == "AS" and begins_query(keys, i + 1)), None)
     if body is None or not (is_view or is_table):
         return Head(Use.OTHER, start)
     return Head(Use.VIEW if is_view else Use.ROWS, body)
 
 
-def _after_name(words: Sequence[Word], keys: Sequence[str], at: int) -> int | None:
+def _after_name(tokens: Sequence[Token], keys: Sequence[str], at: int) -> int | None:
     """Where a query begins after a name, which may itself be called as a keyword; None when there is none."""
     at += 1
     while keys[at : at + 1] == ["."]:
         at += 2
-    return next((i for i in outside(words, at) if begins_query(keys, i)), None)
+    return next((i for i in outside_brackets(tokens, at) if begins_query(keys, i)), None)

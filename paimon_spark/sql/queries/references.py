@@ -13,16 +13,14 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.sql.tokens import closing
 from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS
 from paimon_spark.sql.functions import refuse as refuse_function
-from paimon_spark.sql.names import TableName, source
+from paimon_spark.sql.names import TableName, resolve_source
 from paimon_spark.sql.queries.clauses import Settings, Version
 from paimon_spark.sql.queries.errors import syntax_error
-from paimon_spark.sql.queries.parse import Use
-from paimon_spark.sql.queries.parse import Reading, Tree
+from paimon_spark.sql.queries.parse import Reading, Tree, Use
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Word, shown
+from paimon_spark.sql.tokens import Token, abbreviated, closing_bracket
 
 _SAMPLE: Final = "TABLESAMPLE"
 _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))
@@ -118,13 +116,13 @@ def _reference(session: Session, reading: Reading, node: Tree) -> Reference | No
         return None
     if reading.has_pipes and len(parts) == 1 and parts[0].lower() in _all_ctes(reading):
         return None
-    name = source(session, parts)
+    name = resolve_source(session, parts)
     if name is None:
         return None
     if _is_written(node):
         raise UnsupportedFeatureError(
-            f"the statement writes to {name} among other things: {shown(reading.sql)}; write one table at a time, with "
-            f"the query at the end: INSERT INTO {name} WITH … SELECT …",
+            f"the statement writes {name} in a form that is not supported: {abbreviated(reading.sql)}; write one table "
+            f"at a time, with the query at the end: INSERT INTO {name} WITH … SELECT …",
             feature="INSERT after WITH or FROM",
             table=str(name),
         )
@@ -140,10 +138,10 @@ def _function(reading: Reading, node: Tree) -> Reference | None:
     if called not in INCREMENTAL_FUNCTIONS:
         return None
     start = node.this.meta["start"]
-    at = next(i for i, w in enumerate(reading.words) if w.start == start)
-    end = closing(reading.words, at + 1)
+    at = next(i for i, w in enumerate(reading.tokens) if w.start == start)
+    end = closing_bracket(reading.tokens, at + 1)
     assert end is not None, "sqlglot read the call"
-    return _placed(reading, TableName("", called), node, start, reading.words[end].end, called)
+    return _placed(reading, TableName("", called), node, start, reading.tokens[end].end, called)
 
 
 def _placed(reading: Reading, name: TableName, node: Tree, start: int, end: int, function: str | None) -> Reference:
@@ -151,23 +149,23 @@ def _placed(reading: Reading, name: TableName, node: Tree, start: int, end: int,
     at = end if version is None else version.end
     given = next((s for s in reading.settings if _follows(reading, at, s.start)), None)
     at = at if given is None else given.end
-    return Reference(name, node, start, end, version, given, _sample(reading.words, at), function)
+    return Reference(name, node, start, end, version, given, _sample(reading.tokens, at), function)
 
 
 def _follows(reading: Reading, end: int, start: int) -> bool:
     """Whether nothing but blanks and comments is between two places."""
-    return start >= end and not any(end <= w.start < start for w in reading.words)
+    return start >= end and not any(end <= w.start < start for w in reading.tokens)
 
 
-def _sample(words: Sequence[Word], end: int) -> tuple[int, int] | None:
+def _sample(tokens: Sequence[Token], end: int) -> tuple[int, int] | None:
     """The place of the TABLESAMPLE that comes next."""
-    at = next((i for i, w in enumerate(words) if w.start >= end), len(words))
-    if at >= len(words) or words[at].keyword != _SAMPLE:
+    at = next((i for i, w in enumerate(tokens) if w.start >= end), len(tokens))
+    if at >= len(tokens) or tokens[at].keyword != _SAMPLE:
         return None
-    last = closing(words, at + 1)
-    if last is not None and last + 1 < len(words) and words[last + 1].keyword == "REPEATABLE":
-        last = closing(words, last + 2)
-    return None if last is None else (words[at].start, words[last].end)
+    last = closing_bracket(tokens, at + 1)
+    if last is not None and last + 1 < len(tokens) and tokens[last + 1].keyword == "REPEATABLE":
+        last = closing_bracket(tokens, last + 2)
+    return None if last is None else (tokens[at].start, tokens[last].end)
 
 
 def _is_cte(node: Tree) -> bool:
@@ -213,7 +211,7 @@ def _is_written(node: Tree) -> bool:
 def refuse(reading: Reading, name: TableName | str, why: str) -> NoReturn:
     """Raise UnsupportedFeatureError for a table that cannot be put in."""
     raise UnsupportedFeatureError(
-        f"the statement names the Paimon table {name}, but {why}: {shown(reading.sql)}; make a "
+        f"the statement names the Paimon table {name}, but {why}: {abbreviated(reading.sql)}; make a "
         "temporary view of it first, with CREATE TEMPORARY VIEW or catalog.table(…).scan().to_spark()"
         ".createOrReplaceTempView(…), and name that in the statement",
         feature="SQL syntax",
@@ -222,8 +220,8 @@ def refuse(reading: Reading, name: TableName | str, why: str) -> NoReturn:
 
 
 def _refuse_functions(reading: Reading) -> None:
-    """Refuse functions of Paimon's that search, by their words: sqlglot has its own ideas of some."""
-    for before, word, after in zip(reading.words, reading.words[1:], reading.words[2:], strict=False):
+    """Refuse functions of Paimon's that search, by their tokens: sqlglot has its own ideas of some."""
+    for before, word, after in zip(reading.tokens, reading.tokens[1:], reading.tokens[2:], strict=False):
         if before.keyword in _BEFORE_NAME and word.is_name and after.keyword == "(":
             refuse_function(word.text)
 
@@ -243,24 +241,24 @@ def _check_all_found(session: Session, reading: Reading, found: dict[int, Refere
     """Check that no table stands where sqlglot saw none."""
     taken = [(r.start, r.cut_end) for r in found.values()]
     for word, name in _names(session, reading, taken):
-        is_unknown = reading.words[word].start not in found and not _is_known(reading, word)
-        if is_unknown and _is_of_a_from(reading.words, word):
+        is_unknown = reading.tokens[word].start not in found and not _is_known(reading, word)
+        if is_unknown and _is_of_a_from(reading.tokens, word):
             refuse(reading, name, "its syntax is not understood here")
 
 
-def _is_of_a_from(words: Sequence[Word], word: int) -> bool:
+def _is_of_a_from(tokens: Sequence[Token], word: int) -> bool:
     """Whether a name stands where it can only be a table's: not as in `extract(day FROM a)`, `a IS DISTINCT FROM b`."""
-    before = [w.keyword for w in words[max(0, word - 2) : word]]
+    before = [w.keyword for w in tokens[max(0, word - 2) : word]]
     if before[-1:] == ["("]:
         return before == ["TABLE", "("]  # the argument of a function
     if before[-1:] == ["FROM"]:
-        return before[0] != "DISTINCT" and word + 1 < len(words) and words[word + 1].keyword == "."
+        return before[0] != "DISTINCT" and word + 1 < len(tokens) and tokens[word + 1].keyword == "."
     return before[-1:] in (["JOIN"], ["TABLE"])
 
 
 def _is_known(reading: Reading, word: int) -> bool:
     """Whether sqlglot read this word as the name of a table, which is then another's."""
-    place = reading.words[word].start
+    place = reading.tokens[word].start
     return any(
         any(part.meta.get("start") == place for part in node.parts if isinstance(part, exp.Identifier))
         for tree in reading.trees or ()
@@ -270,11 +268,11 @@ def _is_known(reading: Reading, word: int) -> bool:
 
 def _names(session: Session, reading: Reading, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, TableName]]:
     """Names of tables of the catalog that may stand where tables are read, by their words alone."""
-    for i, parts in _dotted(reading.words):
-        word = reading.words[i]
+    for i, parts in _dotted(reading.tokens):
+        word = reading.tokens[i]
         if any(start <= word.start < end for start, end in taken):
             continue
-        before = reading.words[i - 1].keyword if i else ""
+        before = reading.tokens[i - 1].keyword if i else ""
         if len(parts) == 1 and before not in _BEFORE_NAME:
             continue
         name = _existing(session, parts)
@@ -282,21 +280,21 @@ def _names(session: Session, reading: Reading, taken: Sequence[tuple[int, int]])
             yield i, name
 
 
-def _dotted(words: Sequence[Word]) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _dotted(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Names of up to three parts, each with the index of its first word."""
     i = 0
-    while i < len(words):
-        if not words[i].is_name or words[i].is_number or (i and words[i - 1].keyword == "."):
+    while i < len(tokens):
+        if not tokens[i].is_name or tokens[i].is_number or (i and tokens[i - 1].keyword == "."):
             i += 1
             continue
-        parts, at = [words[i].text], i
+        parts, at = [tokens[i].text], i
         while True:
-            while at + 2 < len(words) and words[at + 1].keyword == "$":
-                parts[-1] += "$" + words[at + 2].text
+            while at + 2 < len(tokens) and tokens[at + 1].keyword == "$":
+                parts[-1] += "$" + tokens[at + 2].text
                 at += 2
-            if not (at + 2 < len(words) and words[at + 1].keyword == "." and words[at + 2].is_name):
+            if not (at + 2 < len(tokens) and tokens[at + 1].keyword == "." and tokens[at + 2].is_name):
                 break
-            parts.append(words[at + 2].text)
+            parts.append(tokens[at + 2].text)
             at += 2
         yield i, tuple(parts)
         i = at + 1
@@ -304,7 +302,7 @@ def _dotted(words: Sequence[Word]) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 def _existing(session: Session, parts: Sequence[str]) -> TableName | None:
     try:
-        name = source(session, parts)
+        name = resolve_source(session, parts)
     except InvalidOptionError:
         return None
     return name if name is not None and session.has_table(name.database, name.table) else None

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+
 from sqlglot import exp
+
+from paimon_spark.predicate.show import literal_text
 from paimon_spark.sql.names import CATALOG
-from paimon_spark.sql.queries.references import Reference, ancestors, unqualified
 from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import Reading, Tree
-from paimon_spark.sql.tokens import Edit, edited, quoted
-from paimon_spark.predicate.show import literal_text
-from paimon_spark.sql.tokens import closing
+from paimon_spark.sql.queries.references import Reference, ancestors, unqualified
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Edit, edited, words
+from paimon_spark.sql.tokens import Edit, closing_bracket, edited, quoted, tokenize
+
 
 def replaced(
     reading: Reading,
@@ -65,7 +66,7 @@ def _aliases(references: Sequence[Reference]) -> dict[Reference, str]:
 def _places(reading: Reading, reference: Reference, number: int, alias: str) -> list[Edit]:
     """The DataFrame in the place of the name, and the alias where there was none."""
     frame = f"{{p{number}}}"
-    before = [w for w in reading.words if w.end <= reference.start]
+    before = [w for w in reading.tokens if w.end <= reference.start]
     if before and before[-1].start in reading.tables:
         return [Edit(before[-1].start, reference.cut_end, f"SELECT * FROM {frame} AS {quoted(alias)}")]  # noqa: S608 - text of Spark's
     if reference.alias:
@@ -140,14 +141,14 @@ def with_scalars(session: Session, sql: str) -> str:
     if "sys" not in sql.lower():
         return sql
     edits: list[Edit] = []
-    found = words(sql)
+    found = tokenize(sql)
     for i, word in enumerate(found[:-3]):
         called = found[i + 2]
         if word.text.upper() != _DATABASE or word.is_text or found[i + 1].keyword != "." or not called.is_name:
             continue
         if found[i + 3].keyword != "(" or (edits and word.start < edits[-1].end):
             continue
-        end = closing(found, i + 3)
+        end = closing_bracket(found, i + 3)
         if end is None or found[0].keyword == "CALL":
             return sql  # of brackets that do not end, Spark says what is wrong
         from paimon_spark.sql.functions import scalar_of_call

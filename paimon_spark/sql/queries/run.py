@@ -11,33 +11,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
 from pyspark.errors import AnalysisException, PySparkException
-from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.spark.native_parquet import native_dataframe
-from paimon_spark.sql.queries.errors import better, lacks_a_column
-from paimon_spark.sql.queries.references import Reference, references
-from paimon_spark.sql.queries.parse import Use
-from paimon_spark.sql.session import KnownNames
-from paimon_spark.sql.queries.rewrite import replaced, stars_without_list
-from paimon_spark.sql.queries.rewrite import with_scalars
-from paimon_spark.sql.queries.scans import metadata_columns, scan_of
-from paimon_spark.sql.statement import Query
-from paimon_spark.sql.queries.parse import Reading, read
-from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import quoted
-from typing import TYPE_CHECKING
 from pyspark.sql.functions import col
+
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.spark.native_parquet import native_dataframe
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.queries.parse import Reading
-from paimon_spark.sql.session import Session
+from paimon_spark.sql.queries.errors import better, lacks_a_column
+from paimon_spark.sql.queries.parse import Reading, Use, read
+from paimon_spark.sql.queries.references import Reference, references
+from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
+from paimon_spark.sql.queries.scans import metadata_columns, scan_of
+from paimon_spark.sql.session import CachingSession, Session
+from paimon_spark.sql.statement import Query
 from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.api.scan import Scan
-    from pyspark.sql import DataFrame
 
 _SETTING: Final = re.compile(
     r"(\s*(?:RE)?SET\s+)(spark\.paimon\.[^\s=`;]*[^\s=`;\w.][^\s=`;]*)((?:\s*=.*)?)", re.IGNORECASE | re.DOTALL
@@ -70,12 +63,12 @@ def _run(session: Session, sql: str, job: str | None) -> DataFrame:
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
     reading = read(with_scalars(session, sql))
-    found = references(KnownNames.over(session), reading)
+    found = references(CachingSession.over(session), reading)
     if not found:
         return session.run(reading.sql)
     if reading.head.use is Use.ROWS:
         return _rows(session, reading, found, job)
-    begin = reading.words[reading.head.body].start
+    begin = reading.tokens[reading.head.body].start
     frame = _rows(session, reading, found, job, begin)
     if reading.head.use is Use.VIEW:
         make_view(reading, frame)
@@ -129,7 +122,7 @@ def _without_cut_args(session: Session, reading: Reading, found: Sequence[Refere
     cut = [r.version for r in found if r.version is not None and r.version.parameter == "?"]
     if not cut or session.args is None or isinstance(session.args, dict):
         return session
-    places = [w.start for w in reading.words if w.keyword == "?"]
+    places = [w.start for w in reading.tokens if w.keyword == "?"]
     gone = {n for n, place in enumerate(places) if any(v.start <= place < v.end for v in cut)}
     return replace(session, args=[a for n, a in enumerate(session.args) if n not in gone] or None)
 

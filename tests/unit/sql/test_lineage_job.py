@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.sql.lineage_job import read_names, shape, statement_job
-from paimon_spark.sql.tokens import words
+from paimon_spark.sql.tokens import tokenize
 
 B = TableRef("d", "b")
 
@@ -81,4 +81,4 @@ def test_the_name_says_the_target_and_the_verb() -> None:
     ],
 )
 def test_names_that_may_be_temporary_views(sql: str, names: str) -> None:
-    assert read_names(words(sql)) == set(names.split())
+    assert read_names(tokenize(sql)) == set(names.split())

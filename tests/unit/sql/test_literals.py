@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.literals import Left, arguments_of, literal
+from paimon_spark.sql.literals import NO_LITERAL, parse_literal, split_arguments
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from paimon_spark.sql.literals import Left, arguments_of, literal
     ],
 )
 def test_a_literal_is_its_value(text: str, value: object) -> None:
-    found = literal(text)
+    found = parse_literal(text)
     assert found == value
     assert type(found) is type(value)
 
@@ -47,15 +47,15 @@ def test_a_literal_is_its_value(text: str, value: object) -> None:
     "text", ["1 + 2", "current_date()", ":p", "?", "x", "map('a')", "map('a', f(1))", "X'1F'", "`a`"]
 )
 def test_what_is_no_literal_is_left_to_spark(text: str) -> None:
-    assert literal(text) is Left.TO_SPARK
+    assert parse_literal(text) is NO_LITERAL
 
 
 def test_arguments_are_parted_by_commas_outside_brackets() -> None:
-    assert arguments_of(" 't', map('a', f(1, 2)), 3 ") == ["'t'", "map('a', f(1, 2))", "3"]
-    assert arguments_of("  ") == []
+    assert split_arguments(" 't', map('a', f(1, 2)), 3 ") == ["'t'", "map('a', f(1, 2))", "3"]
+    assert split_arguments("  ") == []
     for wrong in ("1,", ",1", "1,,2"):
         with pytest.raises(SqlSyntaxError, match="a value"):
-            arguments_of(wrong)
+            split_arguments(wrong)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_arguments_are_parted_by_commas_outside_brackets() -> None:
 def test_a_text_says_the_same_wherever_it_is_read(written: str, said: str) -> None:
     cursor = Cursor(f"COMMENT {written} x")
     cursor.expect("COMMENT")
-    assert cursor.text() == said == literal(written)
+    assert cursor.text() == said == parse_literal(written)
     assert cursor.identifier() == "x"
 
 

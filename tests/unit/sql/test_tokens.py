@@ -6,19 +6,17 @@ A text of several statements is cut between them, and nowhere else.
 from __future__ import annotations
 
 import pytest
-from paimon_spark.sql.tokens import closing, opening, outside
-from paimon_spark.sql.names import in_any_case
-from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.execute import parse
-from paimon_spark.sql.tables.statements import AlterTable
-from paimon_spark.sql.tokens import words
-import pytest
+
 from paimon_spark.cli.commands.sql import split
 from paimon_spark.cli.failure import UsageError
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.execute import parse
+from paimon_spark.sql.grammar.alter_table import AlterTable
 from paimon_spark.sql.statement import Query
-from paimon_spark.sql.tokens import statements_of
+from paimon_spark.sql.tokens import closing_bracket, opening_bracket, outside_brackets, split_statements, tokenize
+from paimon_spark.types import in_any_case
+
 
 @pytest.mark.parametrize(
     ("sql", "expected"),
@@ -54,13 +52,13 @@ def test_a_type_ends_outside_of_its_own_brackets_too(sql: str, expected: str) ->
 
 
 def test_brackets_are_found_from_either_end() -> None:
-    found = words("f(a, (b), [c]) + g(d")
+    found = tokenize("f(a, (b), [c]) + g(d")
 
-    assert closing(found, 1) == 11
-    assert opening(found, 11) == 1
-    assert closing(found, len(found) - 2) is None
-    assert opening(found, 0) == 0
-    assert [found[i].text for i in outside(found)] == ["f", "(", "+", "g", "("]
+    assert closing_bracket(found, 1) == 11
+    assert opening_bracket(found, 11) == 1
+    assert closing_bracket(found, len(found) - 2) is None
+    assert opening_bracket(found, 0) == 0
+    assert [found[i].text for i in outside_brackets(found)] == ["f", "(", "+", "g", "("]
 
 
 def test_a_comment_behind_a_type_hides_nothing_of_the_column() -> None:
@@ -94,9 +92,9 @@ END"""
 
 
 def test_a_script_is_one_statement() -> None:
-    assert statements_of(SCRIPT) == [SCRIPT]
-    assert statements_of(f"SELECT 1; {SCRIPT} ; SELECT 2;") == ["SELECT 1", SCRIPT, "SELECT 2"]
-    assert statements_of(f"{SCRIPT};\n{SCRIPT}") == [SCRIPT, SCRIPT]
+    assert split_statements(SCRIPT) == [SCRIPT]
+    assert split_statements(f"SELECT 1; {SCRIPT} ; SELECT 2;") == ["SELECT 1", SCRIPT, "SELECT 2"]
+    assert split_statements(f"{SCRIPT};\n{SCRIPT}") == [SCRIPT, SCRIPT]
     assert isinstance(parse(SCRIPT + ";"), Query)
 
 
@@ -116,7 +114,7 @@ def test_a_script_is_one_statement() -> None:
     ],
 )  # fmt: skip
 def test_statements_are_cut_at_semicolons(text: str, expected: list[str]) -> None:
-    assert statements_of(text) == expected
+    assert split_statements(text) == expected
 
 
 def test_what_cannot_be_cut_is_refused() -> None:

@@ -24,29 +24,17 @@ from paimon_spark.metadata.definition.changes import (
 )
 from paimon_spark.metadata.definition.ddl import data_type, row_type
 from paimon_spark.sql.execute import parse
-from paimon_spark.sql.statement import Query
-from paimon_spark.sql.tables.statements import (
-    AddPartitions,
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateTable,
-    CreateTableLike,
-    CreateView,
-    DropDatabase,
-    DropPartitions,
-    DropTable,
-    Making,
-    Misread,
-    RenameTable,
-)
+from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
+from paimon_spark.sql.grammar.create_table import CreateMode, CreateTable, CreateTableLike
+from paimon_spark.sql.grammar.databases import AlterDatabase, CreateDatabase, CreateView, DropDatabase
+from paimon_spark.sql.statement import InvalidStatement, Query
 from paimon_spark.types import BIGINT, INT, STRING
 
 
 def changes(action: str) -> list[Any]:
     statement = parse(f"ALTER TABLE t {action}")
     assert isinstance(statement, AlterTable), statement
-    assert statement.name == ("t",)
+    assert statement.table == ("t",)
     return list(statement.changes)
 
 
@@ -61,8 +49,8 @@ def test_a_table_with_every_clause_is_read() -> None:
     OPTIONS (bucket 2, 'file.format' = 'orc') TBLPROPERTIES ('primary-key' = 'id,dt', a.b = true, n = -1);"""
     found = parse(sql)
     assert isinstance(found, CreateTable)
-    assert found.name == ("paimon", "my db", "t")
-    assert found.making is Making.IF_NOT_EXISTS
+    assert found.table == ("paimon", "my db", "t")
+    assert found.mode is CreateMode.IF_NOT_EXISTS
     assert found.columns == row_type(
         "id BIGINT NOT NULL COMMENT 'it''s the key', `odd, name` DECIMAL(10, 2) DEFAULT -1.5, "
         "s STRUCT<a: INT COMMENT 'x, y', b: ARRAY<MAP<STRING, INT>>>, after STRING DEFAULT 'FIRST', dt STRING"
@@ -190,7 +178,7 @@ def test_columns_and_properties_are_altered() -> None:
 def test_statements_of_tags_and_branches_are_of_another_family() -> None:
     for action in ["CREATE TAG x", "CREATE OR REPLACE BRANCH x", "DROP BRANCH x", "RENAME TAG a TO b", "REPLACE TAG x",
                    "DELETE TAG `a,b`"]:  # fmt: skip
-        assert not type(parse(f"ALTER TABLE t {action}")).__module__.startswith("paimon_spark.sql.tables"), action
+        assert type(parse(f"ALTER TABLE t {action}")).__module__ == "paimon_spark.sql.grammar.tags_and_branches", action
     for sql in [
         "CREATE TEMPORARY VIEW v AS SELECT 1",
         "CREATE FUNCTION f AS 'x'",
@@ -206,10 +194,10 @@ def test_statements_of_tags_and_branches_are_of_another_family() -> None:
         ("CREATE TABLE t (a INT", SqlSyntaxError, "expected ',' or ')', found the end"),
         ("CREATE TABLE t", SqlSyntaxError, "expected the columns of the table in brackets, or AS and a query"),
         ("CREATE TABLE t (a INT) TBLPROPERTIES ('a')", SqlSyntaxError, "a value of property 'a' in quotes, found ')'"),
-        ("CREATE TABLE t (a INT) COMMENT 'x' COMMENT 'y'", SqlSyntaxError, "COMMENT stands twice"),
-        ("CREATE TABLE t (a INT, A STRING)", InvalidInputError, "column 'a' is there twice"),
+        ("CREATE TABLE t (a INT) COMMENT 'x' COMMENT 'y'", SqlSyntaxError, "COMMENT is given twice"),
+        ("CREATE TABLE t (a INT, A STRING)", InvalidInputError, "column 'a' is defined twice"),
         ("CREATE TABLE t (a INTT)", UnsupportedFeatureError, "INTT"),
-        ("CREATE TABLE t (a INT) AS SELECT 1", SqlSyntaxError, "has the query's columns"),
+        ("CREATE TABLE t (a INT) AS SELECT 1", SqlSyntaxError, "takes its columns from the query"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (days(a))", UnsupportedFeatureError, "partitions by days(a)"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (a, b INT)", SqlSyntaxError, "not both"),
         ("CREATE TABLE t (a INT) CLUSTERED BY (a) INTO 4 BUCKETS", UnsupportedFeatureError, "'bucket-key'"),
@@ -218,7 +206,7 @@ def test_statements_of_tags_and_branches_are_of_another_family() -> None:
         ("CREATE TABLE t (a INT, b INT GENERATED ALWAYS AS (a + 1))", UnsupportedFeatureError, "generated columns"),
         ("CREATE TABLE t (a INT DEFAULT current_date())", UnsupportedFeatureError, "a default is a literal"),
         ("CREATE TABLE t LIKE s COMMENT 'x'", SqlSyntaxError, "USING, TBLPROPERTIES or LOCATION"),
-        ("ALTER TABLE t FROB", SqlSyntaxError, "found 'FROB' at character 15"),
+        ("ALTER TABLE t FROB", SqlSyntaxError, "found 'FROB' at position 15"),
         ("ALTER TABLE t ADD COLUMN c INT DEFAULT 1", UnsupportedFeatureError, "SET DEFAULT"),
         ("ALTER TABLE t ADD COLUMN c", SqlSyntaxError, "the type of column c"),
         ("ALTER TABLE t RENAME COLUMN a TO b.c", SqlSyntaxError, "one name"),
@@ -238,8 +226,8 @@ def test_what_is_wrong_is_told_once_it_is_known_whose_the_table_is(
     sql: str, kind: type[PaimonError], message: str
 ) -> None:
     found = parse(sql)
-    assert isinstance(found, Misread), found
-    assert found.name == ("t",)
+    assert isinstance(found, InvalidStatement), found
+    assert found.table == ("t",)
     assert isinstance(found.error, kind), repr(found.error)
     assert message in found.error.message
 
@@ -252,8 +240,8 @@ def test_a_statement_without_its_name_is_wrong_for_everybody(sql: str) -> None:
 
 def test_the_format_is_known_even_when_the_rest_cannot_be_read() -> None:
     found = parse("CREATE TABLE t (a INT COLLATE X, b frob<>) USING parquet CLUSTERED BY (a) INTO 2 BUCKETS")
-    assert isinstance(found, Misread)
+    assert isinstance(found, InvalidStatement)
     assert (found.creates, found.provider) == (True, "parquet")
     found = parse("CREATE TABLE t (a INT) STORED AS ORC")
-    assert isinstance(found, Misread)
+    assert isinstance(found, InvalidStatement)
     assert found.provider == "hive"

@@ -9,23 +9,18 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sql.commands.expressions import bind_parameters, partition_condition, replace_qualifier, with_defaults
 from paimon_spark.sql.execute import parse
-from paimon_spark.sql.statement import Query
-from paimon_spark.sql.commands.expressions import conjuncts_of, requalified, with_defaults, without_qualifier
-from paimon_spark.sql.commands.expressions import bound
+from paimon_spark.sql.grammar.clauses import Assignment
+from paimon_spark.sql.grammar.merge_into import Action, Matched, Merge, WhenClause
 from paimon_spark.sql.grammar.write import (
-    Action,
-    Assignment,
     Delete,
     Insert,
-    Matched,
-    Merge,
-    Refused,
     Truncate,
     Update,
-    WhenClause,
 )
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Query, UnsupportedStatement
 from paimon_spark.types import INT, STRING, DataField
 
 T = ("db", "t")
@@ -105,7 +100,7 @@ def test_a_delete_an_update_and_a_truncate_are_read() -> None:
     )
     found = read("TRUNCATE TABLE t$branch_fix PARTITION (dt = '2024-01-01')")
     assert isinstance(found, Truncate)
-    assert (found.name, found.partition) == (("t$branch_fix",), {"dt": "'2024-01-01'"})
+    assert (found.table, found.partition) == (("t$branch_fix",), {"dt": "'2024-01-01'"})
 
 
 def test_a_merge_keeps_its_clauses_in_order() -> None:
@@ -120,7 +115,7 @@ def test_a_merge_keeps_its_clauses_in_order() -> None:
     WHEN NOT MATCHED BY SOURCE THEN DELETE"""
     found = parse(words)
     assert isinstance(found, Merge)
-    assert (found.name, found.alias, found.source_alias) == (T, "a", "b")
+    assert (found.table, found.alias, found.source_alias) == (T, "a", "b")
     assert found.source == "(SELECT * FROM u JOIN w ON u.x = w.x) AS b"
     assert found.condition.startswith("a.id = b.id AND CASE") and found.condition.endswith("b.end END")
     both, source, target = Matched.BOTH, Matched.SOURCE, Matched.TARGET
@@ -211,17 +206,17 @@ def test_a_statement_that_is_written_wrongly_says_where(words: str, message: str
 )
 def test_what_is_not_supported_is_named(words: str, feature: str, names: tuple[Any, ...]) -> None:
     found = parse(words)
-    assert isinstance(found, Refused)
+    assert isinstance(found, UnsupportedStatement)
     assert found.feature.startswith(feature) and found.names == names and found.instead
 
 
 def test_a_qualified_column_is_found_among_other_names() -> None:
     names = [("paimon", "db", "t"), ("db", "t")]
     text = "db.t.a = `DB`.`t`.`b c` AND u.db.t.a = 'db.t.a' AND paimon.db.t.x.y = db.t AND 1.5 > t.a"
-    assert requalified(text, names, "t 1") == (
+    assert replace_qualifier(text, names, "t 1") == (
         "`t 1`.a = `t 1`.`b c` AND u.db.t.a = 'db.t.a' AND `t 1`.x.y = db.t AND 1.5 > t.a"
     )
-    assert without_qualifier("t.a = db.t.b AND x.t.a = 1", [*names, ("t",)]) == "a = b AND x.t.a = 1"
+    assert replace_qualifier("t.a = db.t.b AND x.t.a = 1", [*names, ("t",)], None) == "a = b AND x.t.a = 1"
 
 
 def test_default_is_replaced_only_where_it_is_a_whole_value() -> None:
@@ -240,21 +235,25 @@ def test_parameters_become_literals_and_texts_that_look_like_them_stay() -> None
 
     sql = "UPDATE t SET a = :a, b = ':a ?' WHERE c = :b AND d[x:a] = :other"
     args = {"a": "it's", "b": -3}
-    assert bound(session(args), sql)[1] == ("UPDATE t SET a = 'it\\'s', b = ':a ?' WHERE c = (-3) AND d[x:a] = :other")
+    assert bind_parameters(session(args), sql)[1] == (
+        "UPDATE t SET a = 'it\\'s', b = ':a ?' WHERE c = (-3) AND d[x:a] = :other"
+    )
     values = [None, True, 2**40, 1.5, Decimal("1.50"), b"\x01", date(2024, 1, 2), float("nan")]
     marks = ", ".join("?" * len(values))
-    assert bound(session(values), f"DELETE FROM t WHERE a IN ({marks})")[1] == (
+    assert bind_parameters(session(values), f"DELETE FROM t WHERE a IN ({marks})")[1] == (
         "DELETE FROM t WHERE a IN (NULL, TRUE, (1099511627776L), (1.5D), (1.50BD), X'01', DATE '2024-01-02', "
         "CAST('nan' AS DOUBLE))"
     )
     at = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
-    assert bound(session({"t": at}), "SELECT :t")[1] == ("SELECT TIMESTAMP_LTZ '2024-01-02 03:04:05.000006+00:00'")
+    assert bind_parameters(session({"t": at}), "SELECT :t")[1] == (
+        "SELECT TIMESTAMP_LTZ '2024-01-02 03:04:05.000006+00:00'"
+    )
     with pytest.raises(SqlSyntaxError, match="2 parameters"):
-        bound(session([1]), "DELETE FROM t WHERE a = ? OR b = ?")
+        bind_parameters(session([1]), "DELETE FROM t WHERE a = ? OR b = ?")
 
 
 def test_a_partition_named_by_a_condition_is_read() -> None:
-    assert conjuncts_of("dt = '2024' AND hr == 5") == [("dt", "'2024'"), ("hr", "5")]
+    assert partition_condition("dt = '2024' AND hr == 5") == [("dt", "'2024'"), ("hr", "5")]
     for text in ("dt > 1", "dt = 1 OR hr = 2", "f(dt) = 1"):
         with pytest.raises(SqlSyntaxError):
-            conjuncts_of(text)
+            partition_condition(text)

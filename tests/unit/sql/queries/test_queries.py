@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.sql.queries.parse import read
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.session import KnownNames
 from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.scans import scan_of
+from paimon_spark.sql.session import CachingSession, Session
 from paimon_spark.sql.statement import Query
-from paimon_spark.sql.queries.parse import read
-from paimon_spark.sql.session import Session
 
 
 class NoSpark:
@@ -56,9 +55,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return found
 
 
-def _session(catalog: Catalog, *views: str, args: Any = None, **conf: str) -> KnownNames:
+def _session(catalog: Catalog, *views: str, args: Any = None, **conf: str) -> CachingSession:
     said = {"spark.sql.session.timeZone": "UTC", **conf}
-    return KnownNames.over(Session(catalog, NoSpark(*views), args, said))  # type: ignore[arg-type]
+    return CachingSession.over(Session(catalog, NoSpark(*views), args, said))  # type: ignore[arg-type]
 
 
 def _put(catalog: Catalog, sql: str, *views: str) -> str:
