@@ -118,7 +118,7 @@ def test_statements_are_cut_at_semicolons(text: str, expected: list[str]) -> Non
 
 
 def test_what_cannot_be_cut_is_refused() -> None:
-    with pytest.raises(SqlSyntaxError, match="BEGIN has no END"):
+    with pytest.raises(SqlSyntaxError, match="BEGIN without END"):
         split("BEGIN SELECT CASE WHEN a THEN 1 END; END IF;")
     with pytest.raises(UsageError, match="no SQL statement"):
         split("-- nothing")

@@ -20,6 +20,7 @@ from paimon_spark.sql.grammar.tags_and_branches import (
     RenameBranch,
     RenameTag,
     ShowRefs,
+    read_alter_refs,
 )
 from paimon_spark.sql.statement import Query
 
