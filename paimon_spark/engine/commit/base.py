@@ -20,10 +20,10 @@ from paimon_spark.engine.commit.partitions import Touched
 from paimon_spark.engine.commit.strict_mode import check_strictly
 from paimon_spark.engine.commit.wanted import Wanted
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.forks import identity
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
