@@ -26,8 +26,8 @@ from paimon_spark.engine.compaction.run import CompactResult, Places, Planner, c
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitError, InvalidInputError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions

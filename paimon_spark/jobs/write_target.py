@@ -20,7 +20,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import open_to_change, undisturbed
 from paimon_spark.jobs.loading import Place
 from paimon_spark.jobs.partition_specs import partition_values

@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions

@@ -23,7 +23,7 @@ from paimon_spark.engine.commit.entries import I64, no_entries, numbers, togethe
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.requests import Wanted
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.metadata.forks import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch

@@ -18,16 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.commit.changes import Changes
+from paimon_spark.engine.commit.checks import check_strictly
 from paimon_spark.engine.commit.conflicts import bucket_conflict, file_conflict, find_conflict
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, together, where
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.manifest_merge import cancelled
 from paimon_spark.engine.commit.requests import Wanted
 from paimon_spark.errors import CommitConflictError, CorruptFileError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.forks import identity
 from paimon_spark.metadata.handle import TableHandle, read_main_branch

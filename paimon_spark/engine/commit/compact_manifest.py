@@ -14,7 +14,7 @@ from paimon_spark.engine.commit.entries import no_entries
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.requests import Wanted
 from paimon_spark.engine.commit.snapshot import NothingToMerge
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.options.commit import parse_commit_options

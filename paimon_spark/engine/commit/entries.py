@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
-from paimon_spark.format import arrow_numpy, binary_row
-from paimon_spark.format.arrow import no_rows
-from paimon_spark.format.arrow_numpy import Bool, fixed_array, validity, values
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, validity, values
+from paimon_spark.format.arrays.arrow_types import no_rows
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row_columns import decode_column
-from paimon_spark.format.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests

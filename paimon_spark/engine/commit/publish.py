@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from paimon_spark.errors import FileAlreadyThereError, StorageError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import Snapshot, encode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, encode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list

@@ -40,11 +40,11 @@ from paimon_spark.engine.commit.index_files import write_index
 from paimon_spark.engine.commit.manifest_merge import Merged
 from paimon_spark.engine.commit.requests import Wanted
 from paimon_spark.errors import StorageError, UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow_numpy import Bool
-from paimon_spark.format.data_file import FileSource
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifest_files import write_manifest, write_manifest_list

@@ -26,7 +26,7 @@ from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     FileMissingError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.forks import identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
