@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.checks import check_strictly
 from paimon_spark.engine.commit.conflicts import bucket_conflict, file_conflict, find_conflict
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, together, where
 from paimon_spark.engine.commit.index_files import head_index
