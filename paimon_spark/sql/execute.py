@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.sql.parse import families, parse
-from paimon_spark.sql.procedures.statements import Call
+from paimon_spark.sql.procedures.family import Call
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.session import Session
