@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.spark.register import register
     from paimon_spark.spark.session import configure_session
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
-    from paimon_spark.versioning.history import History
+    from paimon_spark.versioning.log import History
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.status import TableStatus
 
@@ -73,12 +72,12 @@ _MODULES = {
     "CompactResult": "paimon_spark.engine.compaction.run",
     "Diff": "paimon_spark.versioning.diff",
     "Finding": "paimon_spark.versioning.doctor.findings",
-    "History": "paimon_spark.versioning.history",
+    "History": "paimon_spark.versioning.log",
     "Lineage": "paimon_spark.api.lineage_verbs",
     "MergeResult": "paimon_spark.versioning.merge",
     "Picture": "paimon_spark.lineage.picture",
     "Removed": "paimon_spark.maintenance.removal",
-    "Savepoint": "paimon_spark.metadata.savepoints",
+    "Savepoint": "paimon_spark.metadata.tags",
     "Scan": "paimon_spark.api.scan",
     "Table": "paimon_spark.api.table",
     "TableStatus": "paimon_spark.versioning.status",

@@ -12,11 +12,11 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.head import refuse_version
 from paimon_spark.maintenance import consumers as consumer_files
 from paimon_spark.maintenance import expire_changelogs as changelogs
-from paimon_spark.maintenance import expire_partitions as partitions
 from paimon_spark.maintenance import expire_snapshots as snapshots
+from paimon_spark.maintenance import partitions
 from paimon_spark.maintenance.consumers import Consumer
-from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
 from paimon_spark.maintenance.expire_snapshots import Limits
+from paimon_spark.maintenance.partitions import ExpiredPartitions
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.expiry import (

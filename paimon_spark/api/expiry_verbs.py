@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.chosen_partitions import Asked
     from paimon_spark.jobs.dropping import DroppedPartitions
     from paimon_spark.maintenance.consumers import Consumer
-    from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
-    from paimon_spark.maintenance.orphans import RemovedOrphans
+    from paimon_spark.maintenance.orphan_files import RemovedOrphans
+    from paimon_spark.maintenance.partitions import ExpiredPartitions
     from paimon_spark.maintenance.removal import Removed
 
 

@@ -10,7 +10,7 @@ from paimon_spark.metadata.handle import TableHandle
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.versioning.diff import Diff
-    from paimon_spark.versioning.history import History
+    from paimon_spark.versioning.log import History
     from paimon_spark.versioning.status import TableStatus
 
 
@@ -35,7 +35,7 @@ class InspectionVerbs:
             InvalidInputError: the table was opened at a version, or is a system table.
             CorruptFileError: metadata cannot be read.
         """
-        from paimon_spark.versioning.comparing import compare
+        from paimon_spark.versioning.compare import compare
 
         return compare(opened_anew(cast("Table", self)), str(old), None if new is None else str(new))
 
@@ -50,7 +50,7 @@ class InspectionVerbs:
             TableNotFoundError: it is not there any more.
             CorruptFileError: metadata cannot be read.
         """
-        from paimon_spark.versioning.standing import status_of
+        from paimon_spark.versioning.status import status_of
 
         return status_of(opened_anew(cast("Table", self)), with_findings=doctor)
 
@@ -69,7 +69,7 @@ class InspectionVerbs:
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
         from paimon_spark.lineage.properties import JOB
-        from paimon_spark.versioning.walking import history_of
+        from paimon_spark.versioning.log import history_of
 
         table = cast("Table", self)
         if branch is not None:

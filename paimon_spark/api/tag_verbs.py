@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from paimon_spark.api.moments import Moment
     from paimon_spark.api.table import Table
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.versioning.auto_tags import AutoTags
-    from paimon_spark.versioning.restoring import Restored
-    from paimon_spark.versioning.rollback import RolledBack
+    from paimon_spark.versioning.rollback import Restored, RolledBack
 
 
 class TagVerbs:
@@ -160,7 +158,7 @@ class TagVerbs:
             OperationInProgressError: another process changes tags or branches all the time.
         """
         from paimon_spark.api.moments import moment_ms
-        from paimon_spark.versioning.tag_expiry import expire_tags
+        from paimon_spark.versioning.tags import expire_tags
 
         zone = cast("Table", self).read_options.time_zone
         older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", zone)
@@ -263,6 +261,6 @@ class TagVerbs:
             CommitError: others were faster every time, or nobody knows whether the snapshot was made.
             OperationInProgressError: another process changes tags or branches all the time.
         """
-        from paimon_spark.versioning.restoring import rollback_to_as_latest
+        from paimon_spark.versioning.rollback import rollback_to_as_latest
 
         return rollback_to_as_latest(at_head(cast("Table", self)), version)

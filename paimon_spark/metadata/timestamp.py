@@ -6,6 +6,7 @@ Source: Java `DateTimeUtils.parseTimestampData`, and SQL's usual forms with a zo
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Final
@@ -21,6 +22,11 @@ _TEXT: Final = re.compile(
     r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)+)?",
     re.ASCII,
 )
+
+
+def now_ms() -> int:
+    """Epoch milliseconds of this machine."""
+    return time.time_ns() // 1_000_000
 
 
 def epoch_ms(text: str, time_zone: str | None = None, option: str = "timestamp") -> int:

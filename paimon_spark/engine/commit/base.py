@@ -24,8 +24,8 @@ from paimon_spark.format.arrow_values import array_of
 from paimon_spark.format.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.format.manifest import FileKind
 from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.branches import identity
 from paimon_spark.metadata.features import crosses_partitions
-from paimon_spark.metadata.forks import identity
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids

@@ -26,7 +26,7 @@ from paimon_spark.engine.commit.overwrite import (
     overwrite_changes,
 )
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.retry import Surroundings, now_ms
+from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.engine.commit.wanted import Wanted
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
@@ -36,6 +36,7 @@ from paimon_spark.format.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.metadata.timestamp import now_ms
 from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
 
 _LOG = logging.getLogger(__name__)

@@ -10,12 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from paimon_spark.metadata.timestamp import now_ms
 from paimon_spark.options.commit import CommitOptions
-
-
-def now_ms() -> int:
-    """Epoch milliseconds of this machine."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

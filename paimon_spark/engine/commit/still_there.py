@@ -28,7 +28,7 @@ from paimon_spark.errors import (
     FileMissingError,
 )
 from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.metadata.forks import identity
+from paimon_spark.metadata.branches import identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.schemas import list_schema_ids

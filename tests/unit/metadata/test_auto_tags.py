@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.metadata.auto_tags import tag_periods
+from paimon_spark.metadata.tag_names import tag_periods
 
 PERIOD, DURATION, FORMATTER = "tag.creation-period", "tag.creation-period-duration", "tag.period-formatter"
 MOMENT = datetime(2024, 3, 5, 7, 45, 59, 999000)

@@ -8,10 +8,19 @@ import pytest
 
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.metadata import small_files
-from paimon_spark.metadata.branches import list_branch_names, list_branches
-from paimon_spark.metadata.forks import Fork, decode, encode, fork_of, fork_path, lineage, newest_shared
-from paimon_spark.metadata.guards import guard_name, guarded_branch
+from paimon_spark.metadata.branches import (
+    Fork,
+    decode,
+    encode,
+    fork_of,
+    fork_path,
+    lineage,
+    list_branch_names,
+    list_branches,
+    newest_shared,
+)
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.tag_names import guard_name, guarded_branch
 from paimon_spark.storage.urls import open_store
 from tests.harness.tables import MetadataTable, a_snapshot
 

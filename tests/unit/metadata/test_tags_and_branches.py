@@ -10,8 +10,16 @@ from paimon_spark.format.snapshot import Tag, encode_tag
 from paimon_spark.metadata import small_files
 from paimon_spark.metadata.branches import Branch, branch_exists, list_branch_names, list_branches
 from paimon_spark.metadata.handle import branch_names
-from paimon_spark.metadata.savepoints import get_savepoint, list_savepoints, savepoint_id_of
-from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
+from paimon_spark.metadata.tags import (
+    find_tag,
+    get_savepoint,
+    get_tag,
+    list_savepoints,
+    list_tags,
+    savepoint_id_of,
+    tag_names,
+    tag_of_snapshot,
+)
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 

@@ -15,8 +15,8 @@ from paimon_spark.errors import BranchNotFoundError, InvalidInputError
 from paimon_spark.format.snapshot import encode
 from paimon_spark.lineage.properties import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
-from paimon_spark.metadata.forks import fork_path, identity
-from paimon_spark.versioning.history import Commit, History
+from paimon_spark.metadata.branches import fork_path, identity
+from paimon_spark.versioning.log import Commit, History
 from tests.unit.versioning.test_diff import add, append_table
 
 

@@ -18,7 +18,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
-from paimon_spark.maintenance.intents import recover
+from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.tags import create_tag

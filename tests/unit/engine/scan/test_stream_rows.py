@@ -22,7 +22,7 @@ from paimon_spark.metadata.snapshots import get_snapshot
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.streaming.contents import contents_of
+from paimon_spark.streaming.reader import contents_of
 
 COLUMNS = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), pa.field("p", pa.int32(), nullable=False), ("v", pa.string())]

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from paimon_spark.format import snapshot as snapshot_file
 from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.metadata.forks import Fork, same_snapshot
-from paimon_spark.metadata.guards import guard_name, guarded_branch
+from paimon_spark.metadata.branches import Fork, same_snapshot
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.versioning.line import Line, Ref, run_up_to, snapshot_of_tag
+from paimon_spark.metadata.tag_names import guard_name, guarded_branch
+from paimon_spark.versioning.branch_state import Line, Ref, run_up_to, snapshot_of_tag
 
 
 @dataclass(frozen=True, slots=True)
