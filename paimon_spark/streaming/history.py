@@ -17,6 +17,7 @@ Source: own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -37,7 +38,6 @@ from paimon_spark.metadata.snapshots import (
 )
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.start import changes_since
 
 _STEPS: Final = 4
 """Snapshots that are looked for after a hint before the directory is listed."""
@@ -131,6 +131,25 @@ def newest(handle: TableHandle, known: Snapshot | None = None) -> Snapshot | Non
 def find_kept(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     """The snapshot, alive or kept for its changelog."""
     return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
+
+
+def rows_before(snapshot: Snapshot) -> int | None:
+    """Rows of the snapshot before this one; None when unknown."""
+    if snapshot.total_record_count is None or snapshot.delta_record_count is None:
+        return None
+    return snapshot.total_record_count - snapshot.delta_record_count
+
+
+def changes_since(handle: TableHandle) -> int | None:
+    """The first snapshot from which on all changes up to the head can be read; None without a snapshot."""
+    ids = sorted({*list_snapshot_ids(handle), *list_changelog_ids(handle)})
+    return without_gap(ids)[0] if ids else None
+
+
+def without_gap(ids: list[int]) -> list[int]:
+    """The ids, ascending, that lead up to the last one without any missing."""
+    gaps = [i for i, (older, newer) in enumerate(itertools.pairwise(ids), 1) if newer - older > 1]
+    return ids[gaps[-1] :] if gaps else ids
 
 
 def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:

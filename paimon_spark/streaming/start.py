@@ -13,7 +13,6 @@ The snapshots that a stream may begin with: by time, compacted ones, and those f
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +43,7 @@ from paimon_spark.metadata.version import VersionKind, from_options
 from paimon_spark.options.descriptor import Option, integer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
 from paimon_spark.options.table import ChangelogProducer
-from paimon_spark.streaming.history import moving
+from paimon_spark.streaming.history import changes_since, find_kept, moving, rows_before, without_gap
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 
 UNPLANNED: Final = Part(Phase.STATE, 0, 0, "")
@@ -127,7 +126,7 @@ class _Start:
         """Before the changes of a snapshot."""
         if snapshot.id == 1:
             return StreamOffset(self.handle.location, self.handle.branch, 0)
-        previous = find_changes(self.handle, snapshot.id - 1)
+        previous = find_kept(self.handle, snapshot.id - 1)
         if previous is not None:
             return self.at(previous)
         return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=rows_before(snapshot))
@@ -154,7 +153,7 @@ class _Start:
             )
         if next_snapshot == newest + 1:
             return self.at(head, begins_with=Phase.CHANGES)
-        snapshot = find_changes(self.handle, next_snapshot)
+        snapshot = find_kept(self.handle, next_snapshot)
         if snapshot is None:
             raise self._expired(f"{who} has yet to read snapshot {next_snapshot}, which", next_snapshot, instead)
         return self.before(snapshot)
@@ -164,12 +163,12 @@ class _Start:
         last = consumer.last
         if last is None:
             return None
-        now = find_changes(self.handle, last.snapshot_id)
+        now = find_kept(self.handle, last.snapshot_id)
         if now is not None:
             return (
                 None if now.delta_manifest_list == last.made else f"snapshot {now.id} is not the one that it has read"
             )
-        after = find_changes(self.handle, last.snapshot_id + 1)
+        after = find_kept(self.handle, last.snapshot_id + 1)
         before = None if after is None else rows_before(after)
         if after is None or None in (before, last.rows) or before == last.rows:
             return None
@@ -188,7 +187,7 @@ class _Start:
             if full or snapshot_id > newest + 1:
                 raise self._not_yet(snapshot_id, full)
             return self.at(head)
-        alive = find_changes(self.handle, snapshot_id)
+        alive = find_kept(self.handle, snapshot_id)
         if named is not None and alive is not None and not same_snapshot(named, alive):
             raise self._foreign(named, f"the branch has another snapshot {snapshot_id}")
         if full:
@@ -202,7 +201,7 @@ class _Start:
         first = first_at_or_after(self.handle, time_ms)
         if first is None:
             return self.at(head)
-        if first.id > 1 and find_changes(self.handle, first.id - 1) is None:
+        if first.id > 1 and find_kept(self.handle, first.id - 1) is None:
             tag = tag_of_snapshot(self.handle, first.id - 1)
             if tag is None or tag.snapshot.time_ms >= time_ms:
                 what = f"snapshot {first.id - 1} of {self.handle.describe()}, which may be later than {self.asked},"
@@ -212,7 +211,7 @@ class _Start:
     def of_creation_time(self, head: Snapshot) -> StreamOffset:
         """The first snapshot since, as long as one before it tells so; else the files since then that are alive."""
         first = first_at_or_after(self.handle, self._time_ms())
-        if first is not None and first.id > 1 and find_changes(self.handle, first.id - 1) is not None:
+        if first is not None and first.id > 1 and find_kept(self.handle, first.id - 1) is not None:
             return self.before(first)
         return self.at(head, UNPLANNED)
 
@@ -259,7 +258,7 @@ class _Start:
         if named is None:
             raise self._expired(self._what(snapshot_id), snapshot_id)
         if not is_newest:
-            following = find_changes(self.handle, snapshot_id + 1)
+            following = find_kept(self.handle, snapshot_id + 1)
             if following is None:
                 what = f"snapshot {snapshot_id + 1} of {self.handle.describe()}, which follows {self.asked},"
                 raise self._expired(what, snapshot_id + 1)
@@ -336,30 +335,6 @@ _CHUNK: Final = 64
 """Snapshots that are read at once when the newest compacted one is looked for."""
 
 
-def find_changes(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
-    """The snapshot where its changes can still be read, alive or kept for its changelog; None otherwise."""
-    return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
-
-
-def rows_before(snapshot: Snapshot) -> int | None:
-    """Rows of the snapshot before this one; None when unknown."""
-    if snapshot.total_record_count is None or snapshot.delta_record_count is None:
-        return None
-    return snapshot.total_record_count - snapshot.delta_record_count
-
-
-def changes_since(handle: TableHandle) -> int | None:
-    """The first snapshot from which on all changes up to the head can be read; None without a snapshot."""
-    ids = sorted({*list_snapshot_ids(handle), *list_changelog_ids(handle)})
-    return _without_gap(ids)[0] if ids else None
-
-
-def _without_gap(ids: list[int]) -> list[int]:
-    """The ids, ascending, that lead up to the last one without any missing."""
-    gaps = [i for i, (older, newer) in enumerate(itertools.pairwise(ids), 1) if newer - older > 1]
-    return ids[gaps[-1] :] if gaps else ids
-
-
 def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
     """The first snapshot since a time whose changes can be read; None when all are earlier."""
     found = snapshot_at_or_after_ms(handle, time_ms)
@@ -390,7 +365,7 @@ def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
     if fits(head):
         return head
     alive = [i for i in list_snapshot_ids(handle) if i < head.id]
-    ids = _without_gap([*alive, head.id])[-2::-1]
+    ids = without_gap([*alive, head.id])[-2::-1]
     for first in range(0, len(ids), _CHUNK):
         found = next(filter(fits, _read(handle, ids[first : first + _CHUNK])), None)
         if found is not None:
