@@ -17,12 +17,10 @@ from paimon_spark.display.values import ShownList
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.format.table_schema import TableSchema
-from paimon_spark.metadata.branches import Branch, list_branches
+from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, open_table
-from paimon_spark.metadata.savepoints import Savepoint, list_savepoints
 from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.metadata.tag_infos import list_tag_infos
-from paimon_spark.metadata.tags import TagInfo
+from paimon_spark.metadata.tags import Savepoint, TagInfo, list_savepoints
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.moments import Moment
     from paimon_spark.api.table import Table
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.versioning.auto_tags import AutoTags
     from paimon_spark.versioning.restoring import Restored
     from paimon_spark.versioning.rollback import RolledBack

@@ -21,7 +21,7 @@ from paimon_spark.format.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import remember_list, remember_manifest
-from paimon_spark.options.manifests import parse_manifest_options
+from paimon_spark.options.commit import parse_manifest_options
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]
