@@ -9,7 +9,7 @@ from paimon_spark.metadata.handle import TableHandle
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.run import CompactResult
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.chosen_partitions import Asked
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark import progress
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import InvalidInputError, PaimonError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.expired import expired, has_expired
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
@@ -89,7 +89,7 @@ class Scan:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema that comes out."""
-        from paimon_spark.format.arrow import arrow_schema
+        from paimon_spark.format.arrays.arrow_types import arrow_schema
 
         return arrow_schema(self.row_type)
 

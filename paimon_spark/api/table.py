@@ -15,8 +15,8 @@ from paimon_spark.api.scan import Scan
 from paimon_spark.api.tag_verbs import TagVerbs
 from paimon_spark.display.values import ShownList
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, open_table
 from paimon_spark.metadata.snapshots import list_snapshots

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.errors import OperationInProgressError, PaimonError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers

@@ -19,7 +19,7 @@ from paimon_spark.engine.write.char_keys import padded_keys
 from paimon_spark.engine.write.job_files import new_job, remove_job_files
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, PaimonError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_recording import BatchRecording, batch_recording
 from paimon_spark.jobs.compact_written import compact_written

@@ -14,7 +14,7 @@ from paimon_spark.engine.compaction.run import CompactResult, run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.chosen_partitions import Asked, chosen_partitions
 from paimon_spark.jobs.head import refuse_version

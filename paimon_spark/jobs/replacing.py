@@ -21,8 +21,8 @@ from paimon_spark.errors import (
     InvalidOptionError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.head import opened_anew
 from paimon_spark.jobs.to_change import undisturbed

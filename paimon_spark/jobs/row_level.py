@@ -21,7 +21,7 @@ from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_recording import batch_recording
 from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, plan_write

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
     PaimonError,
     SchemaChangedError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.compact_written import compact_batch
 from paimon_spark.jobs.publishing import published

@@ -16,9 +16,9 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_numpy import take_indices
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import take_indices
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.metadata.handle import TableHandle
 
 

@@ -20,7 +20,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.loading import Place
 from paimon_spark.jobs.replaced_partition import partition_values
 from paimon_spark.jobs.task_write import with_columns

@@ -11,7 +11,7 @@ from typing import Final
 
 from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.expire_snapshots import (

@@ -22,8 +22,8 @@ from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
-from paimon_spark.format.arrow_numpy import validity, values
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import validity, values
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.maintenance.partition_time import parser_of, text_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries

@@ -14,7 +14,7 @@ from typing import Final
 
 from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.snapshot import Snapshot, decode, encode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange, put_all, roots_put
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.intents import change_table

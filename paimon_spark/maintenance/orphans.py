@@ -15,7 +15,7 @@ from paimon_spark import progress
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
-from paimon_spark.format.manifest import collector_paused
+from paimon_spark.format.metadata_files.manifest import collector_paused
 from paimon_spark.maintenance.intents import check_there, recover
 from paimon_spark.maintenance.lock import DIRECTORY, INTENT
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, seen_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
 from paimon_spark.metadata.schemas import seen_schema_ids

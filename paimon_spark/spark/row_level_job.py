@@ -28,10 +28,10 @@ from paimon_spark.engine.scan.fallback import (
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
-from paimon_spark.engine.write.nested import column_assignment
 from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import WriteResult
 from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
 from paimon_spark.jobs.to_change import open_to_change

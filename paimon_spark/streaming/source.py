@@ -28,7 +28,7 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of

@@ -24,7 +24,7 @@ from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.engine.commit.wanted import Wanted
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.metadata.branches import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch

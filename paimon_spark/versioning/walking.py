@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
 from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, same_snapshot, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle

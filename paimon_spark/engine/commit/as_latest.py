@@ -11,8 +11,8 @@ from paimon_spark.engine.commit.entries import named_in, no_entries, of_kind, to
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.engine.commit.wanted import Wanted
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

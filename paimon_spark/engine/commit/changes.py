@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from paimon_spark.engine.commit.entries import no_entries, together, with_numbers
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.format.arrow_numpy import take_indices
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.manifest_writer import entries
+from paimon_spark.format.arrays.arrow_numpy import take_indices
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.manifest_writer import entries
 
 
 @dataclass(frozen=True, slots=True, eq=False)

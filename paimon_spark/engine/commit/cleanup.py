@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 

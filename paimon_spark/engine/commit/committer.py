@@ -31,8 +31,8 @@ from paimon_spark.engine.commit.wanted import Wanted
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
-from paimon_spark.format.index_manifest import DELETION_VECTORS
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot

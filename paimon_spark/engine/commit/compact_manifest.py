@@ -15,7 +15,7 @@ from paimon_spark.engine.commit.new_snapshot import NothingToMerge
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.engine.commit.wanted import Wanted
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.commit import parse_commit_options
 

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format import arrow_numpy, binary_row
-from paimon_spark.format.arrow import no_rows
-from paimon_spark.format.arrow_numpy import Bool
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.arrow_types import no_rows
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
 
 I64 = npt.NDArray[np.int64]
 

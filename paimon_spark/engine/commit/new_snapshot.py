@@ -21,8 +21,8 @@ from paimon_spark.engine.commit.index_files import write_index
 from paimon_spark.engine.commit.manifest_merge import Merged
 from paimon_spark.engine.commit.wanted import Wanted
 from paimon_spark.errors import StorageError
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifest_writer import write_manifest, write_manifest_list

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.entries import column, together, where
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
-from paimon_spark.format.arrow_numpy import Bool, fixed_array, validity, values
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, validity, values
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row_columns import decode_column
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests

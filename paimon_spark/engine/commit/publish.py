@@ -11,7 +11,7 @@ import logging
 from paimon_spark.engine.commit.outcome import Committed, LostRace, Outcome, Refused, Unknown
 from paimon_spark.engine.commit.retry import Retries
 from paimon_spark.errors import FileAlreadyThereError, StorageError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import Snapshot, encode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, encode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.snapshots import find_snapshot

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.entries import adds, codes, column, numbers, present, with_numbers
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow_numpy import Bool
-from paimon_spark.format.data_file import FileSource
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.metadata_files.data_file import FileSource
 
 _ROW_ID = "_ROW_ID"
 

@@ -6,7 +6,7 @@ that had the id is gone. It takes a writer that stops for longer than snapshots 
 
 from __future__ import annotations
 
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import SNAPSHOT_PREFIX
 from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list

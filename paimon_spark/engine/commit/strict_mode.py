@@ -12,7 +12,7 @@ from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.partitions import Touched
 from paimon_spark.engine.commit.wanted import Wanted
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, get_snapshot
 from paimon_spark.options.commit import LAST_SAFE_SNAPSHOT, CommitOptions

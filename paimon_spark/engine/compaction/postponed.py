@@ -27,8 +27,8 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import POSTPONE_BUCKET

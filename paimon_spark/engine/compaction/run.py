@@ -30,9 +30,9 @@ from paimon_spark.engine.scan.manifest_prune import manifests_wanted
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries

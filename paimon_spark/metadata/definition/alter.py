@@ -23,7 +23,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import CURRENT_VERSION, TableSchema
+from paimon_spark.format.metadata_files.table_schema import CURRENT_VERSION, TableSchema
 from paimon_spark.metadata.definition import column_changes as edit
 from paimon_spark.metadata.definition.create import with_keys_of_options
 from paimon_spark.metadata.definition.option_rules import not_stored, unknown_options

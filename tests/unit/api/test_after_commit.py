@@ -19,7 +19,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.errors import OperationInProgressError, StorageError
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import after_commit as module
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.row_level import delete_partitions

@@ -15,7 +15,7 @@ import paimon_spark
 from paimon_spark.engine.compaction.run import run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, PaimonError, PredicateSyntaxError
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.jobs.chosen_partitions import chosen_partitions

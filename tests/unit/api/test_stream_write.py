@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compact_written
 from paimon_spark.jobs.stream_write import plan_stream_commit
 from tests.harness.fault_store import FaultStore

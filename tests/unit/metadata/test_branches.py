@@ -17,7 +17,7 @@ from paimon_spark.errors import (
     InvalidOptionError,
     TagNotFoundError,
 )
-from paimon_spark.format.snapshot import Tag, encode_tag
+from paimon_spark.format.metadata_files.snapshot import Tag, encode_tag
 from paimon_spark.metadata import small_files
 from paimon_spark.metadata.branches import (
     Branch,

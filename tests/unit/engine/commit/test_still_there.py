@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.engine.commit import attempts
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError, FileMissingError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.storage.local import LocalStore
