@@ -2,7 +2,6 @@
 
 from_arrow.py      Arrow schema to columns
 ddl.py             Spark DDL text to columns
-casts.py           which column types may become which
 option_rules.py    which options go together, and with which columns
 validate.py        what Paimon requires of columns, keys and buckets
 create.py          columns, keys and options to schema-0

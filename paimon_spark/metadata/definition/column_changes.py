@@ -1,6 +1,6 @@
 """Changes of single columns, applied to a schema and to the options that name them.
 
-Source: Java `SchemaManager.generateTableSchema`, `SchemaManager.applyRenameColumnsToOptions`, which knows fewer options.
+Source: Java `SchemaManager.generateTableSchema`, `applyRenameColumnsToOptions`, which knows fewer options.
 """
 
 from __future__ import annotations
