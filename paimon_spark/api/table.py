@@ -183,7 +183,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
             InvalidInputError: a wrong mode or option, or the table was opened at a version.
             CommitError: others changed what the write stands on, or it is unknown whether it landed.
         """
-        from paimon_spark.jobs.writing import write_data
+        from paimon_spark.jobs.batch_write import write_data
 
         return write_data(self, data, mode, {k: _text(v) for k, v in options.items()})
 

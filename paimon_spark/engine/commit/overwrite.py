@@ -14,9 +14,18 @@ import pyarrow as pa
 
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.conflicts import overlapping_groups
-from paimon_spark.engine.commit.entries import adds, column, no_entries, numbers, of_kind, together, where, with_numbers
+from paimon_spark.engine.commit.entries import (
+    Touched,
+    adds,
+    column,
+    no_entries,
+    numbers,
+    of_kind,
+    together,
+    where,
+    with_numbers,
+)
 from paimon_spark.engine.commit.index_files import head_index
-from paimon_spark.engine.commit.partitions import Touched
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.manifest_prune import manifests_wanted
 from paimon_spark.engine.scan.partitions import Partitions

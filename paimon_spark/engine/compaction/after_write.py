@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.commit.partitions import Touched
+from paimon_spark.engine.commit.entries import Touched
 from paimon_spark.engine.compaction.keyed import hides_level0, keyed_tasks
 from paimon_spark.engine.compaction.run import Places, buckets_of
 from paimon_spark.engine.compaction.task import BucketTask

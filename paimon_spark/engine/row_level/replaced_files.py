@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.commit.partitions import Touched
+from paimon_spark.engine.commit.entries import Touched
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays.python_values import array_of

@@ -16,9 +16,8 @@ from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.chosen_partitions import Asked, chosen_partitions
-from paimon_spark.jobs.head import refuse_version
-from paimon_spark.jobs.to_change import open_to_change
+from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.partition_specs import Asked, chosen_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

@@ -20,7 +20,6 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
-from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -31,6 +30,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
+from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags

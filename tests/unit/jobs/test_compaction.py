@@ -18,7 +18,7 @@ from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, PaimonEr
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
 from paimon_spark.jobs.batch_write import plan_path_write
-from paimon_spark.jobs.chosen_partitions import chosen_partitions
+from paimon_spark.jobs.partition_specs import chosen_partitions
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

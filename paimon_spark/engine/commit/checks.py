@@ -1,6 +1,12 @@
 """The files of the head that a commit has to agree with, and the checks against them.
 
 Source: Java `operation/commit/CommitScanner`, `operation/FileStoreCommitImpl.tryCommitOnce`.
+
+Strict mode: nobody else may have changed what a commit touches since a snapshot that is known.
+
+Source: Java `operation/commit/StrictModeChecker`.
+
+Whether the table is still the one that the files were written for.
 """
 
 from __future__ import annotations
@@ -13,13 +19,11 @@ import pyarrow as pa
 
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.conflicts import bucket_conflict, file_conflict, find_conflict
-from paimon_spark.engine.commit.entries import adds, column, together, where
+from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, together, where
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.manifest_merge import cancelled
-from paimon_spark.engine.commit.partitions import Touched
-from paimon_spark.engine.commit.strict_mode import check_strictly
-from paimon_spark.engine.commit.wanted import Wanted
-from paimon_spark.errors import CommitConflictError
+from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.errors import CommitConflictError, CorruptFileError
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
@@ -29,8 +33,9 @@ from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids
-from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.metadata.schemas import list_schema_ids, read_schema
+from paimon_spark.metadata.snapshots import find_snapshot, get_snapshot
+from paimon_spark.options.commit import LAST_SAFE_SNAPSHOT, CommitOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,3 +265,84 @@ def _merge_conflict(handle: TableHandle, wanted: Wanted, touched: Touched, head:
 
 def _hash_files(touched: Touched, index: Sequence[IndexManifestEntry]) -> set[str]:
     return {e.file_name for e in index if e.index_type == HASH and e.partition in touched.bytes}
+
+
+def check_strictly(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    touched: Touched,
+    head: Snapshot,
+    commit_user: str,
+) -> None:
+    """Check the snapshots of other users after `commit.strict-mode.last-safe-snapshot`; nothing when it is not set.
+
+    Compactions and overwrites may not have touched the same partitions; for an overwrite appends may not either.
+
+    Raises:
+        CommitConflictError: one has.
+        SnapshotExpiredError: one of them is gone, so it cannot be told.
+    """
+    if options.last_safe_snapshot is None or not touched:
+        return
+    for snapshot_id in range(options.last_safe_snapshot + 1, head.id + 1):
+        snapshot = head if snapshot_id == head.id else get_snapshot(handle, snapshot_id)
+        if snapshot.commit_user != commit_user and _touches(handle, wanted, touched, snapshot):
+            raise CommitConflictError(
+                f"snapshot {snapshot.id} of {handle.describe()}, {snapshot.commit_kind.value} by user "
+                f"{snapshot.commit_user}, changed partitions that the commit of user {commit_user} changes too, and "
+                f"{LAST_SAFE_SNAPSHOT.key} = {options.last_safe_snapshot} forbids that. Nothing was committed; "
+                "read the table again and write again",
+                table=handle.name,
+                branch=handle.branch,
+                snapshot_id=snapshot.id,
+            )
+
+
+def _touches(handle: TableHandle, wanted: Wanted, touched: Touched, snapshot: Snapshot) -> bool:
+    if snapshot.commit_kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
+        return len(touched.delta(snapshot)) > 0 or _touches_index(handle, touched, snapshot)
+    if snapshot.commit_kind is CommitKind.APPEND and wanted.kind is CommitKind.OVERWRITE:
+        entries = touched.delta(snapshot)
+        return len(where(entries, np.asarray(numbers(entries, "bucket") >= 0))) > 0
+    return False
+
+
+def _touches_index(handle: TableHandle, touched: Touched, snapshot: Snapshot) -> bool:
+    before = find_snapshot(handle, snapshot.id - 1)
+    if before is not None and before.index_manifest == snapshot.index_manifest:
+        return False
+    return any(e.partition in touched.bytes for e in head_index(handle, snapshot))
+
+
+def check_schema(handle: TableHandle) -> int:
+    """The id of the branch's newest schema, once the handle's own is found unchanged.
+
+    Newer schemas are no matter: files are read by the ids of their fields.
+
+    Raises:
+        CommitConflictError: the schema is gone or another: the table was dropped, or made anew.
+    """
+    ids = list_schema_ids(handle.store, handle.layout)
+    wanted = handle.schema
+    if not ids or ids[-1] < wanted.id:
+        raise _gone(handle, "its schema is gone, so it was dropped" if not ids else f"it has the schemas {ids} only")
+    try:
+        found = read_schema(handle.store, handle.layout, wanted.id)
+    except CorruptFileError:
+        if list_schema_ids(handle.store, handle.layout):
+            raise
+        raise _gone(handle, "its schema is gone, so it was dropped") from None
+    if found != wanted:
+        raise _gone(handle, f"its schema {wanted.id} is another now, so it was dropped and created again")
+    return ids[-1]
+
+
+def _gone(handle: TableHandle, what: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"{handle.describe()} changed while it was written to with schema {handle.schema.id}: {what}. Nothing was "
+        "committed; open the table again and write again",
+        table=handle.name,
+        branch=handle.branch,
+        schema_id=handle.schema.id,
+    )

@@ -25,7 +25,7 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from paimon_spark.jobs import compact_written
+from paimon_spark.jobs import compaction as compact_written
 from paimon_spark.jobs.batch_write import WriteJob, WriteResult, plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.batch_write import WriteMode

@@ -17,7 +17,7 @@ from paimon_spark.errors import (
     SchemaChangedError,
     TableNotFoundError,
 )
-from paimon_spark.jobs.compact_written import compact_batch
+from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.stream_write import plan_stream_commit
 from paimon_spark.streaming.sink_log import read_log
 from tests.harness.sinks import KINDS, QUERY, ROWS, batch, batches_of, ids, left_over, plan, read, rows_of, write

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
 )
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs import compact_written
+from paimon_spark.jobs import compaction as compact_written
 from paimon_spark.jobs.stream_write import plan_stream_commit
 from tests.harness.fault_store import FaultStore
 from tests.harness.sinks import (
