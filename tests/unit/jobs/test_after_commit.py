@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from paimon_spark.metadata.changelogs import list_changelog_ids
 
 from paimon_spark import load_catalog, load_table
 from paimon_spark.api.table import Table
@@ -28,7 +27,7 @@ from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.retry import Surroundings
-from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
+from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore

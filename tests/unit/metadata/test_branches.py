@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.engine.commit.schema_check import check_schema
+from paimon_spark.engine.commit.checks import check_schema
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,
