@@ -30,7 +30,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import FORMAT as MANIFEST_FORMAT
+from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.types import DataField, RowType
 
 _TRIES = 20
