@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from paimon_spark.api.columns import column_of
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.to_change import undisturbed
+from paimon_spark.jobs.branch_access import undisturbed
 from paimon_spark.metadata.definition.alter import alter_table
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     Before,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from paimon_spark.jobs.head import at_head
+from paimon_spark.jobs.branch_access import at_head
 from paimon_spark.metadata.handle import TableHandle
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_spark.api.moments import Moment, moment_ms
-from paimon_spark.jobs.head import at_head, opened_anew
+from paimon_spark.jobs.branch_access import at_head, opened_anew
 from paimon_spark.maintenance import orphan_files as orphans
 from paimon_spark.maintenance import purge as purging
 from paimon_spark.maintenance.orphan_files import RemovedOrphans

@@ -9,8 +9,8 @@ from paimon_spark.metadata.handle import TableHandle
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.run import CompactResult
-    from paimon_spark.format.snapshot import Snapshot
-    from paimon_spark.jobs.chosen_partitions import Asked
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.jobs.partition_specs import Asked
 
 
 class CompactionVerbs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.api.moments import Moment, moment_ms
 from paimon_spark.display.values import ShownList
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.head import refuse_version
+from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.maintenance import consumers as consumer_files
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots

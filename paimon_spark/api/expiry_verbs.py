@@ -10,8 +10,8 @@ from paimon_spark.metadata.handle import TableHandle
 if TYPE_CHECKING:
     from paimon_spark.api.moments import Moment
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.chosen_partitions import Asked
-    from paimon_spark.jobs.dropping import DroppedPartitions
+    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.jobs.partition_specs import Asked
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
@@ -105,7 +105,7 @@ class ExpiryVerbs:
             InvalidInputError: the table has no partitions, or one is named wrongly.
             CommitError: others were faster every time, or it is unknown whether the commit landed.
         """
-        from paimon_spark.jobs.dropping import drop_partitions
+        from paimon_spark.jobs.drop_partitions import drop_partitions
 
         return drop_partitions(cast("Table", self), partitions, dry_run=dry_run)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Final, TypeAlias
 
 from paimon_spark.errors import InvalidInputError, VersionSyntaxError
-from paimon_spark.metadata.timestamp import epoch_ms
+from paimon_spark.metadata.version import epoch_ms
 
 Moment: TypeAlias = datetime | int | str
 """A datetime (without a zone: the machine's), epoch milliseconds, or text such as `2024-01-31 12:30:00`."""

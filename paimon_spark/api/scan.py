@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark import progress
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import InvalidInputError, PaimonError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
-from paimon_spark.jobs.expired import expired, has_expired
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.snapshot_expiry import expired, has_expired
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
 from paimon_spark.metadata.resolve import Resolved, resolve
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.note import NoteTicket
 
 _TRIES: Final = 5
 """Heads that may expire while they are planned."""
@@ -89,7 +89,7 @@ class Scan:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema that comes out."""
-        from paimon_spark.format.arrow import arrow_schema
+        from paimon_spark.format.arrays.arrow_types import arrow_schema
 
         return arrow_schema(self.row_type)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from paimon_spark.api.scan import Scan
 from paimon_spark.api.table import Table
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.resolve import Resolved
@@ -178,7 +178,7 @@ class SystemScan(Scan):
 
     def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
         from paimon_spark.engine.read.parallel import read_splits
-        from paimon_spark.format.arrow import record_batch
+        from paimon_spark.format.arrays.arrow_types import record_batch
 
         reading, schema = self.reading(), self.arrow_schema
         if isinstance(reading, ListingReading):

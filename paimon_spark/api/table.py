@@ -15,8 +15,8 @@ from paimon_spark.api.scan import Scan
 from paimon_spark.api.tag_verbs import TagVerbs
 from paimon_spark.display.values import ShownList
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, open_table
 from paimon_spark.metadata.snapshots import list_snapshots
@@ -183,7 +183,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
             InvalidInputError: a wrong mode or option, or the table was opened at a version.
             CommitError: others changed what the write stands on, or it is unknown whether it landed.
         """
-        from paimon_spark.jobs.writing import write_data
+        from paimon_spark.jobs.batch_write import write_data
 
         return write_data(self, data, mode, {k: _text(v) for k, v in options.items()})
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, cast, overload
 
-from paimon_spark.jobs.head import at_head, opened_anew
+from paimon_spark.jobs.branch_access import at_head, opened_anew
 from paimon_spark.metadata.handle import TableHandle
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from paimon_spark.api.scan import Scan
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import open_table
-from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import TableLocation, branch_in_force, locate
+from paimon_spark.options.location import TableLocation, branch_in_force, configured, locate
 from paimon_spark.options.scan import canonical, parse_scan_options, with_stored_start
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store

@@ -10,12 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.maintenance.change import change_table, preview, reopened
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.expire_snapshots import AS_OPTIONS_SAY, Limits, expired_changelogs, root_of, rule_of
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import (
     Delete,
@@ -27,8 +26,8 @@ from paimon_spark.metadata.journal.change import (
     relative_path,
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST
-from paimon_spark.metadata.snapshots import list_snapshot_ids
-from paimon_spark.metadata.timestamp import now_ms
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshot_ids
 from paimon_spark.options.expiry import parse_expiry_options
 
 KIND: Final = "expire-changelogs"

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.snapshot import Snapshot, decode, encode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
 from paimon_spark.maintenance.change import change_table, preview, reopened
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.removal import Removed
@@ -36,9 +36,9 @@ from paimon_spark.metadata.journal.change import (
     relative_path,
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
-from paimon_spark.metadata.timestamp import now_ms
 from paimon_spark.options.expiry import Retention, parse_expiry_options
 
 KIND: Final = "expire-snapshots"

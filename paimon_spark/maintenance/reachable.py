@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow_values import array_of, scalar_of
-from paimon_spark.format.files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
-from paimon_spark.format.files.compacted_changelog import slice_of
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.python_values import array_of, scalar_of
+from paimon_spark.format.data_files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.data_files.compacted_changelog import slice_of
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.roots import (
     all_roots,
     branch_directories,
@@ -35,7 +35,6 @@ from paimon_spark.maintenance.roots import (
     state_lists,
     still_there,
 )
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import Layout
@@ -48,7 +47,7 @@ from paimon_spark.metadata.manifests import (
     read_manifests,
 )
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
-from paimon_spark.metadata.snapshots import list_snapshots
+from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.store import FileInfo
 from paimon_spark.storage.urls import external_path

@@ -1,16 +1,9 @@
-"""Branches of a table.
+"""Branches of a table, and where each forked from another.
 
-Source: Java `utils/BranchManager`; PIP-14 for `MAIN-BRANCH`. The base of a branch is what its `FORK` file says, else
-derived from its own files as Paimon 0.9 did.
+The fork of a branch is in its file `FORK`, beside `snapshot/`, where no other engine looks. Without that file it is
+derived: histories are shared up to the fork and never after it, so the newest shared snapshot is the fork.
 
-Where a branch left another: recorded in its file `FORK` by us, derived from shared snapshots for other engines'.
-
-`FORK` lies in the branch's directory beside `snapshot/`, where no Paimon engine looks. Histories are shared up to the
-fork and never after it, so the newest snapshot that two branches share is where they parted.
-
-Source: PIP-14 records nothing; Java `utils/BranchManager` of 0.9 derived the base from the branch's own files.
-
-Tags as they are listed: which are savepoints, which guard a branch, and which branches were created from them.
+Source: Java `utils/BranchManager`, which derived the base from the branch's own files in 0.9; PIP-14 for `MAIN-BRANCH`.
 """
 
 from __future__ import annotations
@@ -23,14 +16,13 @@ from typing import Any, Final
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, seen_branch_names
-from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
+from paimon_spark.metadata.schemas import seen_schema_ids
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
-from paimon_spark.metadata.tag_names import guarded_branch
-from paimon_spark.metadata.tags import TagInfo, list_tags, savepoint_id_of
+from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +108,7 @@ class Fork(ShownAsFacts):
     recorded: bool = True
 
 
-def encode(fork: Fork) -> bytes:
+def encode_fork(fork: Fork) -> bytes:
     """The bytes of a `FORK` file."""
     raw = {
         "version": _VERSION,
@@ -130,7 +122,7 @@ def encode(fork: Fork) -> bytes:
     return json.dumps(raw, indent=2, ensure_ascii=False).encode()
 
 
-def decode(data: bytes, path: str) -> Fork:
+def decode_fork(data: bytes, path: str) -> Fork:
     """The fork in the bytes of a `FORK` file; `path` is for messages. Raises CorruptFileError."""
     try:
         raw = json.loads(data)
@@ -160,7 +152,7 @@ def fork_path(handle: TableHandle) -> str:
 
 def read_fork(handle: TableHandle) -> Fork | None:
     """What the branch's `FORK` file says; None when it has none. Raises CorruptFileError."""
-    return find_decoded(handle.store, fork_path(handle), decode)
+    return find_decoded(handle.store, fork_path(handle), decode_fork)
 
 
 def fork_of(handle: TableHandle) -> Fork | None:
@@ -184,7 +176,7 @@ def logical_name(handle: TableHandle) -> str:
     return MAIN if is_main(handle) else handle.branch
 
 
-def lineage(handle: TableHandle, snapshot_id: int) -> list[tuple[str, int]]:
+def ancestry(handle: TableHandle, snapshot_id: int) -> list[tuple[str, int]]:
     """A snapshot of the branch, and where its history lay on the parents before: (branch, snapshot id), up to main.
 
     Ends early at a branch that shares nothing with another. Raises as `fork_of`.
@@ -203,10 +195,10 @@ def lineage(handle: TableHandle, snapshot_id: int) -> list[tuple[str, int]]:
 
 def same_snapshot(a: Snapshot | None, b: Snapshot | None) -> bool:
     """Whether two files hold one commit: the names of manifest lists are never used twice."""
-    return a is not None and b is not None and identity(a) == identity(b)
+    return a is not None and b is not None and snapshot_identity(a) == snapshot_identity(b)
 
 
-def identity(snapshot: Snapshot) -> tuple[int, str, str]:
+def snapshot_identity(snapshot: Snapshot) -> tuple[int, str, str]:
     """What no two commits share."""
     return snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list
 
@@ -247,7 +239,7 @@ class _Refs:
 
 def _newest_shared(own: _Refs, other: _Refs) -> Snapshot | None:
     found = _shared_alive(own, other)
-    tagged = {identity(t.snapshot): t.snapshot for t in (*own.tags, *other.tags)}.values()
+    tagged = {snapshot_identity(t.snapshot): t.snapshot for t in (*own.tags, *other.tags)}.values()
     for snapshot in sorted(tagged, key=lambda s: s.id, reverse=True):
         if found is not None and snapshot.id <= found.id:
             break

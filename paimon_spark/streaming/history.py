@@ -23,15 +23,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError, SnapshotExpiredError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import is_main, newest_shared, read_fork
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    find_changelog,
     find_snapshot,
     latest_snapshot,
+    list_changelog_ids,
     list_snapshot_ids,
     read_hint,
     read_snapshots,

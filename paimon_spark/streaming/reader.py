@@ -22,13 +22,14 @@ from typing import Final
 
 import numpy as np
 
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.report import PlanReport
-from paimon_spark.engine.scan.stream_units import Content, SnapshotUnits, plan_units, plan_whole
+from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units, plan_whole
 from paimon_spark.errors import FileMissingError, OffsetError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.options.table import ChangelogProducer

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.stream_units import Content
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
@@ -32,12 +32,11 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
-from paimon_spark.metadata.timestamp import now_ms
-from paimon_spark.options.stream_keys import READ_APPEND_OVERWRITE, READ_OVERWRITE
-from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history

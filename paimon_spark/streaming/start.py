@@ -25,16 +25,17 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     SnapshotNotFoundError,
 )
-from paimon_spark.format.snapshot import CommitKind, Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, decode
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
 from paimon_spark.metadata.branches import fork_of, same_snapshot
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    find_changelog,
     find_snapshot,
     latest_snapshot,
+    list_changelog_ids,
     list_snapshot_ids,
     snapshot_at_or_after_ms,
 )

@@ -19,18 +19,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.snapshot import Snapshot, decode, encode
-from paimon_spark.metadata import handover
-from paimon_spark.metadata.changelogs import list_changelog_ids
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
-from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
+from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
 
-_GONE = handover.encode(handover.Handover(None)).decode()
+_GONE = encode_handover(Handover(None)).decode()
 K = TypeVar("K", int, str)
 
 _CONSUMER_PREFIX = "consumer-"
@@ -222,13 +220,13 @@ def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tup
     puts = [Put(f"{schema_dir}/{SCHEMA_PREFIX}{i}", text) for i, text in sorted(schemas.items())]
     if len(puts) < 2:
         return tuple(puts)
-    path = f"{schema_dir}/{handover.HANDOVER}"
-    return (Put(path, handover.encode(handover.Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
+    path = f"{schema_dir}/{HANDOVER}"
+    return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
 
 
 def schemas_gone(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
     """Make a branch unseen, with the first step; its directory goes afterwards."""
-    hidden = [Put(f"{schema_dir}/{handover.HANDOVER}", _GONE)] if len(ids) > 1 else []
+    hidden = [Put(f"{schema_dir}/{HANDOVER}", _GONE)] if len(ids) > 1 else []
     return (*hidden, *(Delete(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
 
 

@@ -18,9 +18,9 @@ from paimon_spark.errors import (
     InvalidInputError,
     SnapshotExpiredError,
 )
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import all_roots
@@ -28,7 +28,7 @@ from paimon_spark.metadata.branches import (
     Branch,
     Fork,
     branch_exists,
-    encode,
+    encode_fork,
     fork_of,
     fork_path,
     is_main,
@@ -50,11 +50,18 @@ from paimon_spark.metadata.journal.change import (
     relative_path,
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
-from paimon_spark.metadata.tag_names import guard_name, guarded_branch
-from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
-from paimon_spark.metadata.timestamp import now_ms
+from paimon_spark.metadata.tags import (
+    find_tag,
+    get_tag,
+    guard_name,
+    guarded_branch,
+    list_tags,
+    tag_names,
+    tag_of_snapshot,
+)
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.versioning.branch_state import schemas_gone, schemas_put
 from paimon_spark.versioning.names import check_branch_name
@@ -190,7 +197,7 @@ def plan_create(
     )
     steps = (
         *guards.steps,
-        Put(relative_path(handle, fork_path(handle.on_branch_directory(name))), encode(fork).decode()),
+        Put(relative_path(handle, fork_path(handle.on_branch_directory(name))), encode_fork(fork).decode()),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
         *schemas_put(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
@@ -479,7 +486,7 @@ def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
 
 
 def _fork_put(on_branch: TableHandle, fork: Fork) -> Put:
-    return Put(relative_path(on_branch, fork_path(on_branch)), encode(fork).decode())
+    return Put(relative_path(on_branch, fork_path(on_branch)), encode_fork(fork).decode())
 
 
 def _still_there(handle: TableHandle, source: _Source, name: str) -> bool:

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format import binary_row
-from paimon_spark.format.arrow_numpy import fixed_array, scalar, take_indices, values
-from paimon_spark.format.index_manifest import DeletionVectorRange, IndexManifestEntry
-from paimon_spark.format.manifest import ENTRY_SCHEMA, FileKind
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
+from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids, live_entries

@@ -34,9 +34,9 @@ from paimon_spark.metadata.branches import Fork
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import list_snapshot_ids
-from paimon_spark.metadata.tag_names import guard_name
-from paimon_spark.metadata.timestamp import now_ms
+from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
     Line,

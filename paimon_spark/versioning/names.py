@@ -13,7 +13,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.tag_names import GUARD_PREFIX
+from paimon_spark.metadata.tags import GUARD_PREFIX
 from paimon_spark.metadata.version import branch_version, typed_version
 
 _BRANCH_WORDS: Final = frozenset(("snapshot", "savepoint", "tag-name", "tag-id", "watermark"))

@@ -21,8 +21,8 @@ from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, RootKind, SetAside, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.tag_names import guard_name, guarded_branch
-from paimon_spark.metadata.timestamp import now_ms
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.tags import guard_name, guarded_branch
 from paimon_spark.versioning.branch_state import (
     Line,
     directory_path,

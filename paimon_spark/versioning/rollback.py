@@ -18,7 +18,7 @@ from typing import Final
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.engine.commit.as_latest import restore
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata import branches as forks
@@ -270,7 +270,7 @@ def _fork_put(branch: TableHandle, name: str, fork: forks.Fork, target: Snapshot
     """What comes after the target has an id that another snapshot had, so the branch is to be told where it left."""
     moved = replace(fork, snapshot_id=target.id, tag=None, time_ms=target.time_ms)
     path = forks.fork_path(branch.on_branch_directory(name))
-    return Put(relative_path(branch, path), forks.encode(moved).decode())
+    return Put(relative_path(branch, path), forks.encode_fork(moved).decode())
 
 
 def _without_late(branch: TableHandle, done: RolledBack) -> RolledBack:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.run import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
-from paimon_spark.format.snapshot import CommitKind, Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -30,7 +30,7 @@ from paimon_spark.metadata.tags import (
     savepoint_tag,
     tag_names,
 )
-from paimon_spark.metadata.timestamp import zone_of
+from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
 from paimon_spark.versioning.tag_steps import check_still_there, create_steps, deletion
 

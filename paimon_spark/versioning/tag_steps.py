@@ -25,15 +25,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import Snapshot, Tag, encode_tag
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_tag
 from paimon_spark.maintenance.change import change_branch, reopened
-from paimon_spark.metadata.branches import branch_exists, lineage, same_snapshot
+from paimon_spark.metadata.branches import ancestry, branch_exists, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
-from paimon_spark.metadata.tag_names import guard_name, guarded_branch
-from paimon_spark.metadata.tags import find_tag, list_tags, tag_of_snapshot
+from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
 from paimon_spark.options.tags import TagOptions, parse_tag_options
 
 
@@ -124,7 +123,7 @@ def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
     steps: list[Put] = []
     released: list[Root] = []
     child = handle
-    for name, snapshot_id in lineage(handle, snapshot.id):
+    for name, snapshot_id in ancestry(handle, snapshot.id):
         parent = handle.on_branch_directory(name)
         base = snapshot if snapshot_id == snapshot.id else known(parent, snapshot_id) or known(child, snapshot_id)
         child = parent

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
     InvalidInputError,
     TagAlreadyExistsError,
 )
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata import branches as forks
@@ -30,8 +30,15 @@ from paimon_spark.metadata.branches import list_branch_names, tag_info
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.journal.change import Put, Step, TableChange, relative_path
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.tag_names import auto_tag_time, guarded_branch
-from paimon_spark.metadata.tags import TagInfo, find_tag, get_tag, list_tags, savepoint_id_of
+from paimon_spark.metadata.tags import (
+    TagInfo,
+    auto_tag_time,
+    find_tag,
+    get_tag,
+    guarded_branch,
+    list_tags,
+    savepoint_id_of,
+)
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
 from paimon_spark.versioning.names import check_tag_name
@@ -319,7 +326,7 @@ def _renamed_bases(handle: TableHandle, tag: Tag, new: str) -> list[Step]:
         if fork is None or fork.tag != tag.name or fork.snapshot_id != tag.snapshot.id:
             continue
         if fork.parent == forks.logical_name(handle):
-            text = forks.encode(replace(fork, tag=new)).decode()
+            text = forks.encode_fork(replace(fork, tag=new)).decode()
             steps.append(Put(relative_path(branch, forks.fork_path(branch)), text))
     return steps
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_spark.api.table import Table
-from paimon_spark.metadata.tag_names import guarded_branch
+from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.versioning.rollback import AS_LATEST
 
 Rows = tuple[tuple[Any, ...], ...]

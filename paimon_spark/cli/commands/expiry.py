@@ -14,7 +14,7 @@ from paimon_spark.cli.text import counted, safe, size
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.dropping import DroppedPartitions
+    from paimon_spark.jobs.drop_partitions import DroppedPartitions
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
 

@@ -16,8 +16,8 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, is_file_name
 

@@ -37,8 +37,8 @@ from paimon_spark.errors import (
     StorageError,
 )
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
-from paimon_spark.metadata.timestamp import now_ms
 from paimon_spark.storage.store import FileInfo
 
 T = TypeVar("T")

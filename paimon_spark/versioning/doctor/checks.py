@@ -17,15 +17,15 @@ from functools import partial
 from typing import Final
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import decode as decode_schema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.metadata.branches import (
     Fork,
-    encode,
+    ancestry,
+    encode_fork,
     fork_of,
     fork_path,
     is_main,
-    lineage,
     logical_name,
     newest_shared,
     same_snapshot,
@@ -36,8 +36,7 @@ from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.manifests import read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import read_hint
-from paimon_spark.metadata.tag_names import guard_name, guarded_branch
-from paimon_spark.metadata.tags import find_tag, savepoint_tag
+from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity, some
 from paimon_spark.versioning.names import check_branch_name, check_tag_name
 from paimon_spark.versioning.relation import contradicts, follows
@@ -54,7 +53,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     guard = guard_name(branch.branch)
     lacking, stale = [], []
     child = branch
-    for name, snapshot_id in lineage(branch, fork.snapshot_id)[1:]:
+    for name, snapshot_id in ancestry(branch, fork.snapshot_id)[1:]:
         parent = branch.on_branch_directory(name)
         base = known(parent, snapshot_id) or known(child, snapshot_id)
         child = parent
@@ -85,7 +84,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     steps: tuple[Step, ...] = (
         *guards.steps,
         guard_put(branch, branch.branch, base),
-        Put(relative_path(branch, fork_path(branch)), encode(record).decode()),
+        Put(relative_path(branch, fork_path(branch)), encode_fork(record).decode()),
     )
     return [Case(finding, steps, guards.released)]
 

@@ -18,10 +18,9 @@ from paimon_spark.errors import CorruptFileError
 from paimon_spark.maintenance.change import change_table, check_there, recover, unfinished
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
-from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.journal.change import DeleteTree, Root, TableChange, relative_path
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.schemas import list_schema_ids, seen_schema_ids
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
 from paimon_spark.versioning.doctor.checks import (
     ambiguous_names,

@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     UnsafeDeletionError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.snapshot import encode
+from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.maintenance import change as intents
 from paimon_spark.maintenance.change import change_table, recover, unfinished
 from paimon_spark.maintenance.orphan_files import orphans
