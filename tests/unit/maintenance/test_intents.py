@@ -281,7 +281,7 @@ def test_changes_of_many_threads_are_one_after_the_other(tmp_path: Path) -> None
 CHILD = """
 import sys, time
 from pathlib import Path
-from paimon_spark.maintenance import intents
+from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
 sys.path.insert(0, sys.argv[3])

@@ -190,7 +190,7 @@ def test_commits_beside_are_kept_or_refused(tmp_path: Path, verb: str) -> None:
 KILLED = """
 import sys, os, signal, threading
 import paimon_spark
-from paimon_spark.maintenance import intents
+from paimon_spark.maintenance import change as intents
 root, verb, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 run, count = intents.run_step, [0]
 def stepping(*arguments):
