@@ -24,7 +24,7 @@ from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_recording import BatchRecording, batch_recording
 from paimon_spark.jobs.compact_written import compact_written
 from paimon_spark.jobs.existing_keys import ExistingKeys
-from paimon_spark.jobs.loading import Place, find_place
+from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.replaced_partition import partition_values
 from paimon_spark.jobs.task_write import TaskWrite

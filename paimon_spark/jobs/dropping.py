@@ -17,7 +17,7 @@ from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.chosen_partitions import Asked, chosen_partitions
-from paimon_spark.jobs.head import refuse_version
+from paimon_spark.jobs.opened_table import refuse_version
 from paimon_spark.jobs.to_change import open_to_change
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
@@ -29,7 +29,7 @@ from paimon_spark.predicate.ast import Column, NullSafeEqual
 from paimon_spark.predicate.literals import partition_equal, zone_of
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DroppedPartitions:
 
 
 def drop_partitions(
-    table: Table, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
+    table: OpenedTable, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
 ) -> DroppedPartitions:
     """Drop the partitions that match one of `asked`; as `Table.drop_partitions`.
 

@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.table_schema import TableSchema
-from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.replaced_partition import partition_values
 from paimon_spark.jobs.task_write import with_columns
 from paimon_spark.jobs.to_change import open_to_change, undisturbed

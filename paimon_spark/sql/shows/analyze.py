@@ -15,7 +15,7 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrow import arrow_type
 from paimon_spark.format.arrow_values import array_of
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.head import opened_anew
+from paimon_spark.jobs.opened_table import opened_anew
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import TableName
