@@ -10,7 +10,7 @@ from typing import Final
 
 from paimon_spark.api.lineage_places import Places
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.answers import Refs
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.model import Provenance, TableRef

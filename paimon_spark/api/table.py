@@ -10,8 +10,8 @@ from paimon_spark.api.table_maintenance import TableMaintenance
 from paimon_spark.api.table_refs import TableRefs
 from paimon_spark.display.values import ShownList
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import (
     OptionValue,
     as_text,
@@ -146,7 +146,7 @@ class Table(TableRefs, TableMaintenance):
             InvalidInputError: a wrong mode or option, or the table was opened at a version.
             CommitError: others changed what the write stands on, or it is unknown whether it landed.
         """
-        from paimon_spark.jobs.writing import write_data
+        from paimon_spark.jobs.batch_write import write_data
 
         return write_data(self, data, mode, as_text(options))
 

@@ -10,9 +10,9 @@ from paimon_spark.jobs.opened_table import OpenedTable, at_head, on_branch, open
 
 if TYPE_CHECKING:
     from paimon_spark.engine.compaction.run import CompactResult
-    from paimon_spark.format.snapshot import Snapshot
-    from paimon_spark.jobs.chosen_partitions import Asked
-    from paimon_spark.jobs.dropping import DroppedPartitions
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.jobs.partition_specs import Asked
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
     from paimon_spark.maintenance.orphans import RemovedOrphans
@@ -153,7 +153,7 @@ class TableMaintenance(OpenedTable):
             InvalidInputError: the table has no partitions, or one is named wrongly.
             CommitError: others were faster every time, or it is unknown whether the commit landed.
         """
-        from paimon_spark.jobs.dropping import drop_partitions
+        from paimon_spark.jobs.drop_partitions import drop_partitions
 
         return drop_partitions(self, partitions, dry_run=dry_run)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
+from paimon_spark.jobs.branch_access import at_head, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable, at_head, opened_anew
 
 if TYPE_CHECKING:

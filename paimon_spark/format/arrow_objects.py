@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 
 
 def objects(column: pa.ChunkedArray | pa.Array) -> Iterable[Any]:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.avro import AvroType
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.avro_codec.container import AvroType
 
 Bool = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]

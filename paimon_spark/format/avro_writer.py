@@ -16,7 +16,7 @@ import pyarrow as pa
 import zstandard
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format import avro
+from paimon_spark.format.avro_codec import container as avro
 
 _ROWS_PER_BLOCK: Final = 256
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_type, timestamp_unit
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.types import (
     AtomicType,
     BinaryType,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.binary_row_columns import COMPACT_DECIMAL_DIGITS, INLINE_BYTES
 from paimon_spark.format.hive_hash import hive_hashes
 from paimon_spark.options.table import BucketFunction

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_numpy import boolean_array, validity, values
-from paimon_spark.format.arrow_values import array_of, scalar_of
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, validity, values
+from paimon_spark.format.arrays.python_values import array_of, scalar_of
 
 _TEXT: Final = pa.string()
 _PARTS: Final = r"^(?P<sign>-?)(?P<whole>\d+)\.?(?P<zeros>0*)(?P<rest>\d*)e?\+?(?P<exponent>-?\d*)$"

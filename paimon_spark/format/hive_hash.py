@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 
 I32 = npt.NDArray[np.int32]
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.to_change import undisturbed
+from paimon_spark.jobs.branch_access import undisturbed
 from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.changes import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.display.html import facts, grid, paragraph, section, shown_or_said
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import OpenedTable, scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.secrets import shown_options

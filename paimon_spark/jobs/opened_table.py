@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
@@ -130,40 +130,6 @@ def schema_scan(table: OpenedTable) -> Scan:
     from paimon_spark.jobs.scan import Scan
 
     return Scan(_reopened(table.handle, table.read_options), table.read_options, table.option_text)
-
-
-def at_head(table: OpenedTable) -> TableHandle:
-    """The branch that a table is opened on. Raises as `refuse_version`."""
-    refuse_version(table)
-    return table.handle
-
-
-def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
-    """The branch that a table is opened on, as it is defined now, with more table options.
-
-    Raises as `refuse_version` and `open_table`.
-    """
-    handle = at_head(table)
-    overrides = {**handle.overrides, **(options or {})}
-    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
-
-
-def refuse_version(table: OpenedTable) -> None:
-    """Refuse a table opened at a version, and a system table. Raises InvalidInputError."""
-    if table.is_system:
-        raise InvalidInputError(
-            f"{table.name} is a system table, which is only read; open table {table.handle.name} itself",
-            table=table.handle.name,
-        )
-    asked = table.read_options
-    if asked.version is not None or asked.incremental is not None:
-        version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
-        raise InvalidInputError(
-            f"{table.handle.describe()} was opened at version {version!r}, which never changes and is only read; open "
-            "it without a version, or open a branch that was made from it",
-            table=table.name,
-            version=version,
-        )
 
 
 class Place(NamedTuple):

@@ -18,14 +18,13 @@ from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_recording import batch_recording
-from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, plan_write
-from paimon_spark.jobs.compact_written import compact_written
-from paimon_spark.jobs.opened_table import Place, refuse_version
-from paimon_spark.jobs.to_change import open_to_change
-from paimon_spark.jobs.writing import place_of
+from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, place_of, plan_write
+from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.compaction import compact_written
+from paimon_spark.jobs.opened_table import Place
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
-from paimon_spark.engine.commit.stray import is_alive
+from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.snapshot_expiry import expired, has_expired
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
 from paimon_spark.metadata.resolve import Resolved, resolve
@@ -94,7 +95,7 @@ class Scan:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema that comes out."""
-        from paimon_spark.format.arrow import arrow_schema
+        from paimon_spark.format.arrays.arrow_types import arrow_schema
 
         return arrow_schema(self.row_type)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
@@ -109,7 +109,7 @@ class SystemScan(Scan):
 
     def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
         from paimon_spark.engine.read.parallel import read_splits
-        from paimon_spark.format.arrow import record_batch
+        from paimon_spark.format.arrays.arrow_types import record_batch
 
         reading, schema = self.reading(), self.arrow_schema
         if isinstance(reading, ListingReading):

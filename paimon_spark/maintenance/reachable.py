@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.data_files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths, last_segments
 from paimon_spark.maintenance.lists import changelog_lists, doubt, state_lists
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories, still_there

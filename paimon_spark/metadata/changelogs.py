@@ -5,7 +5,7 @@ Source: Java `utils/ChangelogManager`.
 
 from __future__ import annotations
 
-from paimon_spark.format.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX
 from paimon_spark.metadata.small_files import find_decoded, numbered

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.layout import MAIN

@@ -12,8 +12,8 @@ from paimon_spark.errors import (
     FileMissingError,
     TableNotFoundError,
 )
-from paimon_spark.format.table_schema import TableSchema
-from paimon_spark.format.table_schema import decode as decode_schema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.metadata.features import check_definition, check_overrides
 from paimon_spark.metadata.handover import BranchLook, is_seen, look_at_branch
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name

@@ -15,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format import arrow_numpy, binary_row, index_manifest, manifest_writer
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.metadata_files import index_manifest, manifest_writer
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import remember_list, remember_manifest

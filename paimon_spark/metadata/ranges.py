@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.auto_tags import auto_tag_time
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.resolve import Resolved, resolve

@@ -18,7 +18,7 @@ from paimon_spark.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.branches import branch_exists, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, read_main_branch
 from paimon_spark.metadata.layout import MAIN

@@ -11,7 +11,7 @@ from typing import Final
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import SavepointNotFoundError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.tags import find_tag, get_tag, listed, tag_names
 

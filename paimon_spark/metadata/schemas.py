@@ -15,7 +15,7 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import TableSchema, decode, encode
+from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.small_files import find_decoded, numbered

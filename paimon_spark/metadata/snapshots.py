@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
-from paimon_spark.format.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.small_files import find_decoded, numbered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from paimon_spark.format.snapshot import Tag
+from paimon_spark.format.metadata_files.snapshot import Tag
 from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.forks import fork_of, logical_name
 from paimon_spark.metadata.guards import guarded_branch

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import FileMissingError, TagNotFoundError
-from paimon_spark.format.snapshot import Snapshot, Tag, decode_tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded

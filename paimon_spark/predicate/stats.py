@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_numpy import Bool, validity, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
 from paimon_spark.predicate.arrow import compare
 from paimon_spark.predicate.ast import (
     And,

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final
 
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.simple_stats import SimpleStats
 
 _LEAST_BYTES: Final = 16 << 20

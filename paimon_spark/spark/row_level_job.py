@@ -27,15 +27,14 @@ from paimon_spark.engine.scan.fallback import (
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
-from paimon_spark.engine.write.nested import column_assignment
 from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.batch_write import WriteResult, options_of, place_of
+from paimon_spark.jobs.branch_access import open_to_change
 from paimon_spark.jobs.opened_table import OpenedTable, scan_of
 from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
-from paimon_spark.jobs.to_change import open_to_change
-from paimon_spark.jobs.writing import options_of, place_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, BatchWriteOptions, WriteMode

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Step, TableChange
 from paimon_spark.metadata.auto_tags import TagPeriods, tag_periods
 from paimon_spark.metadata.guards import guarded_branch

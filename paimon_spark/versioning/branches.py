@@ -19,9 +19,9 @@ from paimon_spark.errors import (
     InvalidInputError,
     SnapshotExpiredError,
 )
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, RenameTree, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.removal import Removed

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Put
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.forks import lineage

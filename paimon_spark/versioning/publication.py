@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, IfSnapshots, Put, Step
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.forks import Fork, encode, fork_of, identity, lineage

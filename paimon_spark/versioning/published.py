@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.forks import Fork, same_snapshot
 from paimon_spark.metadata.guards import guard_name, guarded_branch
 from paimon_spark.metadata.layout import MAIN

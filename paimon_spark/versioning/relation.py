@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.forks import is_main, lineage, newest_shared, read_fork, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN

@@ -12,7 +12,7 @@ from typing import Final
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.run import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
-from paimon_spark.format.snapshot import CommitKind, Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
 from paimon_spark.maintenance.changes import TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from paimon_spark.engine.write.dynamic_bucketing import is_cross_partition
 from paimon_spark.errors import CorruptFileError, FileMissingError
-from paimon_spark.format.arrow_numpy import values
-from paimon_spark.format.manifest import ENTRY_SCHEMA
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import list_consumers
 from paimon_spark.maintenance.expire_snapshots import may_expire
 from paimon_spark.maintenance.intents import check_there, unfinished

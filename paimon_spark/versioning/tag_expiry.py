@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
-from paimon_spark.format.snapshot import Tag
+from paimon_spark.format.metadata_files.snapshot import Tag
 from paimon_spark.maintenance.changes import TableChange
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.removal import Removed

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.snapshot import Snapshot, Tag, encode_tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_tag
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.branches import branch_exists

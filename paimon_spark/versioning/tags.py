@@ -18,7 +18,7 @@ from paimon_spark.errors import (
     InvalidInputError,
     TagAlreadyExistsError,
 )
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
 from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.forks import identity, logical_name, read_fork

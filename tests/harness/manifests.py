@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_spark.format import avro, binary_row, manifest_schema
+from paimon_spark.format import binary_row, manifest_schema
+from paimon_spark.format.avro_codec import container as avro
 
 FILE_FIELDS = manifest_schema.FILE_FIELDS
 

@@ -24,10 +24,10 @@ from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles
 from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.append_compaction import AppendCompactionOptions
 
 Group = tuple[int, ...]

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import CURRENT_VERSION, TableSchema
+from paimon_spark.format.metadata_files.table_schema import CURRENT_VERSION, TableSchema
 from paimon_spark.metadata.definition import edit
 from paimon_spark.metadata.definition.changes import (
     DropPrimaryKey,

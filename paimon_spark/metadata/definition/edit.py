@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from paimon_spark.errors import AlreadyExistsError, ColumnNotFoundError, InvalidInputError
-from paimon_spark.format.table_schema import TableSchema
-from paimon_spark.metadata.definition.casts import can_cast, check_default
+from paimon_spark.format.casts.type_changes import can_cast, check_default
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.changes import (
     AddColumn,
     After,

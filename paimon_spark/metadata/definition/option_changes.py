@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import not_stored
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS
 from paimon_spark.options.descriptor import Option, boolean, names

@@ -10,9 +10,9 @@ from typing import Final
 
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format.files.registry import READABLE
-from paimon_spark.format.manifest_format import check_codec
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.data_files.registry import READABLE
+from paimon_spark.format.metadata_files.manifest_format import check_codec
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
 from paimon_spark.options.known import is_table_option
 from paimon_spark.options.manifests import parse_manifest_options

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Put
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.forks import is_main, same_snapshot

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 
 SLICES = st.tuples(st.integers(0, 20), st.integers(0, 20))
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, UnsupportedFeatureError
-from paimon_spark.format import avro, avro_columns
+from paimon_spark.format.avro_codec import columns as avro_columns
+from paimon_spark.format.avro_codec import container as avro
 
 SCHEMA = {
     "type": "record",

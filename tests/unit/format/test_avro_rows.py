@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format import avro, avro_columns, avro_rows
+from paimon_spark.format import avro_rows
+from paimon_spark.format.avro_codec import columns as avro_columns
+from paimon_spark.format.avro_codec import container as avro
 from tests.unit.format.test_avro import ROWS, SCHEMA
 
 MORE = {

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError, UnsupportedFeatureError
-from paimon_spark.format import avro, avro_columns, deletion_vector, index_manifest, manifest
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.avro_codec import columns as avro_columns
+from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.metadata_files import deletion_vector, index_manifest, manifest
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.simple_stats import SimpleStats
 from tests.harness import golden
 from tests.harness.manifests import (

@@ -15,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format import avro, avro_columns, index_manifest, manifest, manifest_schema, manifest_writer
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
-from paimon_spark.format.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format import manifest_schema
+from paimon_spark.format.avro_codec import columns as avro_columns
+from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.simple_stats import SimpleStats
 from tests.harness import golden
 
@@ -225,7 +228,7 @@ def test_encoding_does_not_import_pandas() -> None:
     code = """
 import sys
 from paimon_spark.format import manifest, manifest_writer
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.simple_stats import SimpleStats
 stats = SimpleStats(bytes(20), bytes(20), (0, None))
 file = DataFileMeta("data", 1000, 10, bytes(12), bytes(12), stats, stats, 0, 9, 0, 0, ("x",), None, 1, b"", 0, ("a",))

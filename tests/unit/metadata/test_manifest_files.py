@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.format import binary_row, manifest, manifest_writer
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import FileKind
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files import manifest, manifest_writer
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata import manifest_files, manifests
 from paimon_spark.metadata.handle import TableHandle, open_table

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from paimon_spark.engine.commit.schema_check import check_schema
+from paimon_spark.engine.commit.checks import check_schema
 from paimon_spark.errors import BranchNotFoundError, CommitConflictError, CorruptFileError, TagNotFoundError
-from paimon_spark.format.snapshot import Tag, encode_tag
+from paimon_spark.format.metadata_files.snapshot import Tag, encode_tag
 from paimon_spark.metadata import small_files
 from paimon_spark.metadata.branches import Branch, branch_exists, list_branch_names, list_branches
 from paimon_spark.metadata.handle import branch_names

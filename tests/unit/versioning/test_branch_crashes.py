@@ -19,7 +19,7 @@ from paimon_spark.errors import (
     CommitConflictError,
     PaimonError,
 )
-from paimon_spark.format import table_schema as schema_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.maintenance.intents import recover, unfinished
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.branches import list_branch_names

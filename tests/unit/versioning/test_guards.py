@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.snapshot import Tag
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.snapshot import Tag
 from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.forks import fork_of
 from paimon_spark.metadata.guards import guard_name, guarded_branch

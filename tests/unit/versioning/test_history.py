@@ -12,7 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
-from paimon_spark.format.snapshot import encode
+from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.lineage.properties import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.metadata.forks import fork_path, identity

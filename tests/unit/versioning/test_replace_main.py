@@ -10,7 +10,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, CommitConflictError, InvalidInputError
-from paimon_spark.format.snapshot import encode
+from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.maintenance import intents
 from paimon_spark.maintenance.changes import Put, Step
 from paimon_spark.metadata.forks import read_fork

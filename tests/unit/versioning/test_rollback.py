@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.forks import read_fork

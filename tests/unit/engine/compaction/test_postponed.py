@@ -17,7 +17,7 @@ from paimon_spark.engine.compaction import postponed
 from paimon_spark.engine.compaction.postponed import settle_postponed
 from paimon_spark.engine.compaction.run import CompactResult
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type

@@ -25,7 +25,7 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.format import binary_row
 from paimon_spark.format.bucket_hash import hashes as row_hashes
-from paimon_spark.format.index_manifest import IndexManifestEntry, decode_hashes
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry, decode_hashes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.partition_path import index_file_path

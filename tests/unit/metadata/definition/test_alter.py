@@ -20,7 +20,7 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.alter import alter_table, apply
 from paimon_spark.metadata.definition.changes import (
     AddColumn,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.alter import apply
 from paimon_spark.metadata.definition.changes import AddColumn, UpdateType
 from paimon_spark.metadata.definition.create import new_schema

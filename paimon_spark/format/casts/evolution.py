@@ -1,0 +1,245 @@
+"""Values of a column's old type as its new type, exactly as Java casts them when it reads old files.
+
+Every rule is one function over arrays. Rules without a form in Arrow or numpy work on the distinct values.
+Conversions that involve a local time zone use that of this process, as Java uses the JVM's.
+
+Source: Java `casting/CastExecutors` and its rules, `utils/BinaryStringUtils`, `utils/DateTimeUtils`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.nested import Convert
+from paimon_spark.format.arrays.python_values import scalar_of
+from paimon_spark.format.casts import text as cast_text
+from paimon_spark.format.casts import time as cast_time
+from paimon_spark.format.float_text import float_text
+from paimon_spark.types import (
+    INTEGER_NAMES,
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataType,
+    DecimalType,
+    TimestampType,
+    TimeType,
+)
+
+_FLOATS: Final = ("FLOAT", "DOUBLE")
+
+
+def caster(source: DataType, target: DataType) -> Convert:
+    """How canonical arrays of `source` become canonical arrays of `target`, both without children.
+
+    The function raises DataError for a value that has no counterpart where Java fails too.
+
+    Raises:
+        UnsupportedFeatureError: there is no such cast, in Java or here.
+    """
+    found = _rule(source, target)
+    if found is None:
+        raise UnsupportedFeatureError(
+            f"a column changed from {source} to {target}; old files cannot be read as the new type, "
+            "read a version before the change or leave the column out with the option columns",
+            feature=f"cast {source} to {target}",
+        )
+    return found
+
+
+def _rule(source: DataType, target: DataType) -> Convert | None:
+    for find in (_to_number, _to_decimal, _to_boolean, _to_text, _to_bytes, _to_time):
+        found = find(source, target)
+        if found is not None:
+            return found
+    return None
+
+
+def _name(t: DataType) -> str:
+    return t.name if isinstance(t, AtomicType) else ""
+
+
+def _is_integer(t: DataType) -> bool:
+    return _name(t) in INTEGER_NAMES
+
+
+def _to_number(source: DataType, target: DataType) -> Convert | None:
+    """To integers and floats."""
+    kind = arrow_type(target) if _is_integer(target) or _name(target) in _FLOATS else None
+    if kind is None:
+        return None
+    if _is_integer(source):
+        return lambda a: a.cast(kind, safe=False)
+    if _name(source) in _FLOATS:
+        if _is_integer(target):
+            return lambda a: _truncated(a, kind)
+        return lambda a: a.cast(kind, safe=False)
+    if _name(source) == "BOOLEAN":
+        return lambda a: a.cast(kind)
+    if isinstance(source, DecimalType):
+        if _is_integer(target):
+            return lambda a: _decimal_to_integer(a, kind)
+        return lambda a: _decimal_to_float(a, source).cast(kind, safe=False)
+    if isinstance(source, CharType):
+        return cast_text.number_parser(target)
+    if isinstance(source, TimestampType) and _name(target) in ("INT", "BIGINT"):
+        return lambda a: cast_time.epoch_seconds(a).cast(kind, safe=False)
+    return None
+
+
+def _to_decimal(source: DataType, target: DataType) -> Convert | None:
+    if not isinstance(target, DecimalType):
+        return None
+    if isinstance(source, DecimalType):
+        return lambda a: round_decimals(a, target)
+    if _is_integer(source):
+        return lambda a: round_decimals(a.cast(pa.decimal128(19, 0)), target)
+    if _name(source) == "BOOLEAN":
+        return lambda a: round_decimals(a.cast(pa.int8()).cast(pa.decimal128(3, 0)), target)
+    if _name(source) in _FLOATS:
+        return lambda a: cast_text.decimals_of_floats(a, target)
+    if isinstance(source, CharType):
+        return lambda a: cast_text.parsed_decimals(a, target)
+    return None
+
+
+def _to_boolean(source: DataType, target: DataType) -> Convert | None:
+    if _name(target) != "BOOLEAN":
+        return None
+    if _is_integer(source):
+        return lambda a: pc.not_equal(a, scalar_of(0, a.type))
+    if isinstance(source, CharType):
+        return cast_text.parsed_booleans
+    return None
+
+
+def _to_text(source: DataType, target: DataType) -> Convert | None:
+    if not isinstance(target, CharType):
+        return None
+    if isinstance(source, CharType):
+        return lambda a: cast_text.fitted_text(a, target)
+    if isinstance(source, BinaryType):
+        return _decoded
+    to_text = _number_text(source)
+    if to_text is not None:
+        write = to_text
+        return lambda a: cast_text.fitted_text(write(a), target)
+    if target.with_nullable(True) != CharType():
+        return None
+    if _name(source) == "DATE":
+        return lambda a: a.cast(pa.string())
+    if isinstance(source, TimeType):
+        return lambda a: cast_text.time_text(a, source.precision)
+    if isinstance(source, TimestampType):
+        return lambda a: cast_text.timestamp_text(cast_time.wall_clock(a), source.precision)
+    return None
+
+
+def _number_text(source: DataType) -> Convert | None:
+    if _is_integer(source) or _name(source) == "BOOLEAN":
+        return lambda a: a.cast(pa.string())
+    if isinstance(source, DecimalType):
+        return cast_text.plain_decimals
+    if _name(source) in _FLOATS:
+        return float_text
+    return None
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid as e:
+        raise DataError(f"bytes of a column that became text are not UTF-8: {e}") from e
+
+
+def _to_bytes(source: DataType, target: DataType) -> Convert | None:
+    if isinstance(target, BinaryType) and isinstance(source, (BinaryType, CharType)):
+        return lambda a: cast_text.fitted_bytes(a.cast(pa.binary()), target)
+    return None
+
+
+def _to_time(source: DataType, target: DataType) -> Convert | None:
+    """To dates, times and timestamps."""
+    if _name(target) == "DATE":
+        return _by_source(source, TimestampType, cast_time.dates, cast_text.parsed_dates)
+    if isinstance(target, TimeType):
+        return _by_source(source, TimestampType, cast_time.times, cast_text.parsed_times)
+    if not isinstance(target, TimestampType):
+        return None
+    if isinstance(source, TimestampType):
+        return lambda a: cast_time.between_timestamps(a, source, target)
+    if _name(source) in ("INT", "BIGINT"):
+        return lambda a: cast_time.from_seconds(a, target)
+    if _name(source) == "DATE":
+        return lambda a: cast_time.from_dates(a, target)
+    if isinstance(source, TimeType):
+        return lambda a: cast_time.from_times(a, target)
+    if isinstance(source, CharType):
+        return lambda a: cast_text.parsed_timestamps(a, target)
+    return None
+
+
+def _by_source(
+    source: DataType, kind: type[DataType], convert: Callable[[pa.Array], pa.Array], parse: Convert
+) -> Convert | None:
+    if isinstance(source, kind):
+        return convert
+    return parse if isinstance(source, CharType) else None
+
+
+def _truncated(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Floats towards zero, NaN to 0, clamped to 32 or 64 bits; the narrow types then keep the low bits."""
+    wide = pa.int64() if kind == pa.int64() else pa.int32()
+    info = np.iinfo(np.int64 if wide == pa.int64() else np.int32)
+    data = arrow_numpy.values(array).astype(np.float64)
+    top = float(info.max)
+    inside = np.where(np.isnan(data) | (data >= top) | (data <= info.min), 0.0, data).astype(info.dtype)
+    clamped = np.where(data >= top, info.max, np.where(data <= info.min, info.min, inside)).astype(info.dtype)
+    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    return arrow_numpy.fixed_array(clamped, wide, valid).cast(kind, safe=False)
+
+
+def round_decimals(array: pa.Array, target: DecimalType) -> pa.Array:
+    """Decimals with another scale, halves away from zero; null where the digits do not fit."""
+    wide = array.cast(pa.decimal256(76, array.type.scale))
+    if target.scale < array.type.scale:
+        wide = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
+    limit = 10 ** (target.precision - target.scale + array.type.scale)
+    bound = pa.Array.from_buffers(wide.type, 1, [None, pa.py_buffer(limit.to_bytes(32, "little"))])[0]
+    fits = pc.less(pc.abs(wide), bound)
+    return pc.if_else(fits, wide, pa.nulls(1, wide.type)[0]).cast(arrow_type(target))
+
+
+def unscaled_words(array: pa.Array) -> tuple[Any, Any]:
+    """Low (unsigned) and high (signed) 64 bits of the unscaled values of a decimal128 array."""
+    words = np.frombuffer(array.buffers()[1], "<u8")[2 * array.offset :][: 2 * len(array)].reshape(-1, 2)
+    return words[:, 0], words[:, 1].view("<i8")
+
+
+def _decimal_to_integer(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The whole part's low bits."""
+    whole = pc.trunc(array.cast(pa.decimal256(76, array.type.scale))).cast(pa.decimal128(38, 0))
+    if len(whole) == 0:
+        return pa.nulls(0, kind)
+    low, _ = unscaled_words(whole)
+    valid = None if whole.null_count == 0 else arrow_numpy.validity(whole)
+    return arrow_numpy.fixed_array(np.ascontiguousarray(low).view(np.int64), pa.int64(), valid).cast(kind, safe=False)
+
+
+def _decimal_to_float(array: pa.Array, source: DecimalType) -> pa.Array:
+    if source.precision > 18:
+        return cast_text.by_distinct(array, float, pa.float64())
+    if len(array) == 0:
+        return pa.nulls(0, pa.float64())
+    low, _ = unscaled_words(array)
+    data = np.ascontiguousarray(low).view(np.int64).astype(np.float64) / 10.0**source.scale
+    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    return arrow_numpy.fixed_array(data, pa.float64(), valid)
