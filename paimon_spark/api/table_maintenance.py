@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.display.values import ShownList
-from paimon_spark.jobs.opened_table import OpenedTable, at_head, on_branch, opened_anew
+from paimon_spark.jobs.branch_access import at_head, opened_anew
+from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
 if TYPE_CHECKING:
     from paimon_spark.engine.compaction.run import CompactResult

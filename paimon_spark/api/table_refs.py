@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 from paimon_spark.jobs.branch_access import at_head, opened_anew
-from paimon_spark.jobs.opened_table import OpenedTable, at_head, opened_anew
+from paimon_spark.jobs.opened_table import OpenedTable
 
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed

@@ -25,7 +25,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import opened_anew, undisturbed
-from paimon_spark.jobs.opened_table import OpenedTable, opened_anew
+from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.definition.create import check_new, new_schema
 from paimon_spark.metadata.definition.field_ids import FieldIds
 from paimon_spark.metadata.handle import TableHandle, open_table
