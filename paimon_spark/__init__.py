@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.spark.register import register
     from paimon_spark.spark.session import configure_session
     from paimon_spark.versioning.diff import Diff
@@ -78,7 +77,7 @@ _MODULES = {
     "MergeResult": "paimon_spark.versioning.merge",
     "Picture": "paimon_spark.lineage.picture",
     "Removed": "paimon_spark.maintenance.removal",
-    "Savepoint": "paimon_spark.metadata.savepoints",
+    "Savepoint": "paimon_spark.metadata.tags",
     "Scan": "paimon_spark.jobs.scan",
     "Table": "paimon_spark.api.table",
     "TableStatus": "paimon_spark.versioning.status",

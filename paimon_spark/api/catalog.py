@@ -30,18 +30,20 @@ from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.metadata.small_files import numbered
-from paimon_spark.options.catalog import TABLE_DEFAULT, table_defaults, without_table_defaults
-from paimon_spark.options.config import configured
 from paimon_spark.options.descriptor import did_you_mean, unknown_option
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
+    TABLE_DEFAULT,
+    configured,
     database_url,
     is_name,
     split_name,
     split_suffix,
+    table_defaults,
     table_url,
+    without_table_defaults,
 )
 from paimon_spark.spark_port import spark_sql
 from paimon_spark.storage.store import Store

@@ -21,12 +21,10 @@ from paimon_spark.jobs.opened_table import (
     scan_of,
     schema_scan,
 )
-from paimon_spark.metadata.branches import Branch, list_branches
+from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import current
-from paimon_spark.metadata.savepoints import Savepoint, list_savepoints
 from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.metadata.tag_infos import list_tag_infos
-from paimon_spark.metadata.tags import TagInfo
+from paimon_spark.metadata.tags import Savepoint, TagInfo, list_savepoints
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import RowType
 

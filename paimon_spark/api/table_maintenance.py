@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
     from paimon_spark.maintenance.orphans import RemovedOrphans
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.metadata.timestamp import Moment
+    from paimon_spark.metadata.version import Moment
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.history import History
@@ -243,7 +243,7 @@ class TableMaintenance(OpenedTable):
             OperationInProgressError: another process changes tags or branches all the time.
         """
         from paimon_spark.maintenance.orphans import remove_orphan_files
-        from paimon_spark.metadata.timestamp import moment_ms
+        from paimon_spark.metadata.version import moment_ms
 
         zone = self.read_options.time_zone
         older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", zone)

@@ -12,9 +12,8 @@ from paimon_spark.jobs.opened_table import OpenedTable
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
-    from paimon_spark.metadata.timestamp import Moment
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
+    from paimon_spark.metadata.version import Moment
     from paimon_spark.versioning.append_branch import Appended
     from paimon_spark.versioning.auto_tags import AutoTags
     from paimon_spark.versioning.merge import MergeResult
@@ -160,7 +159,7 @@ class TableRefs(OpenedTable):
             UnsafeDeletionError: it cannot be told what is still needed; nothing was deleted.
             OperationInProgressError: another process changes tags or branches all the time.
         """
-        from paimon_spark.metadata.timestamp import moment_ms
+        from paimon_spark.metadata.version import moment_ms
         from paimon_spark.versioning.tag_expiry import expire_tags
 
         zone = self.read_options.time_zone

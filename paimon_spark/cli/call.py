@@ -12,9 +12,8 @@ from paimon_spark.cli.answer import Answer
 from paimon_spark.cli.failure import NotConfirmedError, UsageError
 from paimon_spark.cli.text import lines_of, safe
 from paimon_spark.errors import NotFoundError, TableNotFoundError
-from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import is_name, split_suffix
+from paimon_spark.options.location import configured, is_name, split_suffix
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog

@@ -14,7 +14,7 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import undisturbed
 from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     Before,

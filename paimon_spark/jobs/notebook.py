@@ -10,7 +10,7 @@ from paimon_spark.display.html import facts, grid, paragraph, section, shown_or_
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import OpenedTable, scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.secrets import shown_options
+from paimon_spark.options.known import shown_options
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.scan import Scan

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
-from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import TableLocation, branch_in_force, locate
+from paimon_spark.options.location import TableLocation, branch_in_force, configured, locate
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,

@@ -26,13 +26,12 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import opened_anew, undisturbed
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.metadata.definition.create import check_new, new_schema
-from paimon_spark.metadata.definition.field_ids import FieldIds
+from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
+from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.restoring import rollback_to_as_latest
 

@@ -9,7 +9,7 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError, Unsupport
 from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.drop_partitions import drop_partitions
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     DropColumn,

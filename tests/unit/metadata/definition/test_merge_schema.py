@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.alter import apply
-from paimon_spark.metadata.definition.changes import AddColumn, UpdateType
 from paimon_spark.metadata.definition.create import new_schema
 from paimon_spark.metadata.definition.ddl import data_type, row_type
-from paimon_spark.metadata.definition.widen import holds, merged_row, merged_schema
+from paimon_spark.metadata.definition.merge_schema import holds, merged_row, merged_schema
+from paimon_spark.metadata.definition.schema_changes import AddColumn, UpdateType
 
 WIDEN = {"write.merge-schema.type-widening": "true"}
 EXPLICIT = {**WIDEN, "write.merge-schema.explicit-cast": "true"}

@@ -1,18 +1,19 @@
-"""Changes of single columns, applied to a schema.
+"""Changes of single columns, applied to a schema and to the options that name them.
 
-Source: Java `SchemaManager.generateTableSchema`.
+Source: Java `SchemaManager.generateTableSchema`, `applyRenameColumnsToOptions`, which knows fewer options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from paimon_spark.errors import AlreadyExistsError, ColumnNotFoundError, InvalidInputError
 from paimon_spark.format.casts.type_changes import can_cast, check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.create import FieldIds
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     Before,
@@ -30,8 +31,6 @@ from paimon_spark.metadata.definition.changes import (
     UpdateType,
     shown,
 )
-from paimon_spark.metadata.definition.field_ids import FieldIds
-from paimon_spark.metadata.definition.renaming import renamed_options
 from paimon_spark.metadata.definition.validate import is_system_column
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
@@ -324,3 +323,50 @@ def _type_at(t: DataType, path: Path, depth: int, change: Callable[[DataType], D
         f"there is no column {shown(path)}: {shown(path[:depth])} is of type {t}, which has no {name!r}",
         column=shown(path),
     )
+
+
+_FIELDS: Final = "fields."
+_INDEX: Final = "file-index."
+_GROUP: Final = ".sequence-group"
+_VALUES: Final = frozenset(
+    (
+        "bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "upsert-key",
+        "clustering.columns", "sink.clustering.by-columns", "changelog-producer.row-deduplicate-ignore-fields",
+        "partial-update.remove-record-on-sequence-group",
+    )
+)  # fmt: skip
+"""Options whose value is a list of columns."""
+
+
+def renamed_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """`options` of a table whose column `old` is now called `new`; their order stays."""
+
+    def name(column: str) -> str:
+        return new if column == old else column
+
+    return {_key(key, name): _value(key, text, name) for key, text in options.items()}
+
+
+def _key(key: str, name: Callable[[str], str]) -> str:
+    if key.startswith(_FIELDS):
+        columns, dot, rest = key.removeprefix(_FIELDS).partition(".")
+        if dot:
+            return _FIELDS + ",".join(map(name, columns.split(","))) + dot + rest
+    if key.startswith(_INDEX) and key.count(".") > 2:
+        kind, column, rest = key.removeprefix(_INDEX).split(".", 2)
+        return f"{_INDEX}{kind}.{name(column)}.{rest}"
+    return key
+
+
+def _value(key: str, text: str, name: Callable[[str], str]) -> str:
+    if key in _VALUES or (key.startswith(_FIELDS) and key.endswith(_GROUP)):
+        return ",".join(name(column.strip()) for column in text.split(","))
+    if key.startswith(_INDEX) and key.endswith(".columns"):
+        return ",".join(_indexed(column.strip(), name) for column in text.split(","))
+    return text
+
+
+def _indexed(text: str, name: Callable[[str], str]) -> str:
+    """`column`, or `column[key]` for one key of a map."""
+    column, bracket, rest = text.partition("[")
+    return name(column) + bracket + rest

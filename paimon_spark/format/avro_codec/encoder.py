@@ -4,20 +4,30 @@ Every record is a row of pieces. Numbers, lengths and branches that follow each 
 matrix with a mask; text and bytes are pieces as they lie in their Arrow buffers; Arrow joins the pieces of each row.
 
 Source: Avro 1.11 specification, chapter Binary Encoding.
+
+Avro object containers: records already encoded → bytes of a file.
+
+Source: Avro 1.11 specification, chapter Object Container Files; Java `format/avro/AvroFileFormat`.
 """
 
 from __future__ import annotations
 
+import bz2
+import json
+import os
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import zstandard
 
-from paimon_spark.errors import FormatError
+from paimon_spark.errors import FormatError, InvalidOptionError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.avro_codec.container import AvroType
+from paimon_spark.format.avro_codec.container import MAGIC, AvroType, encode_rows
 
 Bool = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -32,7 +42,7 @@ def encode(values: pa.Array, t: AvroType) -> pa.Array:
     """Every value as Avro writes it, as a binary array: joined, they are the payload of a block.
 
     Args:
-        values: of the Arrow type that `avro_columns.arrow_type` gives, or any whose buffers are the same
+        values: of the Arrow type that `decoder.arrow_type` gives, or any whose buffers are the same
             (dates and timestamps are their numbers).
         t: the Avro type.
 
@@ -232,3 +242,98 @@ def _offsets(sizes: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 
 def _matrix(values: npt.NDArray[Any]) -> Bytes:
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+
+
+_ROWS_PER_BLOCK: Final = 256
+
+
+class ContainerWriter:
+    """A container that grows by blocks.
+
+    Attributes:
+        size: bytes so far.
+    """
+
+    def __init__(self, schema: Any, compression: str = "zstd", level: int = 1) -> None:
+        """`compression` is the value of an option of Paimon, `level` that of zstd.
+
+        Raises:
+            InvalidOptionError: there is no such codec, or none that can be written.
+        """
+        codec, self._compress = _compressor(compression, level)
+        meta = {b"avro.codec": codec.encode(), b"avro.schema": json.dumps(schema, separators=(",", ":")).encode()}
+        pairs = b"".join(_sized(k) + _sized(v) for k, v in meta.items())
+        self._sync = os.urandom(16)
+        self._parts = [MAGIC + long(len(meta)) + pairs + long(0) + self._sync]
+        self.size = len(self._parts[0])
+
+    def add(self, rows: int, payload: bytes) -> None:
+        """Append a block of `rows` records."""
+        data = self._compress(payload)
+        head = long(rows) + long(len(data))
+        self._parts += (head, data, self._sync)
+        self.size += len(head) + len(data) + len(self._sync)
+
+    def finish(self) -> bytes:
+        """The whole file."""
+        return b"".join(self._parts)
+
+    def drain(self) -> bytes:
+        """What was added since the last time, for files written piece by piece; `finish` then lacks it."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def container(schema: Any, rows: Sequence[Any], compression: str = "zstd", level: int = 1) -> bytes:
+    """A file of a few records given as Python values. Raises as `ContainerWriter`."""
+    writer = ContainerWriter(schema, compression, level)
+    for start in range(0, len(rows), _ROWS_PER_BLOCK):
+        part = rows[start : start + _ROWS_PER_BLOCK]
+        writer.add(len(part), encode_rows(schema, part))
+    return writer.finish()
+
+
+def long(value: int) -> bytes:
+    """A number as Avro writes it: zigzag, seven bits a byte, the lowest first."""
+    rest = value << 1 if value >= 0 else ~(value << 1)
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _sized(data: bytes) -> bytes:
+    return long(len(data)) + data
+
+
+def _compressor(compression: str, level: int) -> tuple[str, Callable[[bytes], bytes]]:
+    """Avro's name of a codec, and what compresses a block."""
+    match compression.lower():
+        case "zstd" | "zstandard":
+            return "zstandard", zstandard.ZstdCompressor(level).compress
+        case "null":
+            return "null", bytes
+        case "deflate":
+            return "deflate", _compress_deflate
+        case "snappy":
+            return "snappy", _compress_snappy
+        case "bzip2":
+            return "bzip2", bz2.compress
+    raise InvalidOptionError(
+        f"compression {compression!r} cannot be written in Avro files; "
+        "zstd, null, deflate, snappy and bzip2 can (option manifest.compression)",
+        option="manifest.compression",
+        value=compression,
+    )
+
+
+def _compress_deflate(payload: bytes) -> bytes:
+    deflate = zlib.compressobj(wbits=-15)
+    return deflate.compress(payload) + deflate.flush()
+
+
+def _compress_snappy(payload: bytes) -> bytes:
+    packed: bytes = pa.Codec("snappy").compress(payload, asbytes=True)
+    return packed + zlib.crc32(payload).to_bytes(4, "big")

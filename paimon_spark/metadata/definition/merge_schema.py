@@ -20,7 +20,7 @@ from paimon_spark.errors import InvalidOptionError, SchemaMismatchError
 from paimon_spark.format.casts.type_changes import can_cast
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition import from_arrow
-from paimon_spark.metadata.definition.changes import AddColumn, Path, SchemaChange, UpdateType, shown
+from paimon_spark.metadata.definition.schema_changes import AddColumn, Path, SchemaChange, UpdateType, shown
 from paimon_spark.options.descriptor import Option, boolean
 from paimon_spark.types import (
     INTEGER_NAMES,

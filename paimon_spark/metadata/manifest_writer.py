@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import index_manifest, manifest_writer
+from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import remember_list, remember_manifest
-from paimon_spark.options.manifests import parse_manifest_options
+from paimon_spark.options.commit import parse_manifest_options
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]

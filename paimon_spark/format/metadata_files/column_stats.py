@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.binary_row import Value, encode
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.options.data_files import StatsKind, StatsMode
 from paimon_spark.types import DataField, DataType, TimestampType
 

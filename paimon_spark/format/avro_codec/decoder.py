@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.avro_codec import block_decoder as avro_lanes
+from paimon_spark.format.avro_codec import block_decoder
 from paimon_spark.format.avro_codec.block_decoder import I64, Bool
 from paimon_spark.format.avro_codec.container import AvroType, Container, Payload, RecordDecoder
 
@@ -139,18 +139,18 @@ def _decode_lanes(group: list[Payload], t: AvroType) -> pa.Array | None:
     When something does not fit it is not known in which lane: fastavro will say it, with the file's name.
     """
     ends = np.cumsum(np.array([len(p.data) for p in group], np.int64))
-    if ends[-1] + avro_lanes.PADDING > np.iinfo(np.int32).max:
+    if ends[-1] + block_decoder.PADDING > np.iinfo(np.int32).max:
         return None
     try:
-        source = avro_lanes.Source(b"".join((*(p.data for p in group), bytes(avro_lanes.PADDING))))
-        root = avro_lanes.reader_of(t, source)
+        source = block_decoder.Source(b"".join((*(p.data for p in group), bytes(block_decoder.PADDING))))
+        root = block_decoder.reader_of(t, source)
         slots = _read_all(root, np.array([p.rows for p in group], np.int64), ends)
         return root.finish(slots, None)
-    except (avro_lanes.UnknownShapeError, FormatError, IndexError, OverflowError, pa.ArrowException):
+    except (block_decoder.UnknownShapeError, FormatError, IndexError, OverflowError, pa.ArrowException):
         return None
 
 
-def _read_all(root: avro_lanes.Reader, counts: I64, ends: I64) -> I64:
+def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
     """Read every record; the result is the slot of each, in the order of blocks.
 
     Raises:
