@@ -81,7 +81,6 @@ class SystemTaskReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task, as Spark's Arrow schema wants them."""
-        from paimon_spark.api.system_table import ListingReading
         from paimon_spark.format.casts.conformance import fit
         from paimon_spark.system_tables.registry import ListingReading
 
