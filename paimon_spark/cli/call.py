@@ -11,9 +11,8 @@ from paimon_spark.errors import NotFoundError, TableNotFoundError
 from paimon_spark.operations.answer import Answer, rows
 from paimon_spark.operations.operation import Operation, Request, UsageError
 from paimon_spark.operations.text import safe
-from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import is_name, split_suffix
+from paimon_spark.options.location import configured, is_name, split_suffix
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
@@ -84,7 +83,7 @@ class Call(Request):
         return self._opened
 
     def _load(self, text: str) -> Table:
-        from paimon_spark.jobs.loading import load
+        from paimon_spark.jobs.opened_table import load
 
         options = {**self._options(storage=True), **self._options(storage=False)}
         if self["on_branch"]:

@@ -22,17 +22,17 @@ from paimon_spark.operations.operation import (
 from paimon_spark.operations.text import counted, safe, size
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.dropping import DroppedPartitions
+    from paimon_spark.jobs.drop_partitions import DroppedPartitions
     from paimon_spark.maintenance.consumers import Consumer
-    from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
-    from paimon_spark.maintenance.orphans import RemovedOrphans
+    from paimon_spark.maintenance.orphan_files import RemovedOrphans
+    from paimon_spark.maintenance.partitions import ExpiredPartitions
 
 _NONE_EXPIRED: Final = "No expired partitions."
 _MODES: Final = ("distributed", "local")
 
 
 def _list_partitions(a: Request) -> list[dict[str, Any]]:
-    from paimon_spark.jobs.loading import load
+    from paimon_spark.jobs.opened_table import load
 
     table = a.table()
     listing = load(f"{table.location}$partitions", dict(table.option_text))
@@ -85,8 +85,8 @@ def _show_dropped(a: Request, done: DroppedPartitions) -> Answer:
 
 
 def _mark_done(a: Request) -> None:
-    from paimon_spark.jobs.chosen_partitions import chosen_partitions
-    from paimon_spark.maintenance.partition_done import mark_done
+    from paimon_spark.jobs.partition_specs import chosen_partitions
+    from paimon_spark.maintenance.partitions import mark_done
 
     table = a.table()
     specs, _ = chosen_partitions(table.handle, partitions_text(a), None)

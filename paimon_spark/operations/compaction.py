@@ -28,7 +28,7 @@ from paimon_spark.operations.text import counted, size
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.run import CompactResult
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _STRATEGIES: Final = ("full", "minor")
@@ -125,7 +125,7 @@ def _described(done: CompactResult | None) -> str:
 
 def _compact_database(a: Request) -> dict[str, Any]:
     """The result or the error of each table, by its name."""
-    from paimon_spark.api.chosen_tables import chosen_tables
+    from paimon_spark.api.catalog import chosen_tables
 
     if a["partition_idle_time"] is not None:
         raise UnsupportedFeatureError(

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from paimon_spark.cli.command import Argument
+from paimon_spark.cli.failure import UsageError
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.log_graph import Point, draw
 from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag
 from paimon_spark.operations.snapshots import check_limit
 from paimon_spark.operations.text import counted, grid, moment, safe, shown, size
-from paimon_spark.options.secrets import shown_changes
+from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.versioning.diff import Diff, Side
     from paimon_spark.versioning.doctor.findings import Finding
-    from paimon_spark.versioning.history import Commit, History, HistoryRef
+    from paimon_spark.versioning.log import Commit, History, HistoryRef
     from paimon_spark.versioning.status import BranchStatus, HeadStatus, TableStatus
 
 _Ref: TypeAlias = tuple[str, str, str, "int | None", str]

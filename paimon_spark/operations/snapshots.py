@@ -22,10 +22,9 @@ from paimon_spark.operations.text import moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.versioning.restoring import Restored
-    from paimon_spark.versioning.rollback import RolledBack
+    from paimon_spark.versioning.rollback import Restored, RolledBack
 
 
 def check_limit(a: Request) -> int | None:

@@ -19,9 +19,8 @@ from paimon_spark.operations.operation import (
     names_of,
 )
 from paimon_spark.operations.text import counted, grid, safe, shown
-from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.known import is_storage_option, shown_options
 from paimon_spark.options.location import is_name, split_name, split_suffix
-from paimon_spark.options.secrets import shown_options
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,10 +12,9 @@ from paimon_spark.operations.operation import Argument, Effect, Operation, Reque
 from paimon_spark.operations.text import duration, moment, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.versioning.auto_tags import AutoTags
 
 _LOG = logging.getLogger(__name__)
