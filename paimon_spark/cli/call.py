@@ -83,7 +83,7 @@ class Call(Request):
         return self._opened
 
     def _load(self, text: str) -> Table:
-        from paimon_spark.jobs.opened_table import load
+        from paimon_spark.api.table import load
 
         options = {**self._options(storage=True), **self._options(storage=False)}
         if self["on_branch"]:

@@ -32,7 +32,7 @@ _MODES: Final = ("distributed", "local")
 
 
 def _list_partitions(a: Request) -> list[dict[str, Any]]:
-    from paimon_spark.jobs.opened_table import load
+    from paimon_spark.api.table import load
 
     table = a.table()
     listing = load(f"{table.location}$partitions", dict(table.option_text))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from paimon_spark.cli.command import Argument
-from paimon_spark.cli.failure import UsageError
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.log_graph import Point, draw
 from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag
