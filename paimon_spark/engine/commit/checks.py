@@ -28,8 +28,8 @@ from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.features import crosses_partitions
-from paimon_spark.metadata.forks import identity
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids
@@ -148,7 +148,7 @@ def _continues(handle: TableHandle, before: Snapshot, head: Snapshot) -> bool:
     if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
         return False
     now = find_snapshot(handle, before.id) if before.id < head.id else None
-    return now is not None and identity(now) == identity(before)
+    return now is not None and snapshot_identity(now) == snapshot_identity(before)
 
 
 def _between(handle: TableHandle, after_id: int, head: Snapshot) -> list[Snapshot] | None:
@@ -195,7 +195,7 @@ def _history_conflict(handle: TableHandle, wanted: Wanted, head: Snapshot | None
     now = head if head is None or head.id == base.id else find_snapshot(handle, base.id)
     if now is None and head is not None and base.id < head.id:
         return None  # it has expired
-    if now is not None and identity(now) == identity(base):
+    if now is not None and snapshot_identity(now) == snapshot_identity(base):
         return None
     return f"snapshot {base.id}, which its writers continued from, is no more in the branch's history"
 

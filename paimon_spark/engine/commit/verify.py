@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     FileMissingError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.forks import identity
+from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.retry import Surroundings
@@ -140,11 +140,11 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
     if own is None:
         # Others have gone on and it expired, or it was taken away.
         return made.id < min(list_snapshot_ids(handle), default=0)
-    if identity(own) != identity(made):
+    if snapshot_identity(own) != snapshot_identity(made):
         return False
     before = None if base is None else find_snapshot(handle, base.id)
     if base is not None and before is not None:
-        return identity(before) == identity(base)
+        return snapshot_identity(before) == snapshot_identity(base)
     # The first snapshot, or one whose base has expired by now, which older ones do before.
     has_schema = bool(list_schema_ids(handle.store, layout))
     return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
@@ -195,7 +195,7 @@ def _until_over(handle: TableHandle, around: Surroundings) -> None:
 
 def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
     found = find_snapshot(handle, made.id)
-    return found is not None and identity(found) == identity(made)
+    return found is not None and snapshot_identity(found) == snapshot_identity(made)
 
 
 def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
@@ -206,7 +206,7 @@ def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
         branch = TableHandle(store, Layout(root).with_branch(name), handle.name, handle.schema, handle.options)
         tags = [tag.snapshot for tag in list_tags(branch)]
         found = find_snapshot(branch, made.id)
-        if any(identity(s) == identity(made) for s in (*tags, *([] if found is None else [found]))):
+        if any(snapshot_identity(s) == snapshot_identity(made) for s in (*tags, *([] if found is None else [found]))):
             return True
     return False
 
