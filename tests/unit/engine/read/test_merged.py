@@ -334,7 +334,7 @@ def test_merging_does_not_import_pandas(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from tests.unit.read import test_merged as t
+from tests.unit.engine.read import test_merged as t
 from tests.harness import merge_model as model
 assert "pandas" not in sys.modules
 files = t.metas_of({str(tmp_path)!r})
