@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.format import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.layout import MAIN, is_file_name
 

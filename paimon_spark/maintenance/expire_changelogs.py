@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.expire_snapshots import (
@@ -28,10 +27,10 @@ from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.retention import expired_changelogs
 from paimon_spark.maintenance.roots import RootKind
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST
-from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshot_ids
 from paimon_spark.options.expiry import parse_expiry_options
 
 KIND: Final = "expire-changelogs"

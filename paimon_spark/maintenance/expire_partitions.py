@@ -18,17 +18,17 @@ from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column, numbers, where
 from paimon_spark.engine.commit.overwrite import ChosenPartitions
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
-from paimon_spark.format.arrow_numpy import validity, values
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import validity, values
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.maintenance.partition_time import parser_of, text_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of, value_text
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.expiry import (
     PARTITION_EXPIRATION_TIME,

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.snapshot import Snapshot, decode, encode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange, put_all, roots_put
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.intents import change_table
@@ -23,6 +22,7 @@ from paimon_spark.maintenance.retention import Rule, expired_snapshots
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import EARLIEST, LATEST
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.options.expiry import Retention, parse_expiry_options

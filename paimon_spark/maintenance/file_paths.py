@@ -12,11 +12,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow_values import array_of, scalar_of
-from paimon_spark.format.files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
-from paimon_spark.format.files.compacted_changelog import slice_of
-from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.python_values import array_of, scalar_of
+from paimon_spark.format.data_files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.data_files.compacted_changelog import slice_of
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.storage.urls import external_path

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import FormatError, UnsafeDeletionError
-from paimon_spark.format.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import find_manifest_lists

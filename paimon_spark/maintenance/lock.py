@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import (
     CorruptFileError,
     FileAlreadyThereError,
@@ -29,6 +28,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintenance.owner import Owner
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.storage.store import FileInfo
 

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
+from paimon_spark.metadata.retry import now_ms
 
 _ACTION: Final = "partition.mark-done-action"
 _SUCCESS_FILE: Final = "success-file"

@@ -20,10 +20,10 @@ import pyarrow as pa
 from paimon_spark import progress
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import FormatError
-from paimon_spark.format.arrow_numpy import Bool
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.alive import Counts, walked
 from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths
 from paimon_spark.maintenance.lists import (

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, UnsafeDeletionError
-from paimon_spark.format.snapshot import Snapshot, decode, decode_tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import (
     BRANCH_PREFIX,

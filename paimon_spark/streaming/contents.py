@@ -6,7 +6,7 @@ Source: Java `table/source/DataTableStreamScan.nextPlan`, `DeltaFollowUpScanner`
 from __future__ import annotations
 
 from paimon_spark.engine.scan.stream_units import Content
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import StreamReadOptions
 from paimon_spark.options.table import ChangelogProducer

@@ -15,7 +15,7 @@ from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.report import PlanReport
 from paimon_spark.engine.scan.stream_units import Content, SnapshotUnits, plan_units, plan_whole
 from paimon_spark.errors import FileMissingError, OffsetError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import StreamReadOptions
 from paimon_spark.streaming import history

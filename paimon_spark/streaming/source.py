@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.stream_units import Content
@@ -28,8 +27,9 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, current
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history

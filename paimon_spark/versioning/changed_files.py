@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_numpy import fixed_array, scalar, take_indices, values
-from paimon_spark.format.index_manifest import DeletionVectorRange, IndexManifestEntry
-from paimon_spark.format.manifest import ENTRY_SCHEMA, FileKind
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
+from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests

@@ -11,7 +11,7 @@ from typing import Any
 
 from paimon_spark.display.html import MOST_ROWS, grid, moment, section
 from paimon_spark.display.lanes import Point, strips
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,15 @@ from types import MappingProxyType
 from typing import Final
 
 from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.engine.commit.retry import now_ms
 from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, SetAside, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata.guards import guard_name, guarded_branch
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.tags import guard_name, guarded_branch
 from paimon_spark.versioning.line import Line
 from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
 from paimon_spark.versioning.publication import (

@@ -7,7 +7,7 @@ while main was replaced) have neighbours that do not follow on one another.
 from __future__ import annotations
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_manifest_list
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
-from paimon_spark.format.snapshot import Tag
+from paimon_spark.format.metadata_files.snapshot import Tag
 from paimon_spark.maintenance.changes import TableChange
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.savepoints import savepoint_id_of
-from paimon_spark.metadata.tags import list_tags
+from paimon_spark.metadata.tags import list_tags, savepoint_id_of
 from paimon_spark.versioning.reopening import change_branch
 from paimon_spark.versioning.tag_steps import deletion, living_branch
 

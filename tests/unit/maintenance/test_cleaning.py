@@ -14,8 +14,8 @@ import pytest
 from paimon_spark import load_table
 from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageError, UnsafeDeletionError
-from paimon_spark.format.snapshot import encode
-from paimon_spark.format.table_schema import encode as encode_schema
+from paimon_spark.format.metadata_files.snapshot import encode
+from paimon_spark.format.metadata_files.table_schema import encode as encode_schema
 from paimon_spark.maintenance.changes import Delete, TableChange
 from paimon_spark.maintenance.intents import change_table, unfinished
 from paimon_spark.maintenance.orphans import files_on_disk, remove_orphan_files

@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     UnsafeDeletionError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.snapshot import encode
+from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.maintenance import intents
 from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
 from paimon_spark.maintenance.intents import change_table, recover, unfinished

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, Put, Step
 from paimon_spark.versioning.line import Line, Ref
 from paimon_spark.versioning.published import Other, Source, backup_line, leaves_at, published

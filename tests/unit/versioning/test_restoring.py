@@ -23,8 +23,8 @@ from paimon_spark.errors import (
     StorageError,
     VersionNotFoundError,
 )
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch

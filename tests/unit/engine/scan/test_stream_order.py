@@ -18,7 +18,7 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import (
     CorruptFileError,
 )
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.manifests import CACHE
 from tests.harness.fault_store import FaultStore

@@ -11,7 +11,7 @@ from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     SnapshotExpiredError,
 )
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from tests.harness.planned import file, keyed, names, units, where
 
 

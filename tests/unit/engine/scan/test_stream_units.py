@@ -18,8 +18,8 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.types import INT, DataField, RowType
 from tests.harness.planned import QUERY, ROW, appended, by_day, file, keyed, names, unit_names, units, where
