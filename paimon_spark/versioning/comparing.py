@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import values
