@@ -15,8 +15,8 @@ from paimon_spark.cli.text import counted, safe, size
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.jobs.drop_partitions import DroppedPartitions
-    from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
-    from paimon_spark.maintenance.orphans import RemovedOrphans
+    from paimon_spark.maintenance.orphan_files import RemovedOrphans
+    from paimon_spark.maintenance.partitions import ExpiredPartitions
 
 PARTITION = Argument(
     "partition",

@@ -1,6 +1,17 @@
 """Reading: the units of snapshots between two offsets, and the plan of a batch.
 
 Source: Java `StreamHelper.getBatch`.
+
+What a stream reads of a snapshot.
+
+Source: Java `table/source/DataTableStreamScan.nextPlan`, `DeltaFollowUpScanner`, `ChangelogFollowUpScanner`.
+
+How much one micro-batch reads.
+
+Limits are soft, as in Paimon: what is read whole (a unit) is taken as long as no limit was reached before it, so that
+a batch holds at least one and may hold more than a limit by one.
+
+Source: Java `PaimonReadLimits`.
 """
 
 from __future__ import annotations
@@ -9,20 +20,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery
-from paimon_spark.engine.scan.stream_units import Content, SnapshotUnits, plan_units, plan_whole
+from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units, plan_whole
 from paimon_spark.errors import FileMissingError, OffsetError
-from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.stream_read import StreamReadOptions
+from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.streaming import history
 from paimon_spark.streaming.columns import QueryColumns
-from paimon_spark.streaming.contents import contents_of
-from paimon_spark.streaming.history import Place
+from paimon_spark.streaming.history import Place, expired
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
-from paimon_spark.streaming.parting import expired
 from paimon_spark.types import RowType
 
 _REMEMBERED: Final = 2
@@ -238,3 +251,70 @@ def is_in_state(offset: StreamOffset) -> bool:
 def is_in(offset: StreamOffset, snapshot: Snapshot) -> bool:
     """Whether the offset stands in the snapshot, or after it as the last one read."""
     return offset.snapshot_id == snapshot.id
+
+
+def contents_of(handle: TableHandle, snapshot: Snapshot, asked: StreamReadOptions) -> Content | None:
+    """What of a snapshot's changes is read; None when it changed nothing, or nothing that a stream is told.
+
+    Without a changelog the files of APPEND commits are read, with one the changelog files of whatever commit has any.
+    Overwrites are passed over unless the read asks for them.
+    """
+    keyed = bool(handle.schema.primary_keys)
+    if snapshot.commit_kind is CommitKind.OVERWRITE:
+        if keyed and asked.read_overwrite:
+            return Content.OVERWRITE
+        if not keyed and asked.read_append_overwrite:
+            return Content.DELTA
+    if not keyed or handle.options.changelog_producer is ChangelogProducer.NONE:
+        return Content.DELTA if snapshot.commit_kind is CommitKind.APPEND else None
+    return None if snapshot.changelog_manifest_list is None else Content.CHANGELOG
+
+
+@dataclass(slots=True)
+class Admission:
+    """What one micro-batch has taken so far.
+
+    Attributes:
+        files, size_bytes, rows: of the units taken; rows are physical ones.
+    """
+
+    limits: ReadLimits
+    files: int = 0
+    size_bytes: int = 0
+    rows: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a limit was reached."""
+        limits = self.limits
+        return (
+            (limits.max_files is not None and self.files >= limits.max_files)
+            or (limits.max_bytes is not None and self.size_bytes >= limits.max_bytes)
+            or (limits.max_rows is not None and self.rows >= limits.max_rows)
+        )
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether nothing is to wait for: there are the rows wanted, or more would not be taken."""
+        return self.is_full or self.limits.min_rows is None or self.rows >= self.limits.min_rows
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing limits what is taken."""
+        limits = self.limits
+        return limits.max_files is None and limits.max_bytes is None and limits.max_rows is None
+
+    def take(self, units: SnapshotUnits, start: int) -> int:
+        """Take units from `start` on; the number of the first one that is not taken."""
+        columns = (units.files[start:], units.size_bytes[start:], units.row_counts[start:])
+        limits = (self.limits.max_files, self.limits.max_bytes, self.limits.max_rows)
+        taken = (self.files, self.size_bytes, self.rows)
+        count = len(columns[0])
+        totals = [had + np.cumsum(column) for column, had in zip(columns, taken, strict=True)]
+        for total, had, limit in zip(totals, taken, limits, strict=True):
+            if limit is not None:
+                before = np.concatenate([[had], total[:-1]])[: len(total)]
+                count = min(count, int((before < limit).sum()))
+        if count:
+            self.files, self.size_bytes, self.rows = (int(total[count - 1]) for total in totals)
+        return start + count

@@ -6,6 +6,8 @@ roll-backs, expiry. It says who works (`lock.py`). The plan is made while it is 
 something. An intent without a plan is just taken away. Commits, reads and foreign engines do not ask for it.
 
 An operation is over when the intent is gone; its other files are removed after that, and mean nothing then.
+
+A change of one branch, planned on the branch as it is once nobody else changes the table's refs.
 """
 
 from __future__ import annotations
@@ -20,15 +22,21 @@ from typing import Final
 from paimon_spark import progress
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.errors import FileAlreadyThereError, StorageError, TableNotFoundError, UnsafeDeletionError
-from paimon_spark.maintenance.changes import TableChange, roots_put
-from paimon_spark.maintenance.changes import decode as decode_change
-from paimon_spark.maintenance.changes import encode as encode_change
-from paimon_spark.maintenance.lock import (
+from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal, plan_removal
+from paimon_spark.maintenance.roots import all_roots, without
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.journal.change import Root, TableChange, roots_put
+from paimon_spark.metadata.journal.change import decode as decode_change
+from paimon_spark.metadata.journal.change import encode as encode_change
+from paimon_spark.metadata.journal.execution import run_step
+from paimon_spark.metadata.journal.lock import (
     INTENT,
     Held,
     Intent,
+    Owner,
     Waiting,
     Watch,
+    at_work,
     busy,
     clocks,
     directory_of,
@@ -36,11 +44,6 @@ from paimon_spark.maintenance.lock import (
     local_time,
     plan_path,
 )
-from paimon_spark.maintenance.owner import Owner, at_work
-from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal
-from paimon_spark.maintenance.roots import Root, all_roots, without
-from paimon_spark.maintenance.running import run_step
-from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.small_files import find_decoded
 
 _LOG = logging.getLogger(__name__)
@@ -97,6 +100,29 @@ def change_table(
                 return Removed(finished=finished)
             held.write_plan(data)
             return replace(_carry_out(held, change, removal, roots), finished=finished)
+
+
+def change_branch(
+    handle: TableHandle,
+    kind: str,
+    plan: Callable[[TableHandle], TableChange | None],
+    *,
+    wait_ms: int = 60_000,
+) -> Removed:
+    """As `change_table`; `plan` gets the branch opened anew: `main` may have come to mean another directory."""
+    return change_table(handle, kind, lambda: plan(reopened(handle)), wait_ms=wait_ms)
+
+
+def preview(handle: TableHandle, change: TableChange | None) -> Removed:
+    """What a change would delete beyond its steps. Raises UnsafeDeletionError."""
+    if change is None:
+        return Removed()
+    return plan_removal(handle, change.released, [*without(all_roots(handle), change.released), *roots_put(change)])
+
+
+def reopened(handle: TableHandle) -> TableHandle:
+    """The branch as it is now: while others changed refs, main may have become another one."""
+    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
 def check_there(handle: TableHandle) -> None:

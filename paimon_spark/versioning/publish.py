@@ -1,30 +1,46 @@
 """What it takes to publish a branch as main: everything read once, under the lock, and checked.
 
 merge.py and replace_main.py make steps of it.
+
+What streaming queries noted on a branch of the batches that they committed, where its history becomes another's.
+
+A query believes a note only as far as the history bears it out: one too many does no harm, one too few lets batches
+without rows look lost.
+
+Source: own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.changes import Delete, IfSnapshots, Put, Step
-from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
-from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
+from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.metadata.version import VersionKind, VersionSpec
-from paimon_spark.versioning.line import Line, Ref, read_line, snapshot_of_tag
-from paimon_spark.versioning.published import Other, Published, Source, backup_line, published, without_life_time
-from paimon_spark.versioning.splices import follows
-from paimon_spark.versioning.staging import directory_path, laid_down, tag_path
+from paimon_spark.versioning.branch_state import (
+    Line,
+    Ref,
+    directory_path,
+    laid_down,
+    layout_of,
+    read_line,
+    relative,
+    snapshot_of_tag,
+    tag_path,
+)
+from paimon_spark.versioning.new_main import Other, Published, Source, backup_line, published, without_life_time
+from paimon_spark.versioning.relation import follows
 
 _EVER: Final = 2**62
 """Newer than any snapshot."""
@@ -352,3 +368,39 @@ def _backup_name(main: TableHandle, now_ms: int) -> str:
     taken = set(branch_names(main.store, main.layout))
     numbers = (f"{name}-{n}" for n in range(2, len(taken) + 3))
     return name if name not in taken else next(n for n in numbers if n not in taken)
+
+
+def read_notes(handle: TableHandle, directory: str) -> dict[str, str]:
+    """The notes in a branch's directory: text by name of the file. What is no text is left out."""
+    store = handle.store
+    place = Layout(handle.layout.root, MAIN, None if directory == MAIN else directory).sink_dir
+    names = [i.name for i in store.list(place) if not i.is_directory and not i.name.startswith(".")]
+    found = zip(names, store.read_many([f"{place}/{n}" for n in names]), strict=True)
+    return {n: text for n, data in found if (text := _text(data)) is not None}
+
+
+def later_notes(notes: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """Those of `others` that `notes` lack, or that are of a later batch of the same query."""
+    return {n: text for n, text in sorted(others.items()) if n not in notes or _batch(text) > _batch(notes[n])}
+
+
+def put_notes(directory: str, notes: Mapping[str, str]) -> tuple[Step, ...]:
+    """Write notes into a branch's directory."""
+    place = relative(layout_of(directory).sink_dir)
+    return tuple(Put(f"{place}/{n}", text) for n, text in sorted(notes.items()))
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _batch(text: str) -> int:
+    """The batch of a note; -1 for one that cannot be understood."""
+    try:
+        found = json.loads(text)["batch"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return -1
+    return found if isinstance(found, int) else -1

@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import Fork, same_snapshot
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.tags import guard_name, guarded_branch
-from paimon_spark.versioning.line import Line, Ref, run_up_to, snapshot_of_tag
+from paimon_spark.versioning.branch_state import Line, Ref, run_up_to, snapshot_of_tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Source:
         name: as users call it.
         line: what its directory holds.
         head: id of the snapshot that becomes main's head.
-        trail: `forks.lineage` of that snapshot: up to which id its history lay on itself, its parents and main.
+        trail: `ancestry` of that snapshot: up to which id its history lay on itself, its parents and main.
         between: lines of the parents on the trail, by name, without main.
         exact: that snapshot alone was asked for, so that schemas the branch got later are left out.
         is_recorded: whether where it left its parent was written down.
@@ -48,7 +48,7 @@ class Other:
     """A branch that stays as it is, apart from where it is said to come from.
 
     Attributes:
-        trail: `forks.lineage` of its head.
+        trail: `ancestry` of its head.
     """
 
     name: str

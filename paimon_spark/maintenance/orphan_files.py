@@ -15,11 +15,11 @@ from paimon_spark import progress
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import collector_paused
-from paimon_spark.maintenance.intents import check_there, recover
-from paimon_spark.maintenance.lock import DIRECTORY, INTENT
+from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
 from paimon_spark.maintenance.roots import branch_directories
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.lock import DIRECTORY, INTENT
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids

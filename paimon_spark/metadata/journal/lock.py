@@ -5,19 +5,29 @@ another machine: no sign of life for `LEASE_MS`) goes by `intent/claim-<operatio
 one process wins. The owner of an intent is who has its highest claim. Signs of life are the time of the intent or claim
 itself and of `intent/beat-<owner>`, by the store's clock; an owner that could not give one for half of that time
 looks whether it was taken over before it does anything more.
+
+Who is at work on a table's refs, and whether they still are.
+
+Source: own. A process is told by its machine, number and start; the operation by a name of its own, as a process may
+go on when an operation of it was broken off.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 from paimon_spark.errors import (
     CorruptFileError,
@@ -26,7 +36,6 @@ from paimon_spark.errors import (
     OperationInProgressError,
     StorageError,
 )
-from paimon_spark.maintenance.owner import Owner
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
@@ -321,3 +330,96 @@ def busy(handle: TableHandle, intent: Intent, waited_ms: int) -> OperationInProg
 def local_time(epoch_ms: int) -> str:
     """A time in words, in the machine's zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(max(0, min(epoch_ms, 1 << 42)) / 1000))
+
+
+_DEAD: Final = frozenset("ZXx")
+"""States of processes that are no more, in Linux's `stat`."""
+
+_AT_WORK: dict[str, int] = {}
+"""Operations of this process that go on, each with its thread."""
+
+_LOCK: Final = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One operation of one process.
+
+    Attributes:
+        operation: no two operations share it.
+        host: for messages.
+        machine: what processes share that can see each other; None where that is not known.
+        started: when the process started, in the machine's own count; None where that is not known.
+    """
+
+    operation: str
+    host: str
+    machine: str | None
+    pid: int
+    started: str | None
+
+    @staticmethod
+    def new() -> Owner:
+        """An operation of this process."""
+        return Owner(uuid4().hex, socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()))
+
+    @staticmethod
+    def decode(raw: Mapping[str, Any]) -> Owner:
+        """Raises KeyError, TypeError, ValueError: it is none."""
+        owner = Owner(raw["operation"], raw["host"], raw["machine"], raw["pid"], raw["started"])
+        texts = (owner.operation, owner.host, owner.machine or "", owner.started or "")
+        if not all(isinstance(t, str) for t in texts) or type(owner.pid) is not int or not owner.operation.isalnum():
+            raise ValueError("its owner is not readable")
+        return owner
+
+    def encode(self) -> dict[str, object]:
+        """As JSON values."""
+        return {name: getattr(self, name) for name in ("operation", "host", "machine", "pid", "started")}
+
+    def is_alive(self) -> bool | None:
+        """Whether the operation goes on; None when that cannot be told from here."""
+        if self.machine is None or self.machine != _machine():
+            return None
+        started = _started(self.pid)
+        if self.pid == os.getpid() and started == self.started:
+            return self.operation in _AT_WORK
+        return started is not None and started == self.started
+
+    def is_of_this_thread(self) -> bool:
+        """Whether it goes on further up in this very thread."""
+        return _AT_WORK.get(self.operation) == threading.get_ident()
+
+    def describe(self) -> str:
+        """Where it runs, for messages."""
+        return f"process {self.pid} on {self.host}"
+
+
+@contextmanager
+def at_work(owner: Owner) -> Iterator[None]:
+    """While the body runs, the operation counts as going on."""
+    with _LOCK:
+        _AT_WORK[owner.operation] = threading.get_ident()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            del _AT_WORK[owner.operation]
+
+
+@cache
+def _machine() -> str | None:
+    """Machine, its boot and the space of process numbers; None where there is no `/proc`."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None
+
+
+def _started(pid: int) -> str | None:
+    """When a process started; None when there is none, or that is not known."""
+    with suppress(OSError, ValueError, IndexError):
+        # The name of the program may hold anything; it ends at the last parenthesis.
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        return None if fields[0] in _DEAD else fields[19]
+    return None

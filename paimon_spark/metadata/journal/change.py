@@ -7,15 +7,18 @@ every step. Source of the idea: redo logs.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.maintenance.roots import Root, RootKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, is_file_name
 
 VERSION: Final = 1
@@ -95,6 +98,45 @@ class IfSnapshots:
 Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | RenameTree | IfSnapshots
 
 
+class RootKind(str, Enum):
+    """What kind of file the root is; it says what of its snapshot is needed.
+
+    A SNAPSHOT needs its state (base and delta lists, index manifest, statistics) and its changelog. A TAG needs its
+    state alone. A CHANGELOG needs its changelog list, or where it has none (no changelog producer) its base and delta
+    lists with their manifests, and what readers of changes read of its delta: the files that it adds, of an overwrite
+    those that it deletes too, of a compaction none.
+    """
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A file that holds on to others.
+
+    Attributes:
+        branch_directory: the branch whose directory the file lies in (`main` for the table's own).
+        name: `5` of a snapshot or changelog, the name of a tag.
+    """
+
+    kind: RootKind
+    branch_directory: str
+    name: str
+    snapshot: Snapshot
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What no two roots share."""
+        return self.kind.value, self.branch_directory, self.name
+
+    def describe(self) -> str:
+        """The root in words, for messages."""
+        on = "" if self.branch_directory == MAIN else f" of branch {self.branch_directory!r}"
+        return f"{self.kind.value} {self.name if self.kind is not RootKind.TAG else repr(self.name)}{on}"
+
+
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """What one operation does.
@@ -169,6 +211,16 @@ def roots_put(change: TableChange) -> list[Root]:
             snapshot = snapshot_file.decode_tag(raw, found["name"], step.path).snapshot
             roots.append(Root(kind, branch, found["name"], snapshot))
     return roots
+
+
+def relative_path(handle: TableHandle, path: str) -> str:
+    """A path below the table's directory, as steps name it."""
+    return path.removeprefix(f"{handle.layout.root}/")
+
+
+def delete_unchanged(handle: TableHandle, path: str, data: bytes) -> Delete:
+    """The step that removes a file with these bytes, and no other that comes in its place after a crash."""
+    return Delete(relative_path(handle, path), hashlib.sha256(data).hexdigest())
 
 
 _ROOT: Final = re.compile(

@@ -24,7 +24,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of, scalar_of
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
-from paimon_spark.maintenance.lists import Ids, difference, union
+from paimon_spark.maintenance.roots import Ids, difference, union
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import Cache, read_manifests
 

@@ -1,4 +1,8 @@
-"""The commits of all branches, read and put together: a table in, a `History` out.
+"""History: the commits of all branches of a table as one graph. Values; `walking.py` reads them.
+
+Branches share what was before they parted: such a snapshot stands in the graph once, whichever of them hold its file.
+
+The commits of all branches, read and put together: a table in, a `History` out.
 
 Every branch has snapshots and tags in a directory of its own. What lies in two is one commit when its manifest lists
 have one name. A branch's history before it parted is that of the branch it left.
@@ -8,18 +12,161 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
+from paimon_spark.display.html import MOST_ROWS, grid, moment, section
+from paimon_spark.display.lanes import Point, strips
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
-from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, same_snapshot, snapshot_identity
+from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_snapshots
 from paimon_spark.metadata.tags import guarded_branch, list_tags, savepoint_id_of
-from paimon_spark.versioning.history import Commit, History, HistoryRef
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRef:
+    """A name for a commit.
+
+    Attributes:
+        kind: `branch` (its head), `tag`, `savepoint`, `guard` (keeps the base of a branch) or `consumer` (reads it
+            next).
+        name: of the branch, tag, savepoint (its id), guarded branch or consumer.
+        branch: where the name lies.
+    """
+
+    kind: str
+    name: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot, once for all branches that share it.
+
+    Attributes:
+        key: `<branch>.<id>`, unique in the history; the branch is the first, from main on, in whose history it is.
+        parent: key of the newest older commit that is known; None for the first.
+        is_after_gap: the snapshots between the parent and this one have expired, or lie beyond the limit.
+        branches: in whose history it is, main first.
+        is_alive: whether some branch has its file; else only tags keep it.
+        refs: names for it.
+        row_delta: physical rows that it added, less those that it removed; None where it does not say.
+        job: the lineage job that made it; None when none was named.
+    """
+
+    key: str
+    snapshot: Snapshot
+    parent: str | None
+    is_after_gap: bool
+    branches: tuple[str, ...]
+    is_alive: bool
+    refs: tuple[HistoryRef, ...]
+    job: str | None
+
+    @property
+    def id(self) -> int:
+        """Of the snapshot."""
+        return self.snapshot.id
+
+    @property
+    def kind(self) -> str:
+        """APPEND, OVERWRITE, COMPACT or ANALYZE."""
+        return self.snapshot.commit_kind.value
+
+    @property
+    def time_ms(self) -> int:
+        """When it was committed, epoch milliseconds."""
+        return self.snapshot.time_ms
+
+    @property
+    def user(self) -> str:
+        """The commit user."""
+        return self.snapshot.commit_user
+
+    @property
+    def row_delta(self) -> int | None:
+        """Physical rows that it added, less those that it removed."""
+        return self.snapshot.delta_record_count
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values that JSON can hold."""
+        s = self.snapshot
+        return {
+            "key": self.key,
+            "snapshot_id": s.id,
+            "parent": self.parent,
+            "is_after_gap": self.is_after_gap,
+            "branches": list(self.branches),
+            "is_alive": self.is_alive,
+            "refs": [{f.name: getattr(r, f.name) for f in fields(r)} for r in self.refs],
+            "kind": self.kind,
+            "time_ms": s.time_ms,
+            "user": s.commit_user,
+            "operation": s.operation,
+            "schema_id": s.schema_id,
+            "row_delta": s.delta_record_count,
+            "total_rows": s.total_record_count,
+            "job": self.job,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The commits of all branches, or of one, newest first; a commit always stands before its parent.
+
+    Attributes:
+        branches: names of all of them, main first, those without commits included.
+        is_whole: whether every known commit of those asked for is there; False when a limit left some out.
+    """
+
+    table: str
+    branches: tuple[str, ...]
+    commits: tuple[Commit, ...]
+    is_whole: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values that JSON can hold."""
+        return {
+            "table": self.table,
+            "branches": list(self.branches),
+            "commits": [c.to_dict() for c in self.commits],
+            "is_whole": self.is_whole,
+        }
+
+    def _repr_html_(self) -> str:
+        shown = self.commits[:MOST_ROWS]
+        rows = [
+            (strip, c.id, c.kind, _labels(c), moment(c.time_ms), c.row_delta, c.user, c.job)
+            for strip, c in zip(strips(list(_points(self, shown))), shown, strict=True)
+        ]
+        note = f"{len(self.commits):,} commits" + ("" if self.is_whole else ", older ones left out")
+        if len(shown) < len(self.commits):
+            note += f", {len(shown):,} shown"
+        heads = ("", "snapshot", "kind", "names", "committed", "rows", "user", "job")
+        return section(f"{self.table}: history", note, grid(heads, rows) if rows else "")
+
+
+def _points(history: History, shown: tuple[Commit, ...]) -> Iterator[Point]:
+    """A lane for each branch that a commit is drawn on, in their order; one more for commits that only tags hold."""
+    drawn = {c.branches[0] for c in shown if c.branches}
+    lanes = {name: n for n, name in enumerate(b for b in history.branches if b in drawn)}
+    rows = {c.key: n for n, c in enumerate(shown)}
+    for c in shown:
+        lane = lanes[c.branches[0]] if c.branches else len(lanes)
+        parent = None if c.parent is None else rows.get(c.parent, -1)
+        yield Point(lane, parent, c.is_after_gap, not c.is_alive)
+
+
+def _labels(commit: Commit) -> str:
+    """The names for a commit; what keeps the base of a branch is no name that users gave."""
+    seen = dict.fromkeys((r.kind, r.name) for r in commit.refs if r.kind != "guard")
+    return ", ".join(name if kind == "branch" else f"{kind} {name}" for kind, name in seen)
+
 
 _Identity = tuple[int, str, str]
 
@@ -163,16 +310,23 @@ def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
             return None, 0
         # What was written down is believed unless the files say otherwise: another engine may have moved histories.
         contradicted = [
-            i for i, s in line.commits.items()
-            if i <= line.fork[1] and i in parent.commits and not same_snapshot(parent.commits[i], s)
-        ]  # fmt: skip
+            i
+            for i, s in line.commits.items()
+            if i <= line.fork[1]
+            and i in parent.commits
+            and snapshot_identity(parent.commits[i]) != snapshot_identity(s)
+        ]
         newest = min([line.fork[1], *(i - 1 for i in contradicted)])
         return (parent, newest) if newest else (None, 0)
     best: tuple[_Line | None, int] = None, 0
     for other in lines.values():
         if other is line or (other.name != MAIN and min(other.commits, default=0) > min(line.commits, default=0)):
             continue
-        shared = [i for i, s in line.commits.items() if i in other.commits and same_snapshot(other.commits[i], s)]
+        shared = [
+            i
+            for i, s in line.commits.items()
+            if i in other.commits and snapshot_identity(other.commits[i]) == snapshot_identity(s)
+        ]
         if max(shared, default=0) > best[1]:
             best = other, max(shared)
     return best

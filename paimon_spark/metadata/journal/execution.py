@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Final
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError
-from paimon_spark.maintenance.changes import (
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import (
     Delete,
     DeleteFiles,
     DeleteTree,
@@ -20,7 +21,6 @@ from paimon_spark.maintenance.changes import (
     SetAside,
     Step,
 )
-from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, seen_schema_ids
 from paimon_spark.metadata.small_files import numbered
