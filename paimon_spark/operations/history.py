@@ -1,27 +1,29 @@
-"""How a table stands and how it came there: status, refs, log, diff."""
+"""Operations that inspect a table: status, refs, log, diff, doctor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from paimon_spark.cli.answer import Answer, plain, rows
-from paimon_spark.cli.call import Call
-from paimon_spark.cli.command import Argument, Command, flag
-from paimon_spark.cli.failure import Exit, UsageError
-from paimon_spark.cli.text import counted, grid, moment, safe, shown, size
+from paimon_spark.operations.answer import Answer, lines, plain, rows
+from paimon_spark.operations.log_graph import Point, draw
+from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag
+from paimon_spark.operations.snapshots import check_limit
+from paimon_spark.operations.text import counted, grid, moment, safe, shown, size
 from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.versioning.diff import Diff, Side
+    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import Commit, History, HistoryRef
     from paimon_spark.versioning.status import BranchStatus, HeadStatus, TableStatus
 
+_Ref: TypeAlias = tuple[str, str, str, "int | None", str]
 
-def _status(call: Call) -> Answer:
-    found = call.table().status(doctor=call["doctor"])
-    return Answer(plain(found.to_dict()), lambda room: _status_lines(found))
+
+def _show_status(a: Request, found: TableStatus) -> Answer:
+    return lines(_status_lines(found), found.to_dict())
 
 
 def _status_lines(found: TableStatus) -> Iterator[str]:
@@ -69,19 +71,20 @@ def _branch(branch: BranchStatus) -> str:
     return f"{safe(branch.name)}: {head}{base}{apart}{', main means it' if branch.is_main else ''}"
 
 
-def _refs(call: Call) -> Answer:
-    table = call.table()
-    found: list[tuple[str, str, str, int | None, str]] = []
-    branches = table.branches()
-    found += _refs_on(table.branch("main"), "main")
-    for branch in branches:
+def _refs(a: Request) -> list[_Ref]:
+    """Name, kind, branch, snapshot and commit time of each."""
+    table = a.table()
+    found = [*_refs_on(table.branch("main"), "main")]
+    for branch in table.branches():
         opened = table.branch(branch.name)
         newest = opened.snapshots()[-1:]
         head = newest[0].id if newest else None
         found.append((branch.name, "branch", "main" if branch.is_main else "", head, _when(newest)))
         found += _refs_on(opened, branch.name)
-    if not call["all"]:
-        found = [row for row in found if row[1] != "guard"]
+    return found if a["all"] else [row for row in found if row[1] != "guard"]
+
+
+def _show_refs(a: Request, found: list[_Ref]) -> Answer:
     columns = ("name", "kind", "branch", "snapshot", "committed")
     return rows(columns, found, empty="no tags, branches, savepoints or consumers")
 
@@ -90,7 +93,7 @@ def _when(newest: Sequence[Any]) -> str:
     return moment(newest[0].time_ms) if newest else "-"
 
 
-def _refs_on(table: Table, branch: str) -> Iterator[tuple[str, str, str, int | None, str]]:
+def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
     for tag in table.tags():
         kind = "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
         yield tag.name, kind, branch, tag.snapshot.id, moment(tag.snapshot.time_ms)
@@ -98,16 +101,15 @@ def _refs_on(table: Table, branch: str) -> Iterator[tuple[str, str, str, int | N
         yield consumer.name, "consumer", branch, consumer.next_snapshot, "-"
 
 
-def _log(call: Call) -> Answer:
-    limit = call["limit"]
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit}: expected 1 or more")
-    table = call.table()
-    of_all = call["graph"] or call["all"]
-    history = table.history(limit, branch=None if of_all else table.branch_name)
-    if call["graph"]:
-        return Answer(plain(history.to_dict()), lambda room: _graph(history))
-    return Answer(plain(history.to_dict()["commits"]), lambda room: _listed(history.commits))
+def _log(a: Request) -> History:
+    table, limit = a.table(), check_limit(a)
+    return table.history(limit, branch=None if a["graph"] or a["all"] else table.branch_name)
+
+
+def _show_log(a: Request, history: History) -> Answer:
+    if a["graph"]:
+        return lines(_graph(history), history.to_dict())
+    return lines(_listed(history.commits), history.to_dict()["commits"])
 
 
 def _listed(commits: Sequence[Commit]) -> Iterator[str]:
@@ -117,13 +119,11 @@ def _listed(commits: Sequence[Commit]) -> Iterator[str]:
 
 
 def _graph(history: History) -> Iterator[str]:
-    from paimon_spark.cli.graph import Point, draw
-
     if not history.commits:
         yield "no snapshots"
     yield from draw([Point(c.key, c.parent, c.is_after_gap, [_line(c)]) for c in history.commits])
     if not history.is_whole:
-        yield "older commits are left out; -n says how many are shown"
+        yield "older commits are left out; use --limit N"
 
 
 def _line(commit: Commit) -> str:
@@ -143,18 +143,20 @@ def _ref(ref: HistoryRef) -> str:
     return f"{where}{safe(ref.name)}" if ref.kind == "branch" else f"{ref.kind} {where}{safe(ref.name)}"
 
 
-def _diff(call: Call) -> Answer:
-    old, new = call["old"], call["new"]
+def _diff(a: Request) -> Diff:
+    old, new = a["old"], a["new"]
     if new is None and ".." in old:
         old, _, new = old.partition("..")
         if not old:
-            raise UsageError(f"{call['old']!r}: expected OLD..NEW")
-    found = call.table().diff(old, new or None)
-    code = Exit.DONE if found.is_same else Exit.FOUND
-    return Answer(plain(found.to_dict()), lambda room: _diff_lines(found, call, room), code)
+            raise UsageError(f"{a['old']!r}: expected OLD..NEW")
+    return a.table().diff(old, new or None)
 
 
-def _diff_lines(found: Diff, call: Call, room: int | None) -> Iterator[str]:
+def _show_diff(a: Request, found: Diff) -> Answer:
+    return Answer(plain(found.to_dict()), lambda width: _diff_lines(found, a, width), 0 if found.is_same else 1)
+
+
+def _diff_lines(found: Diff, a: Request, width: int | None) -> Iterator[str]:
     yield f"{safe(found.table)}: {_side(found.old)} -> {_side(found.new)}"
     if found.ahead is not None and found.behind is not None:
         yield f"{counted(found.ahead, 'commit')} ahead, {counted(found.behind, 'commit')} behind"
@@ -172,11 +174,11 @@ def _diff_lines(found: Diff, call: Call, room: int | None) -> Iterator[str]:
         yield f"column {safe(column.name)} {column.kind}: {shown(column.old)} -> {shown(column.new)}"
     for key, (before, after) in sorted(shown_changes(found.options).items()):
         yield f"option {safe(key)}: {shown(before)} -> {shown(after)}"
-    if call["stat"] or call["partitions"]:
-        yield from _by_partition(found, call["partitions"], room)
+    if a["stat"] or a["partitions"]:
+        yield from _by_partition(found, a["partitions"], width)
 
 
-def _by_partition(found: Diff, all_columns: bool, room: int | None) -> Iterator[str]:
+def _by_partition(found: Diff, all_columns: bool, width: int | None) -> Iterator[str]:
     yield ""
     if all_columns:
         heads = ("partition", "+files", "-files", "+rows", "-rows", "+size", "-size", "changed")
@@ -195,7 +197,7 @@ def _by_partition(found: Diff, all_columns: bool, room: int | None) -> Iterator[
                 )
                 for p in found.partitions
             ],
-            room,
+            width,
         )
         return
     most = max((p.rows_added + p.rows_removed for p in found.partitions), default=0)
@@ -203,7 +205,7 @@ def _by_partition(found: Diff, all_columns: bool, room: int | None) -> Iterator[
         (p.name or "(all)", p.rows_added + p.rows_removed, _bar(p.rows_added, p.rows_removed, most))
         for p in found.partitions
     ]
-    yield from list(grid(("", "", ""), table, room))[1:]
+    yield from list(grid(("", "", ""), table, width))[1:]
 
 
 _BAR = 40
@@ -225,37 +227,71 @@ def _amount(files: int, count: int, size_bytes: int) -> str:
     return f"{counted(files, 'file')}, {counted(count, 'row')}, {size(size_bytes)}"
 
 
-COMMANDS = (
-    Command("status", None, "say how a branch stands", _status, (flag("doctor", "look for what is wrong, too"),)),
-    Command(
-        "log",
-        None,
+def _show_doctor(a: Request, found: list[Finding]) -> Answer:
+    told = [line for finding in found for line in _finding(finding)] or [
+        f"nothing is wrong with {safe(a.table().name)}"
+    ]
+    return lines(told, found, 1 if any(not f.repaired for f in found) else 0)
+
+
+def _finding(finding: Finding) -> list[str]:
+    state = "repaired" if finding.repaired else finding.severity.value
+    told = [f"{state}: {finding.kind} on {safe(finding.branch)}: {safe(finding.message)}"]
+    return told if finding.repaired else [*told, f"  {safe(finding.remedy)}"]
+
+
+def _finding_row(a: Request, f: Finding) -> tuple[Any, ...]:
+    return f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired
+
+
+OPERATIONS = (
+    Operation(
+        "show the state of a branch",
+        lambda a: a.table().status(doctor=a["doctor"]),
+        (command_flag("doctor", "look for what is wrong, too"),),
+        command="status",
+        show=_show_status,
+    ),
+    Operation(
         "list the commits of a branch, newest first; with --graph those of all branches",
         _log,
         (
-            flag("graph", "draw how the branches of the table hang together", "-g"),
-            flag("all", "list the commits of all branches", "-a"),
-            Argument("limit", "at most so many of these commits, the newest", spellings=("-n",), parse=int),
+            command_flag("graph", "draw the branches of the table and where they part", "-g"),
+            command_flag("all", "list the commits of all branches", "-a"),
+            Argument("limit", "list only the newest", Type.INT, spellings=("-n",)),
         ),
+        command="log",
+        show=_show_log,
     ),
-    Command(
-        "diff",
-        None,
-        "say what tells two versions apart, by their files; exit code 1 where something does",
+    Operation(
+        "compare two versions by their files; exit code 1 when they differ",
         _diff,
         (
-            Argument("old", "a version, such as main, fix.v1 or 12; or OLD..NEW", positional=True, required=True),
-            Argument("new", "another; else the head of the branch", positional=True),
-            flag("stat", "show rows by partition"),
-            flag("partitions", "show files, rows and bytes by partition"),
+            Argument("old", "a version, such as main, fix.v1 or 12; or OLD..NEW", required=True, positional=True),
+            Argument("new", "another version", positional=True, otherwise="the head of the branch"),
+            command_flag("stat", "show rows by partition"),
+            command_flag("partitions", "show files, rows and bytes by partition"),
         ),
-        details="Files are compared, not the rows in them: what a compaction rewrote differs, too.",
+        details="Files are compared, not the rows in them: files that a compaction rewrote differ, too.",
+        command="diff",
+        show=_show_diff,
     ),
-    Command(
-        "refs",
-        None,
+    Operation(
         "list tags, branches, savepoints and consumers of all branches",
         _refs,
-        (flag("all", "list the guards of branches, too", "-a"),),
+        (command_flag("all", "list the guard tags of branches, too", "-a"),),
+        command="refs",
+        show=_show_refs,
+    ),
+    Operation(
+        "find what is wrong with the tags, branches and history of a table; exit code 1 when anything is",
+        lambda a: a.table().doctor(repair=a["repair"]),
+        (Argument("repair", "repair what can be repaired", Type.BOOLEAN, default=False, is_flag=True),),
+        procedure="doctor",
+        result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",
+        rows=lambda a, found: [_finding_row(a, f) for f in found],
+        is_own=True,
+        command="doctor",
+        show=_show_doctor,
     ),
 )

@@ -8,45 +8,45 @@ import subprocess
 import pytest
 
 from paimon_spark.cli.call import Call
-from paimon_spark.cli.command import Command, Kind
 from paimon_spark.cli.completion import completion
 from paimon_spark.cli.main import main
-from paimon_spark.cli.reference import markdown
-from paimon_spark.cli.registry import commands
+from paimon_spark.cli.program import commands
+from paimon_spark.operations.operation import Effect, Operation
+from tools.reference.command_line import command_line_page
 
-ALL = pytest.mark.parametrize("command", commands(), ids=lambda c: c.name)
+ALL = pytest.mark.parametrize("command", commands(), ids=lambda c: c.command)
 
 
 @ALL
-def test_every_command_and_argument_has_help(command: Command) -> None:
+def test_every_command_and_argument_has_help(command: Operation) -> None:
     assert len(command.help) > 10
     assert not command.help.endswith(".")
     for argument in (*command.positionals, *command.options):
-        assert argument.help, (command.name, argument.name)
-        assert not argument.help.endswith("."), (command.name, argument.name)
+        assert argument.help, (command.command, argument.name)
+        assert not argument.help.endswith("."), (command.command, argument.name)
 
 
 @ALL
-def test_every_command_prints_its_help(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command.name.split(), "--help"]) == 0
+def test_every_command_prints_its_help(command: Operation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.command.split(), "--help"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"usage: paimon-spark {command.name}")
+    assert out.startswith(f"usage: paimon-spark {command.command}")
     for argument in (*command.positionals, *command.options):
-        assert argument.shown in out if argument.positional else argument.option in out
+        assert argument.shown in out if argument.positional else argument.flag in out
     assert max(map(len, out.splitlines())) <= 120
 
 
 @ALL
-def test_what_deletes_can_be_tried_without_doing_it(command: Command) -> None:
+def test_what_deletes_can_be_tried_without_doing_it(command: Operation) -> None:
     names = {a.name for a in command.options}
-    assert ({"dry_run", "yes"} <= names) == (command.kind is Kind.DELETE)
+    assert ({"dry_run", "yes"} <= names) == (command.effect is Effect.DELETE)
     assert "json" in names
 
 
 def test_the_whole_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert [c.name for c in commands() if c.name not in out] == []
+    assert [c.command for c in commands() if c.command not in out] == []
     assert "exit codes:" in out
 
 
@@ -63,9 +63,9 @@ def test_no_words_at_all_are_wrong_usage_that_is_helped(capsys: pytest.CaptureFi
 
 
 def test_the_reference_has_every_command_and_alias() -> None:
-    page = markdown()
+    page = command_line_page()
     for command in commands():
-        assert command.is_action or f"### {command.name}\n" in page
+        assert command.is_action or f"### {command.command}\n" in page
         assert all(f"| `{alias}` |" in page for alias in command.aliases)
 
 
@@ -73,7 +73,7 @@ def test_the_reference_has_every_command_and_alias() -> None:
 def test_completion_is_whole_and_a_shell_can_read_it(shell: str) -> None:
     script = completion(shell, commands())
     for command in commands():
-        assert all(word in script for word in (*command.name.split(), *command.aliases))
+        assert all(word in script for word in (*command.command.split(), *command.aliases))
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -97,4 +97,4 @@ def test_bash_completes_verbs_options_and_choices() -> None:
 
 
 def test_a_call_gives_none_for_arguments_that_a_command_lacks() -> None:
-    assert Call({}, "x").get("branch") is None
+    assert Call({}, "x")["branch"] is None

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.cli.answer import plain
 from paimon_spark.cli.reporting import Bar, Log
-from paimon_spark.cli.text import counted, duration, grid, moment, safe, shown, size, width
+from paimon_spark.operations.answer import plain
+from paimon_spark.operations.text import counted, duration, grid, moment, safe, shown, size, width
 from paimon_spark.progress import Progress
 
 

@@ -1,4 +1,4 @@
-"""Values and rows as text for people: no character of the data acts on the terminal, wide tables fit it."""
+"""Format values and tables as text: control characters are escaped, and wide tables fit the terminal."""
 
 from __future__ import annotations
 
