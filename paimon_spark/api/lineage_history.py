@@ -10,13 +10,12 @@ from typing import Final
 
 from paimon_spark.api.lineage_places import Places
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.answers import Refs
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.properties import decode
-from paimon_spark.metadata.branches import list_branches
-from paimon_spark.metadata.forks import fork_of
+from paimon_spark.metadata.branches import fork_of, list_branches
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from paimon_spark.api.lineage_history import History
 from paimon_spark.api.lineage_places import Asked, Places, TableLike, Version
 from paimon_spark.errors import CommitError, InvalidInputError, LineageError, StorageError, VersionNotFoundError
-from paimon_spark.jobs.head import refuse_version
+from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.lineage_index import TableIndex
 from paimon_spark.lineage.alignment import NewestBetween
 from paimon_spark.lineage.answers import ProvenanceOf

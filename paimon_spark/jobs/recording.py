@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.listeners import event_of
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.properties import encode
 from paimon_spark.lineage.tables import rows_of
 from paimon_spark.options.lineage import JOB

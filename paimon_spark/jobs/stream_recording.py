@@ -21,7 +21,7 @@ from paimon_spark.lineage.place import Home, home_of, is_of_lineage
 from paimon_spark.options.lineage import OF_ONE_USE, parse_lineage_options
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.recorder import Recorder
     from paimon_spark.lineage.spark_log import Checkpoint, Ends
     from paimon_spark.lineage.switch import Switch

@@ -26,7 +26,7 @@ from paimon_spark.lineage.tables import SINK_JOB, Rows, rows_of
 from paimon_spark.lineage.walked import Walked, batch_read, note_batch_read, note_walked, sinks, walked
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.place import Warehouse
     from paimon_spark.lineage.tables import Index
 

@@ -24,7 +24,7 @@ from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, TABLES, 
 from paimon_spark.lineage.walked import Walked, note_sink, note_walked
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.tables import Definition, Index
 
 _MANY: Final = 50_000

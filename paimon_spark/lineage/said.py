@@ -20,7 +20,7 @@ from paimon_spark.lineage.sql import barriers_between, of_table
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, rows_of
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.tables import Index
 
 _TOGETHER: Final = 20

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.place import Warehouse
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.display.html import moment
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.file_names import quoted
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.properties import JOB, decode
@@ -30,7 +30,7 @@ from paimon_spark.lineage.switch import switch_of
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.model import TableRef
     from paimon_spark.lineage.tables import Index
 

@@ -18,8 +18,7 @@ from paimon_spark.spark.stream_worker import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_spark.engine.tasks.read_request import ReadRequest
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 
 
 class SplitsPartition(InputPartition):
@@ -64,7 +63,7 @@ class TaskReader:
 
     def _read(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
         from paimon_spark.engine.read.split_reader import read_split
-        from paimon_spark.spark.batches import fit
+        from paimon_spark.format.casts.conformance import fit
 
         for split in splits:
             batches = read_split(self.requests[split.branch], split)

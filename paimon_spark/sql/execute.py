@@ -28,8 +28,7 @@ from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
-from paimon_spark.sql.procedures.family import read_call, run_call
-from paimon_spark.sql.procedures.statements import Call
+from paimon_spark.sql.procedures.family import Call, read_call, run_call
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement

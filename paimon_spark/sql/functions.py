@@ -22,7 +22,7 @@ from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
     from paimon_spark.sql.session import Session
 
 

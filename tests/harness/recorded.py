@@ -11,7 +11,7 @@ import pyarrow as pa
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.lineage_index import TableIndex, open_index
 from paimon_spark.lineage.model import Provenance
 from paimon_spark.lineage.place import home_of

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.lineage_index import open_index
 from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.place import home_of

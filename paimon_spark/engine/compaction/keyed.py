@@ -20,15 +20,15 @@ from paimon_spark.engine.compaction.record_expiry import RecordExpiry
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.compaction.universal import Moment, last_level, pick_full, pick_universal
 from paimon_spark.engine.merge.runs import Section
-from paimon_spark.engine.scan.deletions import deletions_among
+from paimon_spark.engine.scan.splits import deletions_among
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write.data_file import wall_clock_ms
 from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles, RollingWriter
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.options.compaction import CompactionOptions, parse_compaction_options

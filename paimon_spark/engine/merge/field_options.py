@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, names, string
 
 _PREFIX: Final = "fields."
@@ -39,7 +39,7 @@ PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
 
 
 class NestedKeyNullStrategy(str, Enum):
-    """What nested_update does with elements whose nested key holds a null."""
+    """How nested_update handles elements whose nested key contains a null."""
 
     MERGE = "merge"
     IGNORE = "ignore"

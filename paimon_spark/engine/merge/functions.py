@@ -1,4 +1,4 @@
-"""Merge engines: how the rows of one key become one row. `create_merge_function` picks by the table's options.
+"""Merge engines: combine the rows of one key. `create_merge_function` chooses by the table's options.
 
 Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunction`,
 `mergetree/compact/aggregate/AggregateMergeFunction`.
@@ -17,7 +17,7 @@ from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Ki
 from paimon_spark.engine.merge.partial_update import PartialUpdate
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import MergeEngine, TableOptions
 from paimon_spark.types import RowKind
 

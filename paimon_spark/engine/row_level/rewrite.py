@@ -13,14 +13,13 @@ import pyarrow as pa
 from paimon_spark.engine.read.file_reader import fields_of, iter_rows
 from paimon_spark.engine.read.metadata_columns import tracking_column
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.engine.write.append import first_sequence_number
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles, RollingWriter
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.deletion_vector import Positions
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.types import TRACKING_FIELDS
 

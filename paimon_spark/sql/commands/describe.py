@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
+from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.options.location import database_url
 from paimon_spark.sql.commands.column_types import quoted_if_needed, spark_text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import Assignment, expression

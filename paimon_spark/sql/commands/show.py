@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.partitions import decode_partitions
+from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.options.secrets import shown_options
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.options.known import shown_options
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.commands.column_types import ddl_column, quoted_if_needed
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import (

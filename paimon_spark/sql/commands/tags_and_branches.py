@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError, TagNotFoundError, UnsupportedFeatureError
-from paimon_spark.jobs.head import opened_anew
+from paimon_spark.jobs.branch_access import opened_anew
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.sql.commands.target import on_table

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.ddl import data_type, default_text
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -21,8 +22,7 @@ from paimon_spark.metadata.definition.changes import (
     UpdateTableComment,
     UpdateType,
 )
-from paimon_spark.metadata.definition.changes import shown as path_text
-from paimon_spark.metadata.definition.ddl import data_type, default_text
+from paimon_spark.metadata.definition.schema_changes import shown as path_text
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import (
     ColumnClause,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import Reading, Tree

@@ -11,7 +11,7 @@ import paimon_spark
 from paimon_spark.api import lineage_history
 from paimon_spark.api.lineage_history import History
 from paimon_spark.api.lineage_places import Places, warehouse_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.metadata.handle import TableHandle

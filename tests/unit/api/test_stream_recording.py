@@ -19,14 +19,15 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs import lineage_index, recording, stream_recording
 from paimon_spark.jobs.stream_batch import StreamResult
 from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.lineage import jobs, recorder, spark_log, switch
 from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.notes import NoteTicket, TaskIdentity, write_note
+from paimon_spark.lineage.note import NoteTicket, TaskIdentity
+from paimon_spark.lineage.notes import write_note
 from paimon_spark.lineage.place import Warehouse
 from paimon_spark.lineage.properties import JOB, decode, encode
 from paimon_spark.lineage.recorder import flush_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import rebuild as rebuild_module
 from paimon_spark.lineage.barriers import draw_barrier
 from paimon_spark.lineage.catch_up import sync

@@ -5,9 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from paimon_spark.sql.tables.statements import (
+    AddPartitions,
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    CreateView,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    RenameTable,
+)
 
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.ddl import data_type, row_type
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     DropColumn,
@@ -22,7 +36,6 @@ from paimon_spark.metadata.definition.changes import (
     UpdateTableComment,
     UpdateType,
 )
-from paimon_spark.metadata.definition.ddl import data_type, row_type
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
 from paimon_spark.sql.grammar.create_table import CreateMode, CreateTable, CreateTableLike
