@@ -1,4 +1,7 @@
-"""Parse a statement and run it: commands on tables of the catalog here, everything else as a query by Spark."""
+"""Parse a statement and run it: commands on tables of the catalog here, everything else as a query by Spark.
+
+With `register_functions` this module implements the port `SparkSql`.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ from paimon_spark.sql.names import resolve_table
 from paimon_spark.sql.procedures.family import Call, read_call, run_call
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.spark_functions import register_functions as register_functions
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.tokens import split_statements
 

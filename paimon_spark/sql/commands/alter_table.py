@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.jobs import dropping
 from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.branch_access import refuse_version
+from paimon_spark.jobs.drop_partitions import drop_partitions as delete_partitions
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
@@ -109,7 +109,7 @@ def add_partitions(session: Session, name: TableName, statement: AddPartitions) 
 @on_table
 def drop_partitions(session: Session, name: TableName, statement: DropPartitions) -> None:
     """Delete the rows of partitions in one commit."""
-    dropping.drop_partitions(
+    delete_partitions(
         session.table(name), statement.specs, time_zone=session.time_zone, must_exist=not statement.if_exists
     )
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog

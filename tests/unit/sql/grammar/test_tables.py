@@ -5,19 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from paimon_spark.sql.tables.statements import (
-    AddPartitions,
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateTable,
-    CreateTableLike,
-    CreateView,
-    DropDatabase,
-    DropPartitions,
-    DropTable,
-    RenameTable,
-)
 
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.metadata.definition.ddl import data_type, row_type
