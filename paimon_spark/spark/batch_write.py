@@ -87,7 +87,7 @@ def whose_task(handle: TableHandle, context: TaskContext | None) -> TaskIdentity
         return None
     if JOB.key not in handle.overrides and not context.getLocalProperty(_QUERY_ID):
         return None
-    from paimon_spark.spark.task_identity import task_identity
+    from paimon_spark.spark.task_read import task_identity
 
     return task_identity()
 

@@ -139,7 +139,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         ticket = None if self._recording is None else self._recording.ticket(start, end)
         if ticket is None:
             return None
-        from paimon_spark.spark.noting import for_task
+        from paimon_spark.spark.task_read import for_task
 
         return for_task([ticket])
 
@@ -150,7 +150,7 @@ class PaimonStreamReader(DataSourceStreamReader):
 
     def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
         from paimon_spark.engine.scan.stream_units import order_of
-        from paimon_spark.spark.packing import pack
+        from paimon_spark.spark.batch_read import pack
 
         options = self.stream.handle.options
         # Of one key a later change must not be processed before an earlier one, nor beside it.

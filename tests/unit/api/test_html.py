@@ -14,9 +14,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.display.html import amount, moment, text
+from paimon_spark.display.html import ShownList, amount, moment, text
 from paimon_spark.display.lanes import Point, strips
-from paimon_spark.display.values import ShownList
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.storage.local import LocalStore
 from tests.unit.versioning.test_diff import add, append_table
