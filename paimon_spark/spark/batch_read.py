@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,9 +80,10 @@ class BatchReader(DataSourceReader):
         requests = {b: replace(r, timestamp_precision=TIMESTAMP_DIGITS) for b, r in self._scan.plan().requests.items()}
         return TaskReader(requests, self._names, self._target, self._scan.table_name)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what executors need instead of this. Spark pickles before it asks for partitions, so this may plan."""
-        return self._task_reader().__reduce_ex__(2)
+        reader = self._task_reader()
+        return type(reader), tuple(getattr(reader, f.name) for f in fields(reader))
 
 
 class SystemReader(BatchReader):

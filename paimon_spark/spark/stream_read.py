@@ -53,15 +53,6 @@ _MADE_BEFORE: Final = (
 )
 
 
-def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
-    """A reader of the columns of `declared`, with limits where PySpark knows of them. Opens nothing."""
-    try:
-        from paimon_spark.spark.stream_limits import LimitedStreamReader
-    except ImportError:  # before PySpark 4.2
-        return UnlimitedStreamReader(options, declared)
-    return LimitedStreamReader(options, declared)
-
-
 class PaimonStreamReader(DataSourceStreamReader):
     """What Spark asks of a stream beside the driver, for every PySpark; what goes to executors is small."""
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from paimon_spark.display.html import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.intents import change_table

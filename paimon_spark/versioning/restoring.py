@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.display.html import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.as_latest import restore
 from paimon_spark.errors import CommitOutcomeUnknownError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from paimon_spark.display.html import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from paimon_spark.display.html import amount, facts, grid, moment, section
+from paimon_spark.display import amount, facts, grid, moment, section
 from paimon_spark.versioning.doctor.findings import Finding
 
 

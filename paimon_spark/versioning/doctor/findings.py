@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from paimon_spark.display.html import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.maintenance.changes import Step
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle

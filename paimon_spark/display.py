@@ -1,9 +1,6 @@
-"""Pieces of HTML for notebooks. Texts are escaped; colours are the notebook's own; no script, no style sheet.
+"""HTML for notebooks: pieces, dataclasses shown by their fields, lists shown as tables.
 
-What a value shows is made when it is asked for, and may read metadata of a table that is gone by then: `shown_or_said`
-says so in its place.
-
-Results that show themselves in notebooks: a mixin for dataclasses, and a list that is shown as a table.
+Texts are escaped; colours are the notebook's own; no script, no style sheet. Knows nothing of tables.
 """
 
 from __future__ import annotations
@@ -23,17 +20,13 @@ _FAINT: Final = "opacity:.7;font-weight:normal"
 _TABLE: Final = "border-collapse:collapse;margin:4px 0;text-align:left"
 _HEAD: Final = "text-align:left;padding:2px 10px 2px 0;border-bottom:1px solid currentColor;vertical-align:bottom"
 _CELL: Final = "text-align:left;padding:2px 10px 2px 0;vertical-align:top;white-space:pre-wrap"
-_STRIP: Final = "padding:0 10px 0 0;line-height:0"
 _NUMBER: Final = "text-align:right;padding:2px 10px 2px 0;vertical-align:top;font-variant-numeric:tabular-nums"
 MOST_ROWS: Final = 200
 """Rows of a list that are shown; the rest is counted."""
+_SHOWN: Final = 20
+"""Members of a tuple that are shown; the rest is counted."""
+V = TypeVar("V")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
 
 
 def section(title: str, note: str, *parts: str) -> str:
@@ -68,8 +61,6 @@ def paragraph(words: str) -> str:
 
 def cell(value: Any) -> str:
     """A value as it stands in a table, escaped."""
-    if isinstance(value, Markup):
-        return value
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -127,13 +118,8 @@ def is_hidden(char: str) -> bool:
 
 def _cell(value: Any) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    style = _NUMBER if is_number else _STRIP if isinstance(value, Markup) else _CELL
+    style = _NUMBER if is_number else _CELL
     return f'<td style="{style}">{cell(value)}</td>'
-
-
-_SHOWN: Final = 20
-"""Members of a tuple that are written out; the rest is counted."""
-V = TypeVar("V")
 
 
 class ShownAsFacts:
