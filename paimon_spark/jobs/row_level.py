@@ -38,7 +38,7 @@ from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowTy
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
 
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"

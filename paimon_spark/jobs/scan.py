@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.note import NoteTicket
 
 _TRIES: Final = 5
 """Heads that may expire while they are planned."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.row_level.job import SplitOutcome
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.jobs.row_level import RowLevelWrite
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
 
 
 @dataclass(frozen=True)

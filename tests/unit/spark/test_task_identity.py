@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark import TaskContext
 
+from paimon_spark.lineage.note import TaskIdentity
 from paimon_spark.lineage.notes import TaskIdentity
 from paimon_spark.spark.task_read import task_identity
 

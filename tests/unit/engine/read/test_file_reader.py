@@ -17,7 +17,8 @@ import pytest
 
 from paimon_spark.engine.read import deletions, file_reader
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
-from paimon_spark.engine.read.split_reader import output_schema, read_split
+from paimon_spark.engine.read.metadata_columns import output_schema
+from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX, ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
 from paimon_spark.errors import (
