@@ -19,8 +19,7 @@ from pyspark.sql.datasource import InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_spark.engine.tasks.read_request import ReadRequest
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
     from paimon_spark.lineage.notes import NoteTicket, TaskIdentity
     from paimon_spark.system_tables.registry import ListingReading
     from paimon_spark.system_tables.views import ViewReading

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.file_stats import list_items
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions, list_items
 from paimon_spark.engine.scan.prune import one_batch
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, values
