@@ -1,4 +1,4 @@
-"""Sections and sorted runs: which files of a bucket must be merged with which.
+"""Sections and sorted runs: which files of a bucket must be merged with each other.
 
 Source: Java `mergetree/compact/IntervalPartition`, `mergetree/SortedRun`.
 """

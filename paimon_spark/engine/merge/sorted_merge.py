@@ -1,7 +1,10 @@
-"""Merging sorted runs in bounded memory: windows of rows by key range, merged column by column.
+"""Merge sorted runs in bounded memory: windows of rows by key range, or a mask computed from the keys.
 
-Runs are streams of batches sorted by key. A window holds the next rows of every run; rows with keys smaller
-than what every run has still to come are complete and are merged; the others wait for the next window.
+Runs are streams of batches sorted by key. A window contains the next rows of every run. Rows with keys smaller than all
+keys still to come are complete and are merged; the others wait for the next window.
+
+For merge engines that keep whole rows, a key mask decides from the keys and sequence columns alone which rows of each
+file survive; the other columns then stream through the mask file by file, in file order.
 
 Source: Java `mergetree/compact/SortMergeReader`, `mergetree/MergeTreeReaders`, `mergetree/DropDeleteReader`.
 """
@@ -338,3 +341,40 @@ def batches_of(
     whole = pa.RecordBatch.from_arrays(list(arrays), names=list(names))
     for begin in range(0, count, batch_rows):
         yield whole.slice(begin, batch_rows)
+
+
+def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:
+    """Which rows of a whole section are the merged row of their key.
+
+    Args:
+        columns: key columns and what orders them, runs one after the other, oldest first.
+        plan: its function must pick whole rows.
+    """
+    order, ties = key_order([columns[name] for name in plan.key])
+    order = sequence_order(columns, plan, order, ties.copy())
+    kinds = None if VALUE_KIND not in columns else arrow_numpy.values(columns[VALUE_KIND])
+    if plan.function.newest_wins and LEVEL not in columns:
+        winners = order[np.append(~ties[1:], np.True_)]
+    else:
+        winners = _merged_rows(columns, plan, order, group_starts(ties), kinds)
+    alive = np.zeros(len(order), np.bool_)
+    alive[winners] = True
+    if kinds is not None and not plan.keep_deletes:
+        alive &= ~is_retract(kinds)
+    return alive
+
+
+def _merged_rows(
+    columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows, starts: Rows, kinds: Kinds | None
+) -> Rows:
+    """The row that each key becomes, for keys that do not vanish."""
+    winners = order[starts]
+    chosen = np.diff(starts, append=len(order)) > 1
+    if not chosen.any():
+        return winners
+    groups = merge_groups(Window(dict(columns), order, starts), chosen, kinds)
+    merged = plan.function.merge(columns, groups, ())
+    assert merged.rows is not None
+    winners[chosen] = merged.rows
+    kept: Rows = winners[winners != NO_ROW]
+    return kept

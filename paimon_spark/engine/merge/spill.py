@@ -1,6 +1,6 @@
-"""Batches put aside on local disk, and read back one at a time.
+"""Spill batches to local disk, and read them back one at a time.
 
-Source: Java `mergetree/MergeSorter`, `disk/IOManager`, which spill for the same reasons.
+Source: Java `mergetree/MergeSorter`, `disk/IOManager`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Merge on read: the files of a bucket become rows, one for each key. And differences of two such states.
+"""Merge on read: merge the files of a bucket by key, and compare two merged states.
 
-Sections (files whose key ranges hang together) follow each other in key order. A section of one sorted run
-needs no merge. Where whole rows are picked and keys fit a budget, a key mask is computed and the files stream
-through it; everything else merges window by window.
+Sections of files with overlapping keys follow each other in key order. A section with one sorted run needs no merge. If
+the merge engine keeps whole rows and the keys fit a budget, a key mask is computed and the files stream through it;
+otherwise windows of keys are merged.
 
-Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`.
+Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`,
+`table/source/splitread/IncrementalChangelogReadProvider`.
 """
 
 from __future__ import annotations
@@ -19,23 +20,22 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_mask import surviving_rows
 from paimon_spark.engine.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
 from paimon_spark.engine.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
-from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs
+from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs, surviving_rows
 from paimon_spark.engine.merge.spill import spilled
 from paimon_spark.engine.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.read.metadata_columns import output_schema
-from paimon_spark.engine.read.raw import kind_symbols
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.read.raw import kind_symbols, read_changes
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
-from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField
+from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField, RowKind
 
 _RUN_ROWS: Final = 32768
 """Rows of a run that a window holds at most; more is not faster."""
@@ -375,3 +375,38 @@ class _SectionMerge:
             return
         for begin in range(0, rows, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, rows - begin))
+
+
+def read_replaced(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The merged rows of `split.before_files`, each as -D, then those of `split.files`, each as +I.
+
+    Without `request.with_row_kind` only the latter, as everywhere. Files of a postponed bucket are not merged: all
+    rows that were added to it go, and those that come have the kinds they were written with. Batches and errors are
+    those of `read_merged`.
+    """
+    plain = replace(request, with_row_kind=False)
+    if request.with_row_kind:
+        before = replace(
+            split, files=split.before_files, deletions=split.before_deletions, before_files=(), before_deletions=()
+        )
+        yield from _as(RowKind.DELETE, request, _rows(plain, before))
+    after = replace(split, before_files=(), before_deletions=())
+    if split.bucket < 0 or not request.with_row_kind:
+        yield from _rows(request, after)
+    else:
+        yield from _as(RowKind.INSERT, request, _rows(plain, after))
+
+
+def _rows(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    if not split.files:
+        return iter(())
+    if split.bucket < 0:
+        return read_changes(request, replace(split, mode=SplitMode.CHANGES))
+    return read_merged(request, replace(split, mode=SplitMode.MERGE))
+
+
+def _as(kind: RowKind, request: ReadRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with the row kind in front."""
+    schema, symbol = output_schema(request), scalar_of(kind.symbol, pa.string())
+    for batch in batches:
+        yield record_batch([pa.repeat(symbol, batch.num_rows), *batch.columns], schema, batch.num_rows)

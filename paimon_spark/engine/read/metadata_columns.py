@@ -1,4 +1,4 @@
-"""Columns about rows that are in no file: where a row lies, its partition and bucket, its id and sequence number.
+"""Metadata columns: file path, row index, partition, bucket, row id and sequence number of a row.
 
 Source: Paimon spec, chapter Row Tracking; Java `io/DataFileRecordReader`, Spark's `PaimonMetadataColumn`.
 """
@@ -11,18 +11,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.read.file_reader import FileRows, file_url
-from paimon_spark.engine.read.partition_values import partition_scalars
-from paimon_spark.engine.read.precision import coarse_field, coarse_type
-from paimon_spark.engine.tasks.read_request import (
+from paimon_spark.engine.read.evolution import coarse_field, coarse_type
+from paimon_spark.engine.read.file_reader import FileRows, file_url, partition_scalars
+from paimon_spark.engine.tasks.split import (
     BUCKET,
     FILE_PATH,
     METADATA_COLUMNS,
     PARTITION,
     ROW_INDEX,
+    DataSplit,
     ReadRequest,
+    SplitMode,
 )
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_type

@@ -1,4 +1,4 @@
-"""Splits whose files are read as they lie: no merge.
+"""Read splits whose files need no merge.
 
 Source: Java `operation/RawFileSplitRead`, `table/source/splitread/IncrementalChangelogReadProvider`.
 """
@@ -21,8 +21,7 @@ from paimon_spark.engine.read.file_reader import (
     system_columns,
 )
 from paimon_spark.engine.read.metadata_columns import file_column, is_tracking, output_schema
-from paimon_spark.engine.tasks.read_request import METADATA_COLUMNS, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, ReadRequest
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.python_values import scalar_of

@@ -1,4 +1,4 @@
-"""Buckets that equality on the whole bucket key leaves over.
+"""Choose the buckets that equality conditions on the whole bucket key leave.
 
 Source: Java `operation/BucketSelector`, `operation/BucketSelectConverter`.
 """

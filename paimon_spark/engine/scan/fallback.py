@@ -1,7 +1,7 @@
-"""Two branches read as one table: partitions that the first branch has come from it, all others from the second.
+"""Read two branches as one table: partitions missing in the first branch come from the second.
 
-Writes go to the handle's branch alone. Java carries out what leaves rows of the other branch to be seen that were to
-go, or lets some appear; here that is refused.
+Writes go to the branch of the handle only. A change that would leave rows of the other branch visible, or make them
+visible, is refused; Java carries it out.
 
 Source: Java `table/FallbackReadFileStoreTable`.
 """

@@ -1,4 +1,4 @@
-"""Planning one snapshot of one branch.
+"""Plan one snapshot of one branch.
 
 Source: Java `table/source/snapshot/SnapshotReaderImpl`, `operation/ManifestsReader`.
 """
@@ -13,23 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.deletions import deletions_of
-from paimon_spark.engine.scan.manifest_prune import manifests_wanted
 from paimon_spark.engine.scan.prune import (
     Filters,
     Selection,
     files_that_may_match,
     filters_of,
+    manifests_wanted,
     select,
     skip_by_statistics,
 )
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport, Reason, Tally
-from paimon_spark.engine.scan.splits import make_splits
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import deletions_of, make_splits
 from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, key_units, row_id_units
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta

@@ -1,4 +1,4 @@
-"""Plan: the splits that answer a read, and how they were chosen. Planning one version of a table."""
+"""Plan: the splits of a read, and why they were chosen. Plan one version of a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any, Final
 from paimon_spark.display.html import facts, grid, section
 from paimon_spark.engine.scan.fallback import other_branch, plan_two_branches
 from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_branch
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport, bulleted, human_bytes
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.scan.query import PlanReport, ScanQuery, bulleted, human_bytes
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE

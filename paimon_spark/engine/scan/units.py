@@ -1,4 +1,4 @@
-"""Units: files that must be read together, and files that need no company.
+"""Group files that must be read together because their keys or row ids overlap.
 
 Source: Java `table/source/MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`, `DataEvolutionSplitGenerator`.
 """

@@ -1,4 +1,4 @@
-"""CommitMessage: what a writer of one bucket did, and a commit makes visible (write → commit).
+"""CommitMessage: the files that a writer of one bucket wrote, to be committed on the driver.
 
 Source: Java `table/sink/CommitMessageImpl`, `io/DataIncrement`, `io/CompactIncrement`.
 """

@@ -1,4 +1,4 @@
-"""Which columns a read gives, and their types."""
+"""Find the columns that a read returns, and their types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, METADATA_COLUMNS, PARTITION, ROW_INDEX
+from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, METADATA_COLUMNS, PARTITION, ROW_INDEX
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean

@@ -12,16 +12,23 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.read.deletions import deleted_positions, kept_rows
-from paimon_spark.engine.read.file_reader import FileRows, fields_in, fields_of, file_url, iter_rows, schema_of
+from paimon_spark.engine.read.file_reader import (
+    FileRows,
+    deleted_positions,
+    fields_in,
+    fields_of,
+    file_url,
+    iter_rows,
+    kept_rows,
+    schema_of,
+)
 from paimon_spark.engine.read.metadata_columns import (
     is_tracking,
     output_schema,
     split_constant,
     tracking_column,
 )
-from paimon_spark.engine.tasks.read_request import METADATA_COLUMNS, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, DeletionFile, ReadRequest
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
