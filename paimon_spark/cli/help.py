@@ -27,19 +27,17 @@ def overview(commands: Sequence[Operation], noun: str | None = None) -> str:
     words = f"{noun} VERB" if noun else "COMMAND"
     chosen = [c for c in commands if (c.noun == noun if noun else not c.is_action)]
     found: list[_Section] = [("commands", ((usage_of(c), c.help) for c in chosen))]
-    if noun is None:
-        actions = sorted({name for c in commands for name in c.aliases} | {c.command for c in commands if c.is_action})
-        found.append(
-            (
-                "actions of other engines, with their arguments (--database --table, or --path)",
-                ((name, "") for name in actions),
-            )
-        )
+    text = [f"`paimon-spark {words} --help` shows more."]
     found.append(("options of all commands", _entries(SHARED_OPTIONS)))
     if noun is None:
-        found.append(("exit codes", ((str(int(code)), text) for code, text in EXIT_CODES.items())))
-    usage = f"paimon-spark {words} [arguments] [options]"
-    return _page(usage, [] if noun else [INTRODUCTION], found, f"`paimon-spark {words} --help` shows more.")
+        actions = sorted({*(a for c in commands for a in c.aliases), *(c.command for c in commands if c.is_action)})
+        found.append(("exit codes", ((str(int(code)), told) for code, told in EXIT_CODES.items())))
+        text = [
+            INTRODUCTION,
+            *text,
+            f"Actions of other engines, with their arguments (--database --table, or --path): {', '.join(actions)}.",
+        ]
+    return _page(f"paimon-spark {words} [arguments] [options]", text, found)
 
 
 def help_of(command: Operation) -> str:
@@ -74,16 +72,14 @@ def _entries(options: Iterable[Argument]) -> Iterator[tuple[str, str]]:
     return ((spelled(a), a.description) for a in options)
 
 
-def _page(usage: str, paragraphs: Iterable[str], sections: Iterable[_Section], last: str = "") -> str:
+def _page(usage: str, paragraphs: Iterable[str], sections: Iterable[_Section]) -> str:
     width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
 
     def formatter(prog: str) -> argparse.HelpFormatter:
         return argparse.RawDescriptionHelpFormatter(prog, max_help_position=_LEFT, width=width)
 
     text = "\n\n".join(textwrap.fill(p, width - 2, break_on_hyphens=False) for p in paragraphs)
-    page = argparse.ArgumentParser(
-        usage=usage, description=text, epilog=last, add_help=False, formatter_class=formatter
-    )
+    page = argparse.ArgumentParser(usage=usage, description=text, add_help=False, formatter_class=formatter)
     for title, entries in sections:
         group = page.add_argument_group(title)
         for number, (name, told) in enumerate(entries):

@@ -195,7 +195,7 @@ OPERATIONS = (
         _create,
         (
             _BRANCH,
-            Argument("tag", "tag to start from", otherwise="none: an empty branch", spellings=("--tag-name",)),
+            Argument("tag", "tag to start from", otherwise="an empty branch", spellings=("--tag-name",)),
             Argument(
                 "ignoreIfExists",
                 "leave an existing branch as it is",

@@ -303,7 +303,7 @@ OPERATIONS = (
                 "id of the snapshot to read next",
                 Type.BIGINT,
                 option="next_snapshot",
-                otherwise="none: the consumer is removed",
+                otherwise="the consumer is removed",
             ),
         ),
         Effect.DELETE,

@@ -317,7 +317,11 @@ class Operation:
 
 
 TABLE = Argument(
-    "table", "table: db.t, a path or a URL; $branch_<name> may follow", required=True, positional=True, metavar="TABLE"
+    "table",
+    "table: db.t, on the command line also a path or a URL; `$branch_<name>` may follow",
+    required=True,
+    positional=True,
+    metavar="TABLE",
 )
 OPTIONS = Argument("options", "table options of this call, as `key=value,key=value`", style=Style.CALL)
 TABLE_OPTIONS = (
