@@ -50,7 +50,7 @@ _NUMERIC: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "D
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happens to one column of each group, place by place. None stands for "nowhere" (`counted`: everywhere).
+    """The operations on one column of each group, place by place. None stands for "nowhere" (`counted`: everywhere).
 
     Attributes:
         groups: the rows.

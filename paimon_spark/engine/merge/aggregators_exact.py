@@ -55,7 +55,7 @@ class ExactAggregate:
 
 
 def retract_refused(column: str, function: str) -> DataError:
-    """The error for a retract that a function cannot undo."""
+    """Build the error for a delete that a function cannot retract."""
     return DataError(
         f"column {column!r}: aggregate function {function!r} cannot retract, but rows of kind -U or -D must be "
         f"merged; set 'fields.{column}.ignore-retract' = 'true' on the table to skip them",

@@ -45,7 +45,7 @@ AFTER: Final = 1
 
 
 class Difference:
-    """Merge function over a before and an after row of each key: what came, what changed, what went.
+    """Merge function over the rows before and after of each key: inserted, updated, deleted.
 
     A key that came or changed gives the row after, with its kind; one that went gives the row before as -D;
     one with equal values and equal add-ness gives nothing.
@@ -194,7 +194,7 @@ IN_LAST_LEVEL: Final = "_IN_LAST_LEVEL"
 
 
 class EveryKey:
-    """A merge function that is asked about keys with one row too, as compaction with lookup does."""
+    """A merge function that also sees keys with one row, as compaction with lookup needs."""
 
     sees_single_rows = True
 
@@ -211,7 +211,7 @@ class EveryKey:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogRule:
-    """Which rows of a changelog a key's rows before and after give.
+    """Derive the changelog rows of a key from its rows before and after.
 
     Attributes:
         first_row: only keys that were not there before give one: the row itself.

@@ -38,7 +38,7 @@ def order_key(value: Value) -> tuple[bool, Value]:
 
 
 def frozen(value: Value) -> Hashable:
-    """A hashable stand-in, equal exactly when Java's values are equal: maps whatever the order of their entries."""
+    """A hashable form that is equal if Java's values are equal: maps regardless of entry order."""
     if isinstance(value, float):
         return "float", order_key(value)[1]
     if isinstance(value, bool):

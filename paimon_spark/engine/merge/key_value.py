@@ -67,7 +67,7 @@ class Groups:
         return np.repeat(np.arange(len(self.starts)), self.sizes)
 
     def retracts(self) -> Bool | None:
-        """True at places of -U and -D; None when there is none."""
+        """A mask of the places of -U and -D; None without any."""
         if self.kinds is None:
             return None
         mask = is_retract(self.kinds)
@@ -143,7 +143,7 @@ class ColumnResult:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of the groups of a window.
+    """The merge result of the groups of a window.
 
     Attributes:
         kinds: row kind per group; None when all are +I.

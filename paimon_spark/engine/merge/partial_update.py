@@ -210,7 +210,7 @@ def _deletes_refused() -> DataError:
 
 
 class Freshness(NamedTuple):
-    """How the places of groups stand to what came before them in their group.
+    """For each place, whether it is newer or older than the previous ones of its group.
 
     Attributes:
         accepted: the place's sequence is not null and not smaller than any before: it replaces.

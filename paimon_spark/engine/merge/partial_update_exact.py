@@ -122,7 +122,7 @@ class ExactPartialUpdate:
                 row.update((s, record[s]) for s in group.sequence)
 
     def _retract(self, row: Row, record: Row, kind: int) -> bool:
-        """Take a record back; True when that removes the whole row."""
+        """Retract a record; True if that removes the whole row."""
         for group in self._groups:
             if all(record[s] is None for s in group.sequence):
                 continue

@@ -176,7 +176,7 @@ class _Buffer:
 
 
 def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
-    """The rows whose keys no unfinished run can add to; None when there are none yet."""
+    """The rows whose keys are complete: no unfinished run can contain more of them; None if there are none yet."""
     batches = [batch for b in buffers for batch in b.batches]
     order, ties = sort_rows(_key_words(batches, plan), sum(b.rows for b in buffers))
     ends = np.cumsum([b.rows for b in buffers])
@@ -221,12 +221,12 @@ def sequence_order(columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows
 
 
 def key_order(keys: Sequence[pa.Array]) -> tuple[Rows, Bool]:
-    """Rows by key columns, stably, and which tie with the row before."""
+    """Stable order of rows by key columns, and the rows that tie with the previous row."""
     return sort_rows(pack([word for key in keys for word in column_words(key)]), len(keys[0]))
 
 
 class MergedColumns(NamedTuple):
-    """What a window became.
+    """The merged columns of a window.
 
     Attributes:
         names, arrays: columns of `plan.output`, system columns before them as the plan says.
@@ -333,7 +333,7 @@ def _output_column(
 def batches_of(
     arrays: Sequence[pa.Array], names: Sequence[str], count: int, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """One set of columns as batches of at most `batch_rows`."""
+    """Columns as batches of at most `batch_rows` rows."""
     if not arrays:
         for begin in range(0, count, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, count - begin))
@@ -344,7 +344,7 @@ def batches_of(
 
 
 def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:
-    """Which rows of a whole section are the merged row of their key.
+    """A mask of the rows that survive the merge of a section.
 
     Args:
         columns: key columns and what orders them, runs one after the other, oldest first.

@@ -1,4 +1,4 @@
-"""Data evolution: files of one range of row ids, each with some of the columns, put side by side.
+"""Data evolution: combine the columns that several files store for one range of row ids.
 
 For every column the newest file that wrote it counts; older copies are dead.
 

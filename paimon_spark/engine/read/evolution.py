@@ -49,7 +49,7 @@ Source = Callable[[list[pa.Array], int], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """How a file's columns become the columns asked for.
+    """Conversion of a file's columns to the requested columns.
 
     Attributes:
         names: of the columns asked for.
@@ -78,7 +78,7 @@ def _made(name: str, source: Source, arrays: list[pa.Array], count: int) -> pa.A
 def evolve(
     columns: Sequence[DataField], file_fields: Sequence[DataField], partition: Mapping[str, pa.Scalar]
 ) -> Evolution:
-    """The way from a file to `columns`.
+    """Build the conversion from a file to `columns`.
 
     Args:
         columns: columns of the schema being read.
@@ -140,7 +140,7 @@ def _converter_of(column: DataField, found: DataType) -> Convert | None:
 
 
 def _pruned(read: DataType, found: DataType) -> DataType | None:
-    """`found` without what `read` does not have: fields of rows, and digits of timestamps below microseconds.
+    """`found` without nested fields and timestamp digits that `read` lacks.
 
     None when a row keeps none of its fields: Java gives null, not a row of nulls, for a row all whose fields are
     new. Digits go because Arrow's nanoseconds lack the years before 1677 and after 2262, its microseconds do not.
@@ -169,7 +169,7 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
 
 
 def converter(found: DataType, read: DataType) -> Convert | None:
-    """How canonical arrays of `found` become canonical arrays of `read`; None when they already are.
+    """Convert canonical arrays of `found` to canonical arrays of `read`; None if no conversion is needed.
 
     Raises:
         UnsupportedFeatureError: there is no such cast.
@@ -223,7 +223,7 @@ def _row(found: RowType, read: RowType) -> Convert:
 
 
 def same_values(a: DataType, b: DataType) -> bool:
-    """Whether both types hold the same values in the same places, nullability and names aside."""
+    """Whether both types have the same layout, apart from nullability and names."""
     match a, b:
         case RowType(), RowType():
             return len(a.fields) == len(b.fields) and all(
@@ -240,7 +240,7 @@ def same_values(a: DataType, b: DataType) -> bool:
 
 
 def _compares_alike(found: DataType, read: DataType) -> bool:
-    """Whether a comparison says the same of the file's value as of the column's: equal types or wider integers."""
+    """Whether comparisons give the same result for the file's type as for the column's."""
     if found.with_nullable(True) == read.with_nullable(True):
         return True
     if not (isinstance(found, AtomicType) and isinstance(read, AtomicType)):
@@ -251,7 +251,7 @@ def _compares_alike(found: DataType, read: DataType) -> bool:
 
 
 def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
-    """For columns with a default, what their nulls read as.
+    """The value that replaces nulls, for columns with a default.
 
     Raises:
         DataError: a default is not of its column's type.
@@ -296,7 +296,7 @@ def coarse_field(f: DataField, precision: int) -> DataField:
 
 
 def reading_schema(request: ReadRequest, mode: SplitMode) -> TableSchema:
-    """The schema to decode a split of `mode` with: timestamps as coarse as asked for, but whole where digits count.
+    """The schema to decode a split with: timestamps in the requested precision, except where a merge needs all digits.
 
     They count for what orders or identifies rows, and where rows or nested values are compared.
     """
@@ -313,7 +313,7 @@ def reading_schema(request: ReadRequest, mode: SplitMode) -> TableSchema:
 
 
 def finishing_cuts(schema: TableSchema, names: Sequence[str], precision: int) -> Mapping[str, Convert]:
-    """What cuts the columns of a `reading_schema` that it left finer than `precision`, by name."""
+    """The casts of columns that `reading_schema` left finer than `precision`, by name."""
     types: dict[str, DataType] = {f.name: f.type for f in schema.fields}
     types[PARTITION] = schema.partition_type
     out: dict[str, Convert] = {}
@@ -325,7 +325,7 @@ def finishing_cuts(schema: TableSchema, names: Sequence[str], precision: int) ->
 
 
 def _whole_columns(request: ReadRequest) -> set[str]:
-    """Columns a merge looks into."""
+    """Columns whose values a merge uses."""
     schema, options = request.schema, request.options
     whole = {*schema.trimmed_primary_keys, *options.sequence_fields}
     if options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):

@@ -19,11 +19,12 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.data_files.registry import read_rows
-from paimon_spark.format.data_files.requests import FileRead, Pruning
+from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.predicate.row_groups import RowGroupFilter
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.types import (
@@ -70,7 +71,7 @@ class FileRows(NamedTuple):
         return np.flatnonzero(self.kept).astype(np.int64) + self.first
 
     def only(self, mask: npt.NDArray[np.bool_]) -> FileRows:
-        """The rows where `mask` holds."""
+        """The rows where `mask` is True."""
         kept = mask
         if self.kept is not None:
             kept = self.kept.copy()
@@ -145,7 +146,7 @@ def iter_rows(
     extra: Sequence[DataField] = (),
     open_files: int = 1,
 ) -> Iterator[FileRows]:
-    """`iter_file` for readers that need positions, or columns of the file besides those of the schema.
+    """Like `iter_file`, with row positions and additional columns of the file.
 
     Args:
         request: the read.
@@ -170,7 +171,7 @@ def iter_rows(
         file.row_count,
         batch_rows,
         request.threads,
-        Pruning(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
+        RowGroupFilter(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
         open_files,
     )
     for first, count, arrays in read_rows(read):
@@ -191,7 +192,7 @@ def iter_rows(
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, ...]:
-    """The columns called `columns`. Raises ColumnNotFoundError."""
+    """The fields named `columns`. Raises ColumnNotFoundError."""
     by_name = {f.name: f for f in schema.fields}
     for name in columns:
         if name not in by_name:
@@ -236,7 +237,7 @@ def file_url(store: Store, split: DataSplit, file: DataFileMeta) -> str:
 
 
 def refuse_kinds(url: str, kinds: pa.Array) -> None:
-    """Raise CorruptFileError when a row kind is none of the four."""
+    """Raise CorruptFileError for an unknown row kind."""
     data = arrow_numpy.values(kinds)
     if len(data) and (int(data.min()) < RowKind.INSERT or int(data.max()) > RowKind.DELETE):
         raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
@@ -312,7 +313,7 @@ def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> P
 
 
 def kept_rows(deleted: Positions, first: int, count: int) -> Mask | None:
-    """Which of the `count` rows from position `first` are kept; None when all are."""
+    """A mask of the kept rows among `count` rows from position `first`; None if all are kept."""
     low, high = np.searchsorted(deleted, (first, first + count))
     if low == high:
         return None

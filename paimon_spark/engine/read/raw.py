@@ -70,7 +70,7 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
 
 
 def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta, rows: FileRows) -> FileRows:
-    """The rows that are no retracts. The last of `rows.extra` holds their kinds."""
+    """The rows without deletes. The last of `rows.extra` contains the row kinds."""
     (kinds,) = system_columns(request.store, split, file, (KIND_FIELD,), rows.extra[-1:])
     values = arrow_numpy.values(kinds)
     if not values.any():
@@ -80,7 +80,7 @@ def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta
 
 
 def read_changes(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of delta or changelog files with the kinds they were written with, not merged.
+    """The unmerged rows of delta or changelog files with their row kinds.
 
     Without `request.with_row_kind` retracts are left out. On append tables every row is `+I`.
     """

@@ -32,7 +32,7 @@ _OF_CHANGES: Final = (SplitMode.CHANGES, SplitMode.REPLACED)
 
 
 def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of a split that `request` asks for. Safe to run again; batches are not empty.
+    """Read the requested rows of a split. Safe to repeat; batches are not empty.
 
     Batches have `output_schema(request)`: canonical types, `rowkind` in front if asked for. Only rows for which
     the predicate is true come out.
@@ -70,7 +70,7 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
 
 
 def _as_inserts(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows without kinds, which are all given as `+I`."""
+    """Add the row kind `+I` to rows without kinds."""
     schema, inserted = output_schema(request), scalar_of(RowKind.INSERT.symbol, pa.string())
     for batch in read_split(replace(request, with_row_kind=False), split):
         yield record_batch([pa.repeat(inserted, batch.num_rows), *batch.columns], schema, batch.num_rows)
@@ -95,7 +95,7 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
 
 
 def _without_tests_of(request: ReadRequest, defaults: Mapping[str, pa.Scalar]) -> ReadRequest:
-    """The request with no predicate on columns whose nulls become something else later."""
+    """The request without conditions on columns whose nulls get defaults later."""
     parts = [p for p in conjuncts(request.predicate) if not names_of(p) & defaults.keys()]
     return replace(request, predicate=conjunction(parts)) if defaults else request
 
@@ -184,7 +184,7 @@ def _fill(read: _Read, split: DataSplit, output: queue.Queue[_Item], stop: threa
 
 
 def _put(output: queue.Queue[_Item], item: _Item, stop: threading.Event) -> bool:
-    """Hand over `item`; False when nobody wants it any more."""
+    """Put `item` into the queue; False if the reader has stopped."""
     while not stop.is_set():
         try:
             output.put(item, timeout=_WAIT_S)

@@ -34,7 +34,7 @@ COMMIT: Final = "commit"
 
 
 class Content(str, Enum):
-    """What is read of a snapshot.
+    """The part of a snapshot that is read.
 
     STATE: the rows alive in it.
     DELTA: the data files that its commit added; of an OVERWRITE too, whose removed files count for nothing.
@@ -85,7 +85,7 @@ def added_files(
 
 
 def _manifests(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]]) -> tuple[list[ManifestFileMeta], Longs]:
-    """The lines of all lists, and for each the number of its commit."""
+    """The manifests of all lists, and the commit number of each."""
     names = [s.changelog_manifest_list if c is Content.CHANGELOG else s.delta_manifest_list for s, c in wanted]
     lists = find_manifest_lists(handle, list(dict.fromkeys(n for n in names if n is not None)))
     metas: list[ManifestFileMeta] = []
@@ -112,7 +112,7 @@ def _gone(handle: TableHandle, snapshot: Snapshot, name: str) -> FileMissingErro
 def _only_adds(
     handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], table: pa.Table, commit: Longs
 ) -> pa.Table:
-    """ADD entries; those that the same OVERWRITE takes away again go too."""
+    """ADD entries, without those that the same OVERWRITE also deletes."""
     deleted = column(table, "kind") == FileKind.DELETE
     if not deleted.any():
         return table
@@ -146,7 +146,7 @@ def change_units(
     *,
     of_stream: Sequence[Snapshot] | None = None,
 ) -> tuple[Selection, Units]:
-    """Entries of `added_files` that may hold a wanted row, a unit each; those of a bucket in the order of commits.
+    """One unit for each entry of `added_files` that may contain a wanted row, in commit order within a bucket.
 
     Args:
         handle: the table.
@@ -176,7 +176,7 @@ def change_units(
 
 
 def _groups(selection: Selection, commit: Longs) -> Longs:
-    """Partition and bucket of each entry. Where a partition got another number of buckets, the former ones are others.
+    """Partition and bucket of each entry. A changed number of buckets makes new groups.
 
     A key lies in one of the former buckets, and later in one of the new: all of the former come first.
     """
@@ -202,7 +202,7 @@ _UNKNOWN: Final = -1
 
 
 def first_new_rows(handle: TableHandle, snapshots: Sequence[Snapshot]) -> Longs:
-    """For each commit the first row id that was new with it; -1 where the snapshot before has expired.
+    """The first new row id of each commit; -1 if the previous snapshot has expired.
 
     Reads that snapshot, where it is not among those given.
     """
@@ -224,7 +224,7 @@ def only_new_rows(
     first_new: Longs,
     tally: Tally,
 ) -> Selection:
-    """The files whose rows are new with their commit.
+    """The files whose rows were added by their commit.
 
     Args:
         handle: the table.

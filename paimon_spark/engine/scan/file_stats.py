@@ -45,7 +45,7 @@ _COMPARABLE: Final = (CharType, BinaryType, DecimalType, TimestampType, TimeType
 
 
 class FileStats:
-    """Judges the files of an entry table.
+    """Test the files of an entry table against predicates.
 
     Args:
         entries: manifest entries, one chunk per column.
@@ -99,7 +99,7 @@ class FileStats:
 
 
 class _Names:
-    """Columns that the files of a group have, and have statistics of; None means all of their schema."""
+    """Columns that the files of a group have, and have statistics for; None means all."""
 
     def __init__(self, with_stats: list[str] | None, written: list[str] | None) -> None:
         self.with_stats = with_stats if with_stats is not None else written
@@ -237,12 +237,12 @@ def _comparable(t: DataType) -> bool:
 
 
 def is_padded(t: DataType) -> bool:
-    """Whether files may store values of the type with blanks that readers do not give (CHAR)."""
+    """Whether files may store values of the type padded with spaces (CHAR)."""
     return isinstance(t, CharType) and not t.varying
 
 
 def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:
-    """Whether casting keeps the order of values and changes none into null, so that bounds stay bounds."""
+    """Whether a cast keeps the order of values and creates no nulls, so that bounds stay valid."""
     stored, wanted = stored.with_nullable(True), wanted.with_nullable(True)
     if stored == wanted:
         return _comparable(wanted)
@@ -291,7 +291,7 @@ class Partitions:
         return rows
 
     def keep(self, mask: Bool) -> Partitions:
-        """The partitions of the entries where `mask` is True; numbers stay."""
+        """The partitions of the entries where `mask` is True; numbers do not change."""
         out = copy(self)
         out.codes = self.codes[mask]
         return out

@@ -67,7 +67,7 @@ def plan_incremental(between: ResolvedRange, query: ScanQuery, asked: Incrementa
 
 
 def mode_of(handle: TableHandle, between: ResolvedRange, asked: Incremental) -> IncrementalMode:
-    """Which files are read: two tags are compared, `auto` takes the changelog where there is one."""
+    """Which files to read: between tags the difference, with `auto` the changelog if there is one."""
     if between.tags and not asked.tags_are_snapshots:
         return IncrementalMode.DIFF
     if asked.mode is IncrementalMode.DIFF and between.tags:
@@ -107,7 +107,7 @@ def _counts(snapshot: Snapshot, changelog: bool) -> bool:
 
 
 def _older_state(between: ResolvedRange) -> Snapshot | None:
-    """The state to compare with; None is an empty table, when the range begins before the first snapshot."""
+    """The state to compare with; None (an empty table) if the range starts before the first snapshot."""
     if between.start is not None or between.start_id == 0:
         return between.start
     return earliest_snapshot(between.handle)

@@ -24,7 +24,7 @@ _FILE_BYTES: Final = 700
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a read will read. Immutable; `print` it to see what is skipped, and why.
+    """The splits of a read. Immutable; `print` it to see what is skipped, and why.
 
     Attributes:
         table_name: how messages call the table.
@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def row_count(self) -> int:
-        """Physical rows in the files to read; at least what comes out."""
+        """Physical rows in the files to read; an upper bound of the rows returned."""
         return sum(s.row_count for s in self.splits)
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Plan:
 
 
 def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, *, travelled: bool = False) -> Plan:
-    """The plan of reading one snapshot; None is a table without any. Driver only; safe to retry.
+    """Plan a read of one snapshot (None: an empty table). Driver only; safe to retry.
 
     Plans are remembered by the names of the manifest lists, which are never used again.
 
@@ -122,7 +122,7 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery,
 
 
 def assembled(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, parts: Sequence[BranchPlan]) -> Plan:
-    """One plan of what the branches contribute; the first is the branch asked for."""
+    """Combine the plans of branches; the first is the requested branch."""
     return Plan(
         handle.name,
         handle.branch,

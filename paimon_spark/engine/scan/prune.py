@@ -35,7 +35,7 @@ from paimon_spark.types import RowType
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """A query taken apart by what each part can skip.
+    """A query split into the parts that can skip partitions, buckets and files.
 
     Attributes:
         partition: conjuncts over partition columns only; decided exactly.
@@ -57,7 +57,7 @@ class Filters:
 
 
 def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool = True) -> Filters:
-    """What `query` lets a plan of the handle's table skip.
+    """The parts of `query` that allow skipping manifests and files.
 
     Args:
         handle: the table.
@@ -97,7 +97,7 @@ def lowest_level(handle: TableHandle) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Entries that may still be wanted, and their partitions.
+    """The remaining entries and their partitions.
 
     Attributes:
         entries: one chunk; columns of `ENTRY_SCHEMA`.
@@ -129,7 +129,7 @@ def select(
     *,
     partitions_of_other: frozenset[bytes] = frozenset(),
 ) -> Selection:
-    """Entries that partition, bucket, level and key range leave over.
+    """Select entries by partition, bucket, level and key range.
 
     Args:
         handle: the table.
@@ -202,7 +202,7 @@ def files_that_may_match(
     predicate: Predicate | None,
     schemas: Mapping[int, TableSchema],
 ) -> Bool | None:
-    """For each file, whether some row may match; None when nothing is asked of the rows."""
+    """For each file, whether some row may match; None without a condition on rows."""
     if predicate is None or not len(selection):
         return None
     return FileStats(selection.entries, handle.schema, schemas, selection.partitions).may_match(predicate)
@@ -227,7 +227,7 @@ def manifests_wanted(
     real_buckets_only: bool,
     lowest_level: int,
 ) -> Bool:
-    """For each manifest, False when none of its files can be wanted.
+    """For each manifest, False if none of its files can match.
 
     Args:
         metas: lines of manifest lists.

@@ -65,7 +65,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """Counts behind a plan.
+    """Counts of a plan: manifests, files, partitions, buckets, and what was skipped.
 
     Attributes:
         manifests: manifests the snapshot has.
@@ -101,7 +101,7 @@ class PlanReport:
         )
 
     def lines(self) -> list[str]:
-        """The report in words."""
+        """The report as lines of text."""
         out = [f"manifests: {self.manifests - self.manifests_skipped} of {self.manifests} opened"]
         if self.manifests_skipped:
             out[0] += f", {self.manifests_skipped} skipped by their statistics ({self.files_in_skipped} files)"
@@ -115,7 +115,7 @@ class PlanReport:
 
 @dataclass(slots=True)
 class Tally:
-    """Collects what is skipped while planning."""
+    """Count skipped files while planning."""
 
     skipped: list[Skipped] = field(default_factory=list)
 

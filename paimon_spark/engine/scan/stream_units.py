@@ -70,7 +70,7 @@ _WHOLE_PARTITION: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotUnits:
-    """What a stream reads of one snapshot.
+    """The units that a stream reads of one snapshot.
 
     Attributes:
         snapshot: the snapshot.
@@ -117,12 +117,12 @@ class SnapshotUnits:
 
 
 def bucket_of(split: DataSplit) -> tuple[bytes, int]:
-    """Where a split lies: partition bytes and bucket."""
+    """The partition bytes and bucket of a split."""
     return split.partition, split.bucket
 
 
 def order_of(splits: Sequence[DataSplit]) -> Callable[[DataSplit], tuple[bytes, int]] | None:
-    """What keeps splits of a stream together: those for which it gives the same are for one task, in their order.
+    """The ordering key of a split: splits with the same key must be read by one task, in order.
 
     None when no order is needed: rows of append tables have none, and in a state each key has one row. Changes keep
     the order of their bucket; a whole partition keeps together where its keys moved between buckets: when it got
@@ -140,7 +140,7 @@ def order_of(splits: Sequence[DataSplit]) -> Callable[[DataSplit], tuple[bytes, 
 def plan_units(
     handle: TableHandle, snapshot: Snapshot, content: Content, query: ScanQuery, *, created_since_ms: int | None = None
 ) -> SnapshotUnits:
-    """The units of one snapshot. Driver only; safe to repeat. `query.limit` counts for nothing.
+    """The units of one snapshot. Driver only; safe to repeat. `query.limit` is ignored.
 
     Args:
         handle: the branch, with the schema to read with.
@@ -190,7 +190,7 @@ def plan_whole(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], 
 
 
 def _runs(wanted: Sequence[tuple[Snapshot, Content]]) -> Iterator[list[tuple[Snapshot, Content]]]:
-    """Neighbours that are planned together."""
+    """Runs of neighbouring snapshots that are planned together."""
     for together, run in groupby(wanted, lambda w: w[1] in (Content.DELTA, Content.CHANGELOG)):
         some = list(run)
         yield from [some] if together else ([w] for w in some)
@@ -212,7 +212,7 @@ def _whole(
 
 
 def stream_filters(handle: TableHandle, query: ScanQuery, content: Content) -> Filters:
-    """What a stream may skip. Unlike a batch read it sees level 0, unless a changelog tells of it later.
+    """What a stream may skip. Unlike a batch read it includes level 0, unless a changelog covers it later.
 
     Source: Java `DataTableStreamScan.tryFirstPlan`.
     """
@@ -245,7 +245,7 @@ def _state(handle: TableHandle, snapshot: Snapshot, query: ScanQuery, filters: F
 def _changes(
     handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], query: ScanQuery, filters: Filters
 ) -> SnapshotUnits:
-    """The changes of neighbouring snapshots; they are told as those of the last one."""
+    """The changes of neighbouring snapshots, reported for the last one."""
     table, report = added_files(handle, wanted, filters)
     schemas, tally = schemas_of(handle, table), Tally()
     selection, units = change_units(handle, table, filters, schemas, tally, of_stream=[s for s, _ in wanted])
@@ -263,7 +263,7 @@ def _overwrite(handle: TableHandle, snapshot: Snapshot, query: ScanQuery, filter
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What planning found of a snapshot.
+    """The planned entries of a snapshot.
 
     Attributes:
         schemas: schema by id, for every file.
@@ -315,7 +315,7 @@ def _digest(selection: Selection, units: Units) -> str:
 
 
 def replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) -> tuple[pa.Table, PlanReport]:
-    """Entries of the files that the commit removed, kind DELETE, and added; not of those it did both to.
+    """Entries of the files that the commit removed (DELETE) or added, but not both.
 
     Raises:
         FileMissingError: metadata is gone.
@@ -347,7 +347,7 @@ def replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) ->
 
 
 def added(selection: Selection) -> Bool:
-    """For each entry, whether it is of a file that came."""
+    """For each entry, whether its file was added."""
     return np.asarray(values(selection.entries.column("kind")) != FileKind.DELETE, np.bool_)
 
 

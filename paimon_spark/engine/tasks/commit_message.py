@@ -13,7 +13,7 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """Files of a bucket that come and go together. All of them exist in the store before the commit.
+    """Files of a bucket that are added and deleted together. All exist in the store before the commit.
 
     Attributes:
         new_files: data files added.

@@ -33,7 +33,7 @@ class DeletionFile(NamedTuple):
 
 
 class SplitMode(str, Enum):
-    """How a split's files become rows.
+    """How the files of a split are read.
 
     RAW: rows of the files as they lie, deletion vectors applied; no merge. Every row counts as +I, except that rows of
         tables with keys are left out when they are retracts.
@@ -88,11 +88,11 @@ class DataSplit:
 
     @property
     def row_count(self) -> int:
-        """Physical rows in the files; an upper bound of what comes out."""
+        """Physical rows in the files; an upper bound of the rows returned."""
         return sum(f.row_count for f in self.files) + sum(f.row_count for f in self.before_files)
 
     def path_of(self, file: DataFileMeta) -> str:
-        """Where a file without an external path lies, in the table's store."""
+        """The path of a file without an external path, in the table's store."""
         return f"{dict(self.elsewhere).get(file.file_name, self.bucket_path)}/{file.file_name}"
 
     def deletion_of(self, index: int) -> DeletionFile | None:
@@ -108,7 +108,7 @@ METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read from the splits of one branch.
+    """What to read from the splits of a branch: columns, predicate, schemas.
 
     Attributes:
         store: where the table's files are.
