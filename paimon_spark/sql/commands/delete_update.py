@@ -14,8 +14,9 @@ from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, part
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark.row_level import delete_found, deletion, update_found, updating
+from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.commands.expressions import replace_qualifier, values_by_column
-from paimon_spark.sql.commands.target import Target, open_target, static_partition, unwrap_errors
+from paimon_spark.sql.commands.target import Target, open_target, static_partition
 from paimon_spark.sql.grammar.write import Delete, Truncate, Update
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
@@ -46,7 +47,7 @@ def delete(session: Session, statement: Delete) -> Result:
     if any(is_cut_by_spark(f.type) for f in target.columns):
         table.delete(unqualified)
         return None
-    with unwrap_errors():
+    with our_errors():
         change = deletion(table)
         rows = change.read(session.spark, _scan_condition(target, unqualified), target.session.time_zone)
         with _temporary_view(session, rows) as view:
@@ -62,7 +63,7 @@ def update(session: Session, statement: Update) -> Result:
     target, statement = opened
     way_of(current(target.table.handle))
     values = values_by_column(target, statement.assignments, (_alias(statement),))
-    with unwrap_errors():
+    with our_errors():
         change, new = updating(target.table, values)
         new_names = {n: f"{_NEW_VALUE}{i}" for i, n in enumerate(new)}
         where = None

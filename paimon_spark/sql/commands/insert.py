@@ -19,7 +19,8 @@ from paimon_spark.options.batch_write import (
 )
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.spark.fitted import fitted
+from paimon_spark.spark.schema import fitted
+from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.commands.expressions import partition_condition, with_defaults
 from paimon_spark.sql.commands.target import (
     StaticPartition,
@@ -27,7 +28,6 @@ from paimon_spark.sql.commands.target import (
     constant_column,
     open_target,
     static_partition,
-    unwrap_errors,
 )
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import names_no_table
@@ -51,7 +51,7 @@ def insert(session: Session, statement: Insert) -> Result:
         return Outcome.RUN_BY_SPARK
     target, statement = opened
     insertion = _insertion(target, statement)
-    with unwrap_errors():
+    with our_errors():
         rows = insertion.rows(target.query(insertion.query))
         mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
         no_sources = {NO_SOURCES.key: "true"} if target.records_lineage and names_no_table(insertion.query) else {}

@@ -9,14 +9,15 @@ from paimon_spark.engine.row_level.way import way_of
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import current
 from paimon_spark.spark import merge as job
-from paimon_spark.spark.row_level_job import Change
+from paimon_spark.spark.row_level import Change
+from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.commands.expressions import (
     default_expression,
     refuse_subqueries,
     replace_qualifier,
     values_by_column,
 )
-from paimon_spark.sql.commands.target import Target, open_target, unwrap_errors
+from paimon_spark.sql.commands.target import Target, open_target
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.merge_into import Action, Matched, Merge, WhenClause
 from paimon_spark.sql.session import Session
@@ -49,7 +50,7 @@ def merge_into(session: Session, statement: Merge) -> Result:
     values = [a.value for c in statement.clauses for a in c.assignments or ()]
     refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
     way_of(current(target.table.handle))
-    with unwrap_errors():
+    with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
         _Merge(target, statement, source).plan().run()
     return None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -21,7 +19,6 @@ from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, canonical_write
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.lineage import JOB
-from paimon_spark.spark.dataframe_write import unwrapped
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.cursor import Cursor
@@ -131,18 +128,6 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
     if with_job is not session:
         table = with_job.table_to_change(name)
     return Target(with_job, name, table), statement
-
-
-@contextmanager
-def unwrap_errors() -> Iterator[None]:
-    """Raise errors of this package that Spark wraps as text as what they are."""
-    try:
-        yield
-    except PySparkException as e:
-        found = unwrapped(e)
-        if found is None:
-            raise
-        raise found from e
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.functions import col
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.spark.native_parquet import native_dataframe
+from paimon_spark.spark.dataframe import native_dataframe
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.queries.errors import better, lacks_a_column
 from paimon_spark.sql.queries.parse import Reading, Use, read
