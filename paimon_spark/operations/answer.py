@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.display.html import amount
+from paimon_spark.display import amount
 from paimon_spark.operations.text import counted, finite, grid, safe, shown
 
 if TYPE_CHECKING:

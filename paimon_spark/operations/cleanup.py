@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from paimon_spark.display.html import amount
+from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.operations.answer import Answer, lines, names, plain, planned, removal, rows
 from paimon_spark.operations.operation import (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.display.html import amount
+from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.cleanup import partitions_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from paimon_spark.display.html import amount
+from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.log_graph import Point, draw
 from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
@@ -229,9 +229,7 @@ def _amount(files: int, count: int, size_bytes: int) -> str:
 
 
 def _show_doctor(a: Request, found: list[Finding]) -> Answer:
-    out = [line for finding in found for line in _finding(finding)] or [
-        f"nothing is wrong with {safe(a.table().name)}"
-    ]
+    out = [line for finding in found for line in _finding(finding)] or [f"nothing is wrong with {safe(a.table().name)}"]
     return lines(out, found, 1 if any(not f.repaired for f in found) else 0)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.cli.reporting import Bar, Log
-from paimon_spark.display.html import amount
+from paimon_spark.display import amount
 from paimon_spark.operations.answer import plain
 from paimon_spark.operations.text import counted, duration, grid, moment, safe, shown, width
 from paimon_spark.progress import Progress
