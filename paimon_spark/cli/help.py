@@ -161,6 +161,6 @@ def _fish(commands: Sequence[Operation]) -> str:
         for argument in command.options:
             short = "".join(f" -s {s[1:]}" for s in argument.spellings if len(s) == 2)
             value = "" if argument.is_flag else " -r"
-            out = argument.help.replace("'", "\\'")
-            lines.append(f"{start} -n '{seen}' -l {argument.flag[2:]}{short}{value} -d '{out}'")
+            text = argument.help.replace("'", "\\'")
+            lines.append(f"{start} -n '{seen}' -l {argument.flag[2:]}{short}{value} -d '{text}'")
     return "\n".join(lines) + "\n"

@@ -65,12 +65,12 @@ class Log:
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream, clock
-        self.out = clock()
+        self.printed = clock()
 
     def show(self, now: Progress) -> None:
         """Print a line when the last one is old enough."""
-        if self.clock() - self.out >= _LINE_EVERY_S:
-            self.out = self.clock()
+        if self.clock() - self.printed >= _LINE_EVERY_S:
+            self.printed = self.clock()
             print(_line(now, bar=False), file=self.stream, flush=True)
 
     def close(self) -> None:
