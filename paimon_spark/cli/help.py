@@ -31,7 +31,7 @@ def overview(commands: Sequence[Operation], noun: str | None = None) -> str:
     found.append(("options of all commands", _entries(SHARED_OPTIONS)))
     if noun is None:
         actions = sorted({*(a for c in commands for a in c.aliases), *(c.command for c in commands if c.is_action)})
-        found.append(("exit codes", ((str(int(code)), out) for code, out in EXIT_CODES.items())))
+        found.append(("exit codes", ((str(int(code)), meaning) for code, meaning in EXIT_CODES.items())))
         text = [
             INTRODUCTION,
             *text,
