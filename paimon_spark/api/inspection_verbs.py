@@ -68,7 +68,7 @@ class InspectionVerbs:
             BranchNotFoundError: there is no such branch.
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
-        from paimon_spark.lineage.properties import JOB
+        from paimon_spark.lineage.provenance import JOB
         from paimon_spark.versioning.walking import history_of
 
         table = cast("Table", self)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.read_notes import NoteTicket
 
 _TRIES: Final = 5
 """Heads that may expire while they are planned."""
@@ -137,7 +137,7 @@ class Scan:
         """What whoever reads the plan notes of it first; none unless the read names its job (`lineage.job`)."""
         if JOB.key not in self.handle.overrides:
             return ()
-        from paimon_spark.jobs.read_noting import tickets_of
+        from paimon_spark.lineage.read_recording import tickets_of
 
         plan, found = self.plan(), self._travelled
         return tickets_of(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
@@ -159,7 +159,7 @@ class Scan:
 
         plan = self.plan()
         if tickets := self.tickets():
-            from paimon_spark.jobs.read_noting import note_here
+            from paimon_spark.lineage.read_recording import note_here
 
             note_here(tickets)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_spark.display.html import MOST_ROWS, grid, paragraph, section
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, JobNotFoundError
-from paimon_spark.lineage.unrecorded import NOTHING, Unrecorded
+from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.read_notes import NoteTicket
 
 
 def for_task(tickets: Sequence[NoteTicket]) -> bytes | None:
@@ -17,7 +17,7 @@ def for_task(tickets: Sequence[NoteTicket]) -> bytes | None:
 
 def note(carried: bytes) -> None:
     """Write down what this task is about to read. Never raises. Executor."""
-    from paimon_spark.lineage.notes import write_note
+    from paimon_spark.lineage.read_notes import write_note
     from paimon_spark.spark.task_identity import task_identity
 
     who = task_identity()

@@ -13,7 +13,7 @@ from paimon_spark.cli.text import counted, safe, shown
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.results import LineageStatus, Result
-    from paimon_spark.lineage.unrecorded import Unrecorded
+    from paimon_spark.lineage.unrecorded_writes import Unrecorded
 
 _TABLES = Argument(
     "tables", "tables: db.t or db.t$branch_fix", positional=True, required=True, repeated=True, metavar="TABLE"
@@ -96,8 +96,6 @@ def _graph(call: Call) -> Answer:
     if call["output"] is not None:
         path = str(picture.save(call["output"]))
         return sentence(f"saved {safe(path)}", {"path": path})
-    if call["format"] == "svg":
-        return lines(picture.to_svg().splitlines(), picture)
     return lines([safe(line) for line in picture.to_mermaid().splitlines()], picture)
 
 
@@ -186,8 +184,8 @@ COMMANDS = (
         "graph",
         "draw tables and jobs",
         _graph,
-        Argument("output", "file to save as .svg, .html, .mmd or .md"),
-        Argument("format", "what is printed without a file", default="mermaid", choices=("mermaid", "svg")),
+        Argument("output", "file to save as .mmd, .md or .html"),
+        Argument("format", "what is printed without a file", default="mermaid", choices=("mermaid",)),
         Argument("tables", "tables; else all", positional=True, repeated=True, metavar="TABLE"),
     ),
     _command("sync", "write the rows of lineage that are missing", _sync, kind=Kind.WRITE),

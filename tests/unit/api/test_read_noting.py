@@ -11,13 +11,13 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.jobs import recording as recording_module
-from paimon_spark.jobs.lineage_index import open_index
-from paimon_spark.lineage import notes as notes_module
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.notes import Note, all_batch_jobs, batch_notes, this_process
-from paimon_spark.lineage.place import Warehouse, home_of
-from paimon_spark.lineage.switch import forget, switch_on
+from paimon_spark.lineage import read_notes as notes_module
+from paimon_spark.lineage import settings
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.read_notes import ReadNote, all_batch_jobs, batch_notes, this_process
+from paimon_spark.lineage.settings import enable, forget_settings
+from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table
 
 T = TableRef("db", "t")
 JOB = {"lineage.job": "j"}
@@ -27,16 +27,16 @@ JOB = {"lineage.job": "j"}
 def table(tmp_path: Path) -> Iterator[Table]:
     """Snapshots 1, 2 and 3, each with one row more."""
     notes_module._warned.clear()
-    recording_module._warned.clear()
+    settings._warned.clear()
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     made = catalog.create_table("db.t", "k BIGINT, p STRING", partition_keys=["p"])
     for k in (1, 2, 3):
         made.write(rows(k))
-    switch_on(open_index(warehouse(made)))
-    forget(warehouse(made))
+    enable(open_index(warehouse(made)))
+    forget_settings(warehouse(made))
     yield made
-    forget(warehouse(made))
+    forget_settings(warehouse(made))
 
 
 def rows(k: int, p: str = "a") -> pa.Table:
@@ -44,12 +44,12 @@ def rows(k: int, p: str = "a") -> pa.Table:
 
 
 def warehouse(table: Table) -> Warehouse:
-    home = home_of(table.handle)
+    home = find_warehouse_table(table.handle)
     assert home is not None
     return home.warehouse
 
 
-def noted(table: Table) -> list[Note]:
+def noted(table: Table) -> list[ReadNote]:
     return batch_notes(warehouse(table), "j")
 
 
@@ -114,7 +114,7 @@ def test_system_tables_and_lineage_tables_are_not_noted(table: Table, tmp_path: 
 
 
 def test_where_lineage_is_off_a_job_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    recording_module._warned.clear()
+    settings._warned.clear()
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", "k BIGINT")

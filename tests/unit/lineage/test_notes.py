@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.lineage import notes as module
-from paimon_spark.lineage.file_names import quoted
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.notes import (
+from paimon_spark.jobs.lineage import TaskIdentity
+from paimon_spark.lineage import read_notes as module
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.read_notes import (
     NoteTicket,
-    TaskIdentity,
     all_batch_jobs,
     all_stream_queries,
     batch_notes,
@@ -31,7 +30,7 @@ from paimon_spark.lineage.notes import (
     stream_notes_of,
     write_note,
 )
-from paimon_spark.lineage.place import Warehouse
+from paimon_spark.lineage.warehouse import Warehouse, quote_name
 from tests.harness.fault_store import Fault, FaultStore
 from tests.harness.lineage_index import memory_warehouse
 
@@ -94,9 +93,9 @@ def test_a_stream_outside_of_a_query_notes_nothing(warehouse: Warehouse) -> None
 
 def test_notes_of_one_branch_are_read_without_the_others(warehouse: Warehouse) -> None:
     for batch in (2, 10, 9):
-        write_note(of_stream(warehouse, batch), replace(QUERY, batch_id=batch))
-        write_note(of_stream(warehouse, batch, U), replace(QUERY, batch_id=batch))
-    write_note(of_stream(warehouse, 1), replace(QUERY, query_id="q-2"))
+        write_note(of_stream(warehouse, batch), QUERY._replace(batch_id=batch))
+        write_note(of_stream(warehouse, batch, U), QUERY._replace(batch_id=batch))
+    write_note(of_stream(warehouse, 1), QUERY._replace(query_id="q-2"))
     assert [(n.batch_id, n.ref) for n in stream_notes_of(warehouse, "q-1", U)] == [(2, U), (9, U), (10, U)]
     assert [n.batch_id for n in stream_notes_of(warehouse, "q-1", T, after=2)] == [9, 10]
     assert len(stream_notes(warehouse, "q-1")) == 6
@@ -106,7 +105,7 @@ def test_notes_of_one_branch_are_read_without_the_others(warehouse: Warehouse) -
 def test_of_two_sources_that_read_one_branch_the_slower_counts(warehouse: Warehouse) -> None:
     write_note(of_stream(warehouse, 8), QUERY)
     write_note(of_stream(warehouse, 7), QUERY)
-    write_note(of_stream(warehouse, 3), replace(QUERY, batch_id=3))
+    write_note(of_stream(warehouse, 3), QUERY._replace(batch_id=3))
     (newest,) = newest_per_source(stream_notes(warehouse, "q-1"))
     assert (newest.batch_id, newest.last) == (4, 7)
 
@@ -147,14 +146,14 @@ def test_any_text_is_the_name_of_a_job(job: str) -> None:
     assert [n.job for n in batch_notes(warehouse, job)] == [job]
     assert batch_notes(warehouse, job + "2") == []
     (folder,) = files(warehouse, "batch")
-    assert folder == quoted(job)
+    assert folder == quote_name(job)
     assert len(folder.encode()) <= 120
     assert not folder.startswith(".")
 
 
 @given(st.text(), st.text())
 def test_no_two_names_share_a_file(one: str, other: str) -> None:
-    assert (quoted(one) == quoted(other)) == (one == other)
+    assert (quote_name(one) == quote_name(other)) == (one == other)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"version":1,"table":1}', b'{"version":"1"}'])

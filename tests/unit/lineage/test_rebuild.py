@@ -12,17 +12,21 @@ from hypothesis import strategies as st
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
 from paimon_spark.format.snapshot import CommitKind, Snapshot
-from paimon_spark.lineage import rebuild as rebuild_module
-from paimon_spark.lineage.barriers import draw_barrier
-from paimon_spark.lineage.catch_up import sync
-from paimon_spark.lineage.forgotten import forget
-from paimon_spark.lineage.jobs import Owner, Registration, own, owner_of, register_query, registrations
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.rebuild import rebuild
+from paimon_spark.lineage import maintenance as rebuild_module
+from paimon_spark.lineage.catch_up import read_snapshot_provenance, register_sink
+from paimon_spark.lineage.job_registry import (
+    Owner,
+    Registration,
+    claim_name,
+    draw_barrier,
+    find_owner,
+    register_query,
+    registrations,
+)
+from paimon_spark.lineage.maintenance import forget_job, rebuild, sync
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.recorder import Recorder
-from paimon_spark.lineage.said import said_by
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
-from paimon_spark.lineage.walked import note_sink
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
@@ -51,14 +55,14 @@ def record(index: MemoryIndex, ref: TableRef, provenance: Provenance, **how: Any
 def test_after_the_database_is_gone_it_is_as_before(index: MemoryIndex) -> None:
     for barrier in range(5):
         for job, sink in zip(JOBS, (*SINKS, SINK), strict=True):
-            own(index, job, JOBS[job])
+            claim_name(index, job, JOBS[job])
             record(index, sink, batch(barrier, job))
-    before, owners = index.everything(), {job: owner_of(index, job) for job in JOBS}
+    before, owners = index.everything(), {job: find_owner(index, job) for job in JOBS}
     index.drop_tables()
     index.switch_on()
     done = rebuild(index)
     assert index.everything() == before
-    assert {job: owner_of(index, job) for job in JOBS} == owners
+    assert {job: find_owner(index, job) for job in JOBS} == owners
     assert done.rows == {name: len(some) for name, some in before.items() if some}
     assert done.jobs == tuple(sorted(JOBS))
     assert done.unreadable == ()
@@ -130,7 +134,7 @@ def test_copies_do_not_replace_their_originals(index: MemoryIndex) -> None:
 def test_forgotten_jobs_stay_forgotten_but_for_what_came_later(index: MemoryIndex) -> None:
     for barrier in range(4):
         record(index, SINK, batch(barrier), time_ms=1000 + barrier)
-    forget(index, "stream", now_ms=1002)
+    forget_job(index, "stream", now_ms=1002)
     assert rebuild(index).jobs == ("stream",)
     assert [row[1] for row in index.rows(SINK_SNAPSHOT)] == [3]
 
@@ -154,16 +158,16 @@ def test_sources_elsewhere_and_snapshots_of_nobody_are_left_out(index: MemoryInd
 
 def test_a_name_that_another_query_took_stays_its(index: MemoryIndex) -> None:
     index.commit(SINK, batch(0))
-    own(index, "stream", "another query")
+    claim_name(index, "stream", "another query")
     rebuild(index)
-    assert owner_of(index, "stream") == Owner("stream", "another query")
+    assert find_owner(index, "stream") == Owner("stream", "another query")
 
 
 def test_the_name_is_of_the_query_that_used_it_last(index: MemoryIndex) -> None:
     index.commit(SINK, Provenance("stream", 7, query_id="old"), time_ms=1)
     index.commit(SINKS[2], Provenance("stream", 0, query_id="new"), time_ms=2)
     rebuild(index)
-    assert owner_of(index, "stream") == Owner("stream", "new")
+    assert find_owner(index, "stream") == Owner("stream", "new")
 
 
 @pytest.mark.parametrize("many", [1, 3, 50])
@@ -222,7 +226,7 @@ def test_a_sink_is_gone_through_under_the_name_that_it_was_recorded_under(
 ) -> None:
     for barrier in range(2):
         index.commit(SINKS[1], batch(barrier))
-    note_sink(index, SINKS[1])
+    register_sink(index, SINKS[1])
     monkeypatch.setattr(index, "refs", lambda: iter([SINKS[2]]))  # main means that branch
     rebuild(index)
     assert index.rows(SINK_SNAPSHOT) == [("stream", 0, *SINKS[1], 1), ("stream", 1, *SINKS[1], 2)]
@@ -248,14 +252,14 @@ def test_a_checkpoint_that_is_given_tells_of_its_query_under_the_name_that_the_q
     index: MemoryIndex, tmp_path: Path
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1, query_id="another query")
-    own(index, "stream", "query 1")
+    claim_name(index, "stream", "query 1")
     rebuild(index, {"stream": url})
     assert index.rows(SOURCE_SNAPSHOT) == [("stream@another ", 0, *SOURCE, 3)]
     register_query(index, "third query", Registration("it's", None))
     write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1, query_id="third query")
     rebuild(index, {"free": url})
     assert index.rows(SOURCE_JOB) == [("it's", *SOURCE), ("stream@another ", *SOURCE)]
-    assert owner_of(index, "free") is None
+    assert find_owner(index, "free") is None
 
 
 # --- any course of events
@@ -274,7 +278,7 @@ def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) 
         what = data.draw(st.sampled_from(["commit"] * 6 + ["flush", "kill", "foreign", "copy", "roll back", "expire"]))
         if what == "commit":
             job = data.draw(st.sampled_from(sorted(JOBS)))
-            own(index, job, JOBS[job])
+            claim_name(index, job, JOBS[job])
             again = reuses and data.draw(st.integers(0, 3)) == 0 and JOBS[job] is None and job in barriers
             barriers[job] = barriers[job] if again else barriers.get(job, -1) + 1
             recorders[sink].expect(job, sink, query_id=JOBS[job])
@@ -295,12 +299,12 @@ def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) 
     for recorder in recorders.values():
         recorder.flush()
     sync(index)
-    live, owners = index.everything(), {job: owner_of(index, job) for job in barriers}
+    live, owners = index.everything(), {job: find_owner(index, job) for job in barriers}
     assert rebuild(index).rows == {}
     index.drop_tables()
     index.switch_on()
     rebuild(index)
-    said = {(ref, s.id): said_by(s) for ref, history in index.histories.items() for s in history}
+    said = {(ref, s.id): read_snapshot_provenance(s) for ref, history in index.histories.items() for s in history}
     originals = {(*one.batch, *ref, i) for (ref, i), one in said.items() if one is not None and not one.is_copy}
     rebuilt = index.everything()
     assert {row for row in live[SINK_SNAPSHOT.name] if row in originals} == originals & set(rebuilt[SINK_SNAPSHOT.name])
@@ -308,7 +312,7 @@ def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) 
         if name != SINK_SNAPSHOT.name:
             assert set(rows) <= set(live[name])
     for job in {row[0] for row in rebuilt[SINK_JOB.name]}:
-        assert owner_of(index, job) == owners[job]
+        assert find_owner(index, job) == owners[job]
 
 
 def event_of(index: MemoryIndex, ref: TableRef, snapshot: Snapshot) -> CommitEvent:
