@@ -4,7 +4,7 @@ The unknowns are the snapshot of each table and, for each job that writes it, th
 of them together is monotone: of two consistent states the later of each value is one too. So there is a newest one, and
 lowering whatever breaks a tie, until nothing does, ends at it: each step takes at least one row away for good.
 
-Source: own; NOTES.md.
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations

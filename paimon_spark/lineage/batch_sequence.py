@@ -4,7 +4,7 @@ A batch that did neither has the snapshot of the one before it: a row holds unti
 A history that was rolled back leaves rows of snapshots that are no more; what later rows deny is left out, and the
 batches in its life have no snapshot at all.
 
-Source: own; NOTES.md.
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations

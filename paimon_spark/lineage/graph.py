@@ -6,7 +6,7 @@ sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `Se
 A job that reads and writes several tables need not bring each of what it reads into each of what it writes: `sinks_of`
 and `sources_of` tell which.
 
-Source: PIP-5; NOTES.md for what rows mean that contradict one another.
+Source: PIP-5; docs/design/lineage.md.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Two things are followed. Batches that read it, the snapshots they made, the batc
 batch that may have read a part of it counts, unless its own snapshot says otherwise. And the first snapshot of each
 table that stems from it at all, also by a batch with state that held its rows back.
 
-Source: own; NOTES.md.
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All snapshots of a table that are known to be reached are looked for at once, in columns, and each sink row is reached
 at most twice: first as one that may have read it, then as one that has. So an answer costs about what its rows do.
 
-Source: own; NOTES.md, "impact".
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations

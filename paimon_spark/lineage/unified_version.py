@@ -1,6 +1,6 @@
 """unified_version: the newest snapshots of some tables that stem from the same snapshots of what they come from.
 
-Source: PIP-5, "Query Data Lineage"; what it leaves open is decided in NOTES.md.
+Source: PIP-5, "Query Data Lineage"; docs/design/lineage.md.
 """
 
 from __future__ import annotations

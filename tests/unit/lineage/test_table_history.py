@@ -35,7 +35,7 @@ def test_expired_snapshots_are_listed_once_when_many_are_asked_for(
         return found(handle, snapshot_id)
 
     monkeypatch.setattr(lineage_history, "find_snapshot", counted)
-    history = TableHistory(Warehouses.of(catalog, ()))
+    history = TableHistory(Warehouses.of(catalog, ()).warehouses)
     node = Node(warehouse_of(catalog).url, TableRef("db", "t"))
     there = [i for i in range(1, 70) if history.is_there(node, i)]
     assert there == [7, 58, 59, 60]
