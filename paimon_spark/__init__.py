@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.jobs.lineage import connect as _connect_lineage
+from paimon_spark.jobs.lineage_port import connect as _connect_lineage
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog, load_catalog
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.run import CompactResult
     from paimon_spark.jobs.batch_write import WriteResult
-    from paimon_spark.jobs.lineage import LineageListener
+    from paimon_spark.jobs.lineage_port import LineageListener
     from paimon_spark.jobs.loading import load_table
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed

@@ -23,7 +23,7 @@ from paimon_spark.format.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.compact_written import compact_written
 from paimon_spark.jobs.existing_keys import ExistingKeys
-from paimon_spark.jobs.lineage import CommitLineage, batch_commit
+from paimon_spark.jobs.lineage_port import CommitLineage, batch_commit
 from paimon_spark.jobs.loading import Place, find_place
 from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.replaced_partition import partition_values
@@ -36,7 +36,7 @@ from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canon
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.lineage import TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, plan_write
 from paimon_spark.jobs.compact_written import compact_written
 from paimon_spark.jobs.head import refuse_version
-from paimon_spark.jobs.lineage import batch_commit
+from paimon_spark.jobs.lineage_port import batch_commit
 from paimon_spark.jobs.loading import Place
 from paimon_spark.jobs.to_change import open_to_change
 from paimon_spark.jobs.writing import place_of
@@ -42,7 +42,7 @@ from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowTy
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.lineage import TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
 
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"

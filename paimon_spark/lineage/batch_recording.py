@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.jobs.lineage import CommitLineage, TaskIdentity, not_recorded
+from paimon_spark.jobs.lineage_port import CommitLineage, TaskIdentity, not_recorded
 from paimon_spark.lineage.job_registry import (
     Registration,
     claim_name,

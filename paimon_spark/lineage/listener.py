@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.jobs.lineage import CommitLineage, TaskIdentity
+from paimon_spark.jobs.lineage_port import CommitLineage, TaskIdentity
 
 if TYPE_CHECKING:
     from paimon_spark.format.snapshot import Snapshot

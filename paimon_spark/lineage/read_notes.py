@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_spark.errors import FileMissingError, PaimonError
-from paimon_spark.jobs.lineage import TaskIdentity
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse, quote_name, short_digest
 from paimon_spark.metadata.small_files import read_those_there

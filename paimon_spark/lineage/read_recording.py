@@ -38,7 +38,7 @@ from paimon_spark.options.lineage import JOB, LineageOptions, parse_lineage_opti
 
 if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
-    from paimon_spark.jobs.lineage import TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.lineage.tables import Index
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.streaming.offset import StreamOffset

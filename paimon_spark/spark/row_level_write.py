@@ -26,7 +26,7 @@ from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_q
 if TYPE_CHECKING:
     from paimon_spark.engine.row_level.job import SplitOutcome
     from paimon_spark.engine.tasks.commit_message import CommitMessage
-    from paimon_spark.jobs.lineage import TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.row_level import RowLevelWrite
 
 

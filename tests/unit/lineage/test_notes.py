@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.jobs.lineage import TaskIdentity
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage import read_notes as module
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.errors import StorageError
-from paimon_spark.jobs.lineage import TaskIdentity
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.job_registry import Registration, find_owner, register_query
 from paimon_spark.lineage.maintenance import forget_job
 from paimon_spark.lineage.pending_notes import rows_of_notes, rows_of_pending_notes

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from paimon_spark.errors import StorageError
-from paimon_spark.jobs.lineage import TaskIdentity
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage import read_notes as notes_module
 from paimon_spark.lineage import settings
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query

@@ -20,7 +20,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.format.snapshot import CommitKind, Snapshot
-from paimon_spark.jobs.lineage import TaskIdentity
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.jobs.stream_batch import StreamResult
 from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
