@@ -23,7 +23,7 @@ from paimon_spark.errors import (
     StorageError,
     VersionNotFoundError,
 )
-from paimon_spark.jobs.head import refuse_version
+from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.lineage.alignment import NewestBetween
 from paimon_spark.lineage.answers import ProvenanceOf
 from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load

@@ -14,15 +14,15 @@ from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.errors import OperationInProgressError, PaimonError
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
-from paimon_spark.maintenance.expire_partitions import expire_partitions
+from paimon_spark.maintenance.partitions import expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
+from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.options.commit import WRITE_ONLY
@@ -105,7 +105,7 @@ class _Work:
     def expire_tags(self) -> None:
         if not parse_tag_options(self._raw).time_expire or not _TAGS.may_be_over(self.handle, self._now()):
             return
-        from paimon_spark.versioning.tag_expiry import expire_tags
+        from paimon_spark.versioning.tags import expire_tags
 
         expire_tags(self.handle, wait_ms=0, clock=self._now)
 

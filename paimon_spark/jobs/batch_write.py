@@ -1,16 +1,19 @@
 """WriteJob: one batch write, from the plan to its snapshot. In process and in Spark alike.
 
 plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
+
+Table.write: whatever holds rows → a WriteJob, run here or by Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from paimon_spark import progress
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
@@ -18,25 +21,36 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.char_keys import padded_keys
 from paimon_spark.engine.write.job_files import new_job, remove_job_files
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, PaimonError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, InvalidOptionError, PaimonError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.compact_written import compact_written
+from paimon_spark.jobs.branch_access import refuse_version
+from paimon_spark.jobs.compaction import compact_written
 from paimon_spark.jobs.existing_keys import ExistingKeys
 from paimon_spark.jobs.lineage_port import CommitLineage, batch_commit
-from paimon_spark.jobs.loading import Place, find_place
+from paimon_spark.jobs.opened_table import Place, find_place
+from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.publishing import published
-from paimon_spark.jobs.replaced_partition import partition_values
 from paimon_spark.jobs.task_write import TaskWrite
 from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_creation
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode, canonical_write, parse_batch_write_options
+from paimon_spark.options.batch_write import (
+    BatchWriteOptions,
+    WriteMode,
+    canonical_write,
+    parse_batch_write_options,
+    write_mode,
+)
+from paimon_spark.options.location import MAIN
+from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
+from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
+    from paimon_spark.jobs.opened_table import OpenedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +285,88 @@ def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source
         partition_values(handle, options),
         target.created,
     )
+
+
+_SPARK: Final = "pyspark.sql."
+
+
+def write_data(table: OpenedTable, data: Any, mode: str, options: Mapping[str, str]) -> WriteResult:
+    """Write `data` to the branch of `table`; as `Table.write`, from option text."""
+    chosen = write_mode(mode)
+    refuse_version(table)
+    given = options_of(table, options)
+    if type(data).__module__.startswith(_SPARK) and type(data).__name__ == "DataFrame":
+        return spark_jobs().write(table, data, chosen, given)
+    schema, batches = arrow_stream(data)
+    return write_batches(table, schema, batches, chosen, parse_batch_write_options(given, chosen))
+
+
+def write_batches(
+    table: OpenedTable,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    mode: WriteMode,
+    options: BatchWriteOptions,
+) -> WriteResult:
+    """Write Arrow batches of `schema` in this process. Raises as `Table.write`."""
+    job = plan_write(place_of(table, options), options, mode, schema)
+    try:
+        messages = job.write(progress.counted(batches, "write", "rows", size=lambda batch: batch.num_rows))
+    except BaseException:
+        job.abort(())
+        raise
+    return job.commit(messages)
+
+
+def place_of(table: OpenedTable, options: BatchWriteOptions) -> Place:
+    """Where the table lies, with the branch that the write names, else the table's own."""
+    handle = table.handle
+    return Place(handle.store, handle.layout.root, options.branch or handle.branch, handle.name)
+
+
+def arrow_stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """The schema and the batches of whatever holds rows.
+
+    Raises:
+        InvalidInputError: `data` holds no rows that Arrow can see.
+    """
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, [data]
+    if isinstance(data, pa.Table):
+        return data.schema, data.to_batches()
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, data
+    if type(data).__module__.startswith("pandas.") and type(data).__name__ == "DataFrame":
+        converted = _converted(lambda: pa.Table.from_pandas(data, preserve_index=False))
+        return converted.schema, converted.to_batches()
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = _converted(lambda: pa.RecordBatchReader.from_stream(data))
+        return reader.schema, reader
+    raise InvalidInputError(
+        f"rows to write come as a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas "
+        f"DataFrame; found {type(data).__module__}.{type(data).__qualname__}. pyarrow.Table.from_pylist makes one of "
+        "dictionaries",
+        found=type(data).__qualname__,
+    )
+
+
+def _converted(convert: Callable[[], Any]) -> Any:
+    try:
+        return convert()
+    except pa.ArrowException as e:
+        raise InvalidInputError(f"the rows to write cannot be made into Arrow columns: {e}") from e
+
+
+def options_of(table: OpenedTable, options: Mapping[str, str]) -> dict[str, str]:
+    """Those of this write over those that the table was opened with."""
+    for key in options:
+        if key.lower() in LOCATION_KEYS:
+            raise InvalidOptionError(
+                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
+            )
+    opened = {**table.handle.overrides, **table.read_options.storage_options}
+    branch = {} if table.handle.branch == MAIN else {BRANCH.key: table.handle.branch}
+    lower = {k.lower() for k in options}
+    if BRANCH.key in lower or any(k in lower for k in BRANCH.fallbacks):
+        branch = {}
+    return {**{k: v for k, v in opened.items() if k.lower() not in lower}, **branch, **options}

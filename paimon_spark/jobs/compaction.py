@@ -1,35 +1,47 @@
-"""Table.compact and Table.compact_manifest: here when little is to do, else as a job of the active Spark session."""
+"""Table.compact and Table.compact_manifest: here when little is to do, else as a job of the active Spark session.
+
+The compaction that follows a write: new rows that are not seen before it, or runs that have become too many.
+"""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Final
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.engine.commit import compact_manifest as manifests
+from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
+from paimon_spark.engine.compaction.after_write import buckets_to_compact, compacts_after_writes, plan_after_write
 from paimon_spark.engine.compaction.branch import compact_branch
-from paimon_spark.engine.compaction.run import CompactResult, run_here
+from paimon_spark.engine.compaction.keyed import hides_level0
+from paimon_spark.engine.compaction.run import CompactResult, Places, Planner, compact_planned, run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.errors import CommitError, InvalidInputError
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.chosen_partitions import Asked, chosen_partitions
-from paimon_spark.jobs.head import refuse_version
-from paimon_spark.jobs.to_change import open_to_change
+from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.partition_specs import Asked, chosen_partitions
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import delta_manifests, read_manifests
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import WRITE_ONLY
+from paimon_spark.spark_port import active_spark_jobs
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
 
 HERE_BYTES: Final = 256 << 20
 """Data files of fewer bytes are compacted before a Spark job of many tasks would have begun to work well."""
 
 
-def compact(table: Table, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
+def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
     """As `Table.compact`."""
     if not isinstance(full, bool):
         raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
@@ -45,12 +57,12 @@ def compact_fully(handle: TableHandle) -> CompactResult:
     return compact_branch(handle, full=True, runner=run_anywhere)
 
 
-def compact_manifest(table: Table) -> Snapshot | None:
+def compact_manifest(table: OpenedTable) -> Snapshot | None:
     """As `Table.compact_manifest`."""
     return manifests.compact_manifest(_current(table))
 
 
-def _current(table: Table) -> TableHandle:
+def _current(table: OpenedTable) -> TableHandle:
     refuse_version(table)
     handle = table.handle
     # Where writes leave maintenance to others, this is one of the others.
@@ -62,17 +74,158 @@ def run_anywhere(
     handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
 ) -> Sequence[CommitMessage | None]:
     """Run tasks here when there are few bytes or no session, else as a Spark job. A `Runner`."""
-    spark = _spark() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
+    spark = active_spark_jobs() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
     if spark is None:
         return run_here(handle, snapshot, tasks, commit_user)
-    done: Sequence[CommitMessage | None] = spark.run_tasks(handle, snapshot, tasks, commit_user)
-    return done
+    return spark.run_tasks(handle, snapshot, tasks, commit_user)
 
 
-def _spark() -> ModuleType | None:
-    """The module that runs tasks in Spark, when this process has a session."""
-    if "pyspark.sql" not in sys.modules:
-        return None
-    # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart.
-    module = importlib.import_module("paimon_spark.spark.compaction")
-    return module if module.active_session() is not None else None
+_LOG = logging.getLogger(__name__)
+
+Written: TypeAlias = Mapping[tuple[bytes, int], frozenset[str]]
+"""Names of new files by partition and bucket."""
+
+
+def compact_written(
+    handle: TableHandle, commit_user: str, messages: Sequence[CommitMessage], snapshot_ids: Sequence[int]
+) -> tuple[int, ...]:
+    """Compact the buckets that `messages` wrote, where they need it; ids of the snapshots made.
+
+    Others may compact the same buckets meanwhile; then what they left of the new files is looked at again. Where rows
+    are seen without it a compaction that fails is logged, and the next write tries again.
+
+    Raises:
+        CommitError: the rows are in, as `snapshot_ids`, but they are seen only after a compaction, which failed.
+    """
+    if not snapshot_ids or not compacts_after_writes(handle):
+        return ()
+    return _Compaction(handle, commit_user, snapshot_ids[-1]).run(_written(messages))
+
+
+def compact_batch(
+    handle: TableHandle,
+    commit_user: str,
+    batch: Snapshot,
+    messages: Sequence[CommitMessage] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> tuple[int, ...]:
+    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that has been done before.
+
+    The compaction is of the same batch: later ones must not look committed.
+
+    Args:
+        handle: the branch.
+        commit_user: of the snapshot.
+        batch: the snapshot.
+        messages: that it was made of; None: what it added is looked up.
+        properties: kept in the snapshot of the compaction.
+    """
+    if not compacts_after_writes(handle):
+        return ()
+    if messages is None:
+        entries = read_manifests(handle, delta_manifests(handle, batch))
+        written = _places(where(entries, adds(entries) & (numbers(entries, "level") == 0)))
+    else:
+        written = _written(messages)
+    again = "Start the query again to try it again: the batch is not written a second time"
+    return _Compaction(handle, commit_user, batch.id, batch.commit_identifier, again, properties, batch).run(written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """The compaction after one commit.
+
+    Attributes:
+        snapshot_id: what the commit made.
+        identifier: number of the compaction among the user's commits.
+        again: how it is tried again.
+        properties: kept in the snapshot.
+        batch: nothing is compacted where the branch has lost it, as the compaction would look like it.
+    """
+
+    handle: TableHandle
+    commit_user: str
+    snapshot_id: int
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    again: str = "Write any row to their buckets to try it again"
+    properties: Mapping[str, str] | None = None
+    batch: Snapshot | None = None
+
+    def run(self, written: Written) -> tuple[int, ...]:
+        """Compact the buckets written, where they need it; ids of the snapshots made."""
+        if not written:
+            return ()
+
+        def plan(current: TableHandle, head: Snapshot, again: Places | None) -> list[BucketTask]:
+            if not self._holds_batch(current, head):
+                return []
+            places = set(written) if again is None else set(again) & _waiting(current, head, written)
+            return plan_after_write(current, head, places) if places else []
+
+        if not hides_level0(self.handle):
+            return self._if_many(written, plan)
+        try:
+            return self._compacted(plan)
+        except Exception as e:
+            raise CommitError(
+                f"the rows are in {self.handle.describe()}, as snapshot {self.snapshot_id}: do not write them again. "
+                f"But they are seen only after a compaction, which failed: {e}. {self.again}",
+                table=self.handle.name,
+                branch=self.handle.branch,
+                snapshot_id=self.snapshot_id,
+            ) from e
+
+    def _holds_batch(self, current: TableHandle, head: Snapshot) -> bool:
+        if self.batch is None:
+            return True
+        found = head if head.id == self.batch.id else find_snapshot(current, self.batch.id)
+        is_same = found is None or found.delta_manifest_list == self.batch.delta_manifest_list
+        return head.id >= self.batch.id and is_same
+
+    def _compacted(self, plan: Planner) -> tuple[int, ...]:
+        made = compact_planned(
+            self.handle, plan, self.commit_user, identifier=self.identifier, properties=self.properties
+        )
+        return made.snapshot_ids
+
+    def _if_many(self, written: Written, plan: Planner) -> tuple[int, ...]:
+        """Compact the buckets of many sorted runs. Raises nothing."""
+        try:
+            head = latest_snapshot(self.handle)
+            if head is None or not buckets_to_compact(self.handle, head, written.keys()):
+                return ()
+            return self._compacted(plan)
+        except Exception as e:  # noqa: BLE001 - the rows are in and seen; nothing may make their write look failed
+            _LOG.warning(
+                "the rows are in %s, but a compaction after the write failed: %s. The next write to the same buckets "
+                "tries again; so does compact() of the table",
+                self.handle.describe(),
+                e,
+            )
+            return ()
+
+
+def _places(entries: pa.Table) -> Written:
+    """The files of entries, by place."""
+    names: dict[tuple[bytes, int], set[str]] = {}
+    columns = (column(entries, name).to_pylist() for name in ("partition", "bucket", "file_name"))
+    for partition, bucket, name in zip(*columns, strict=True):
+        names.setdefault((partition, bucket), set()).add(name)
+    return {place: frozenset(found) for place, found in names.items()}
+
+
+def _written(messages: Sequence[CommitMessage]) -> Written:
+    names: dict[tuple[bytes, int], set[str]] = {}
+    for m in messages:
+        if m.data.new_files:
+            names.setdefault((m.partition, m.bucket), set()).update(f.file_name for f in m.data.new_files)
+    return {place: frozenset(found) for place, found in names.items()}
+
+
+def _waiting(handle: TableHandle, head: Snapshot, written: Written) -> set[tuple[bytes, int]]:
+    """The buckets where a file of `written` is still at level 0. What others wrote since is theirs to compact."""
+    entries = Touched(handle, array_of(sorted({p for p, _ in written}), pa.binary())).live(head)
+    entries = where(entries, numbers(entries, "level") == 0)
+    names = array_of(sorted(set().union(*written.values())), pa.string())
+    entries = entries.filter(pc.is_in(column(entries, "file_name"), value_set=names))
+    return {place for place, found in _places(entries).items() if found & written.get(place, frozenset())}

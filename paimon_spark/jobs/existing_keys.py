@@ -13,7 +13,7 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.write.request import KnownKeys
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import MergeEngine, parse_table_options
 from paimon_spark.predicate.ast import Column, Not, NullSafeEqual, Predicate, conjunction

@@ -1,4 +1,4 @@
-"""Port to lineage: what write jobs ask for before a commit, and report after it.
+"""Port to lineage: what jobs tell it of reads, ask of it before a commit, and report after one.
 
 Lineage is above jobs. `connect` names its listener once, when the package is imported; it loads with the first commit
 that may be recorded. Every Spark session imports this module, so it imports nothing heavy.
@@ -6,13 +6,15 @@ that may be recorded. Every Spark session imports this module, so it imports not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from paimon_spark.engine.commit.committer import MadeSnapshot
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.engine.scan.plan import Plan
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.stream_run import QueryRun
+    from paimon_spark.lineage.read_notes import NoteTicket
     from paimon_spark.metadata.handle import TableHandle
 
 
@@ -56,28 +58,50 @@ def not_recorded() -> CommitLineage:
 
 
 class LineageListener(Protocol):
-    """Prepares and records the lineage of commits. No method raises: a failure is a warning, and the write goes on."""
+    """Records reads and commits. No method raises: a failure is a warning, and the job goes on."""
+
+    def read_tickets(self, handle: TableHandle, plan: Plan, after: int | None) -> tuple[NoteTicket, ...]:
+        """As `read_tickets` of this module."""
+
+    def note_read(self, tickets: Sequence[NoteTicket]) -> None:
+        """As `note_read` of this module."""
 
     def batch_commit(self, handle: TableHandle, run: TaskIdentity | None, *, reads_nothing: bool) -> CommitLineage:
-        """The lineage of a batch write that is about to be committed."""
-        ...
+        """As `batch_commit` of this module."""
 
     def stream_commit(self, handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
-        """The lineage of a micro-batch that is about to be committed."""
-        ...
+        """As `stream_commit` of this module."""
 
     def stream_committed_before(self, handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
-        """Record a micro-batch that an earlier process committed and may not have recorded. Safe to repeat."""
-        ...
+        """As `stream_committed_before` of this module."""
 
 
 _load: Callable[[], LineageListener] | None = None
 
 
 def connect(load: Callable[[], LineageListener]) -> None:
-    """Name the listener; `load` is called when it is first needed, and must be cheap to call again."""
+    """Set what imports the listener."""
     global _load
     _load = load
+
+
+def read_tickets(handle: TableHandle, plan: Plan, after: int | None = None) -> tuple[NoteTicket, ...]:
+    """What the tasks of a batch read note, one ticket for each branch; none unless the read names its job.
+
+    Args:
+        handle: of the read.
+        plan: what is read.
+        after: the snapshot that an incremental read begins after.
+    """
+    from paimon_spark.options.lineage import JOB
+
+    return () if _load is None or JOB.key not in handle.overrides else _load().read_tickets(handle, plan, after)
+
+
+def note_read(tickets: Sequence[NoteTicket]) -> None:
+    """Note a read whose rows this process reads itself. Never raises."""
+    if tickets and _load is not None:
+        _load().note_read(tickets)
 
 
 def batch_commit(handle: TableHandle, run: TaskIdentity | None = None, *, reads_nothing: bool = False) -> CommitLineage:

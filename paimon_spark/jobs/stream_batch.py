@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.engine.commit import cleanup
+from paimon_spark.engine.commit import changes as cleanup
 from paimon_spark.engine.commit.committer import CommitResult, Committer
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.tasks.commit_message import CommitMessage
@@ -22,13 +22,13 @@ from paimon_spark.errors import (
     PaimonError,
     SchemaChangedError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.compact_written import compact_batch
+from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.lineage_port import stream_commit, stream_committed_before
 from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.stream_run import QueryRun
-from paimon_spark.jobs.stream_task import StreamRows
+from paimon_spark.jobs.task_write import StreamRows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.schemas import read_schema

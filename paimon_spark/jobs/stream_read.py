@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.jobs.loading import find_place
+from paimon_spark.jobs.opened_table import find_place
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.scan import canonical
 from paimon_spark.options.stream_read import StreamReadOptions, parse_rows_options, parse_stream_options
-from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.streaming.source import check_stream
 from paimon_spark.types import ROW_KIND_COLUMN, RowType
 
 if TYPE_CHECKING:

@@ -1,25 +1,41 @@
 """TaskWrite: the part of a WriteJob that its tasks run. Nothing here knows of planning or committing.
 
 Every new Python worker of Spark imports what the pickled writer names: this module keeps that short.
+
+StreamTask: the part of a StreamWrite that the tasks of each batch run. Nothing here knows of planning or committing.
+
+A query's sink is planned once, and its tasks run batch after batch: each opens the branch's head itself. Every new
+Python worker of Spark imports what the pickled writer names: this module keeps that short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.char_keys import padded_keys
+from paimon_spark.engine.write.job_files import job_of
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_numpy import take_indices
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.format.arrays.arrow_numpy import take_indices
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.features import crosses_partitions
+from paimon_spark.metadata.handle import TableHandle, current
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.commit import USER_PREFIX
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.existing_keys import ExistingKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +125,103 @@ def missing(source: pa.Schema, constants: Mapping[str, Any]) -> list[str]:
 
 def _arrow_type(handle: TableHandle, name: str) -> pa.DataType:
     return arrow_type(handle.schema.row_type.field(name).type)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """What one task has written of a batch. Picklable.
+
+    Attributes:
+        query_id: of the streaming query, the same for as long as its checkpoint lives.
+        job: in the names of all files of the batch, as this run of the query writes it.
+        base_id: id of the branch's head when the task began, from which its rows go on; 0 when there was none.
+        base: that head; None also where rows replace all others.
+        schema: that the files were written with.
+        checkpoint_conf: where the query's session keeps checkpoints, when the query does not say itself.
+    """
+
+    messages: tuple[CommitMessage, ...]
+    query_id: str
+    job: str
+    base_id: int
+    base: Snapshot | None
+    schema: TableSchema
+    checkpoint_conf: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTask:
+    """Writes the rows of one task of a batch. Picklable.
+
+    Attributes:
+        handle: the branch as it was when the sink was planned, with the options in force for the query.
+        complete: the batch replaces all rows of the table.
+        token: random text of this plan.
+        commit_user: who commits; None: the query.
+        shares_buckets: whether other tasks of a batch may write rows of the same bucket.
+        assigners: over how many tasks the keys of a partition with dynamic buckets are divided.
+    """
+
+    handle: TableHandle
+    complete: bool
+    token: str
+    commit_user: str | None
+    shares_buckets: bool
+    assigners: int | None
+
+    def write(self, batches: Iterable[pa.RecordBatch], number: int, query_id: str, batch_id: int) -> StreamRows:
+        """Write rows into files. Executor or in process; after an error no file of the task is left.
+
+        Args:
+            batches: rows; types may differ from the table's where the cast is safe, but are alike in all.
+            number: of the task among those of the batch.
+            query_id: of the streaming query.
+            batch_id: of the batch.
+
+        Raises:
+            TableNotFoundError, BranchNotFoundError: the branch is gone.
+            DataError: a value does not fit its column; names the column and the value.
+            StorageError: a file cannot be written.
+        """
+        handle = current(self.handle)
+        base = latest_snapshot(handle)
+        job = batch_job(self.token, query_id, batch_id)
+        request = WriteRequest(
+            handle,
+            user_of(handle, self.commit_user, query_id),
+            None if self.complete else base,
+            ignores_existing=self.complete,
+            job=job,
+            existing_keys=self._existing_keys(handle, base),
+            padded=padded_keys(handle, None if self.complete else base),
+        )
+        messages = TaskWrite(request, self.assigners).write(batches, number, self.shares_buckets)
+        return StreamRows(
+            tuple(messages),
+            query_id,
+            job,
+            0 if base is None else base.id,
+            None if self.complete else base,
+            handle.schema,
+        )
+
+    def _existing_keys(self, handle: TableHandle, base: Snapshot | None) -> ExistingKeys | None:
+        """The keys that may have to move; None where no key moves between partitions."""
+        if not crosses_partitions(handle.schema, handle.options.raw):
+            return None
+        from paimon_spark.jobs.existing_keys import ExistingKeys  # only such tables pay for reading
+
+        return ExistingKeys(handle, None if self.complete else base)
+
+
+def user_of(handle: TableHandle, given: str | None, query_id: str) -> str:
+    """Who commits a query's batches: whom option `commit.user` names, else the query, after `commit.user-prefix`."""
+    if given is not None:
+        return given
+    prefix = USER_PREFIX.get(handle.options.raw)
+    return f"{prefix}_{query_id}" if prefix else query_id
+
+
+def batch_job(token: str, query_id: str, batch_id: int) -> str:
+    """Text in the names of a batch's files: another for each batch, and for each run of its query."""
+    return job_of(sha256(f"{token}/{query_id}/{batch_id}".encode()).digest())

@@ -60,9 +60,7 @@ _TIDIED_EVERY: Final = 16
 """Runs of a job between two looks for old notes of its reads."""
 
 
-def batch_lineage(
-    handle: TableHandle, run: TaskIdentity | None = None, *, reads_nothing: bool = False
-) -> CommitLineage:
+def batch_commit(handle: TableHandle, run: TaskIdentity | None = None, *, reads_nothing: bool = False) -> CommitLineage:
     """The lineage of a batch write that is about to be committed; called once for each commit, as it draws a barrier.
 
     Never raises: a failure is one warning for each process, and the write goes on.

@@ -49,7 +49,7 @@ from paimon_spark.lineage.tables import (
 from paimon_spark.lineage.warehouse import is_lineage_table, quote_name
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse
 

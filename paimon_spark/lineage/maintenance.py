@@ -61,7 +61,7 @@ from paimon_spark.lineage.tables import (
 )
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.tables import Definition, Index
 
 _MANY: Final = 50_000

@@ -34,7 +34,7 @@ from paimon_spark.lineage.recorder import Recorder, recorder_for
 from paimon_spark.lineage.settings import LINEAGE_IS_OFF, settings_of, warn_once
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table
-from paimon_spark.options.lineage import JOB, LineageOptions, parse_lineage_options
+from paimon_spark.options.lineage import LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
@@ -211,30 +211,22 @@ def _place(offset: StreamOffset) -> tuple[int, bool, int]:
     return offset.snapshot_id or 0, part is None, 0 if part is None else part.units
 
 
-def tickets_of(handle: TableHandle, plan: Plan, after: int | None = None) -> tuple[NoteTicket, ...]:
-    """What tasks that read a plan note of it, one ticket for each branch; none where it is not recorded. Never raises.
-
-    Args:
-        handle: of the read.
-        plan: what is read.
-        after: of an incremental read the snapshot that it begins after.
-    """
-    if JOB.key not in handle.overrides:
-        return ()
+def read_tickets(handle: TableHandle, plan: Plan, after: int | None) -> tuple[NoteTicket, ...]:
+    """What the tasks of a batch read that names its job note, one ticket for each branch. Never raises."""
     try:
-        return _tickets(handle, plan, after)
+        return _read_tickets(handle, plan, after)
     except Exception as e:  # noqa: BLE001 - no read fails for its lineage
-        warn_once(handle.describe(), "what batch jobs read of it is not recorded", e)
+        warn_once(handle.describe(), "cannot record what batch jobs read of it", e)
         return ()
 
 
-def note_here(tickets: tuple[NoteTicket, ...]) -> None:
-    """The rows are read in this process, for whom it runs. Never raises."""
+def note_read(tickets: Sequence[NoteTicket]) -> None:
+    """Note a read of this process. Never raises."""
     for ticket in tickets:
         write_note(ticket, this_process())
 
 
-def _tickets(handle: TableHandle, plan: Plan, after: int | None) -> tuple[NoteTicket, ...]:
+def _read_tickets(handle: TableHandle, plan: Plan, after: int | None) -> tuple[NoteTicket, ...]:
 
     asked = parse_lineage_options(handle.overrides)
     job = asked.job

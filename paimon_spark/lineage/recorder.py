@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
 from paimon_spark.lineage.settings import records_data, warn_once

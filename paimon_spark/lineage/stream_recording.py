@@ -29,7 +29,7 @@ from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table,
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.tables import Index
     from paimon_spark.metadata.handle import TableHandle
 
@@ -43,7 +43,7 @@ _LONGEST_PAUSE_S: Final = 3600.0
 _MOST: Final = 64
 
 
-def stream_lineage(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
+def stream_commit(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
     """The lineage of a micro-batch that is about to be committed.
 
     Never raises: a failure is one warning for each process. Where lineage is off this is at most one look at the
@@ -65,7 +65,7 @@ def _finish(recording: CommitRecording, made: bool) -> None:
         recording.record_reads()
 
 
-def record_again(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
+def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
     """Have the rows of a batch written that an earlier process committed, and maybe died before it wrote them.
 
     Never raises. Writing them twice changes nothing.

@@ -10,7 +10,6 @@ Source: PIP-5; `lineage/tables.py` for what is in the tables.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,10 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.read.parallel import UNBOUNDED, read_splits
-from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.scan.plan import plan_batch
-from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.write.job_files import new_job
 from paimon_spark.errors import (
     BranchNotFoundError,
@@ -41,18 +36,17 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.arrow import arrow_schema
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_write import WriteJob, plan_write
-from paimon_spark.jobs.expired import expired, has_expired
-from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.opened_table import Place
+from paimon_spark.jobs.scan import Scan
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
 from paimon_spark.lineage.warehouse import DATABASE, Warehouse
 from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.handle import TableHandle, current, is_table, open_table, read_main_branch, seen_branch_names
+from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, seen_branch_names
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
@@ -60,7 +54,7 @@ from paimon_spark.metadata.tags import list_tags
 from paimon_spark.options.batch_write import BatchWriteOptions, WriteMode
 from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
-from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.options.scan import ScanOptions
 from paimon_spark.types import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
@@ -135,7 +129,8 @@ class TableIndex:
     def read(self, table: Definition, where: str | None = None) -> pa.Table:
         """Rows of a lineage table, in the order of its columns. Empty when there are no lineage tables."""
         try:
-            found = self._with_handle(table, lambda handle: _scan(handle, tuple(table.columns), where))
+            options = ScanOptions(columns=tuple(table.columns), where=where)
+            found = self._with_handle(table, lambda handle: Scan(handle, options).to_arrow())
         except TableNotFoundError:
             return table.schema.empty_table()
         # A table that others made may hold nulls; such a row says nothing.
@@ -353,27 +348,6 @@ class TableIndex:
         except (InvalidOptionError, UnsupportedFeatureError) as e:
             _LOG.warning("the lineage of %s.%s is not looked for: %s", ref.database, ref.table, e)
             return None
-
-
-def _scan(handle: TableHandle, columns: tuple[str, ...], where: str | None) -> pa.Table:
-    """The rows of the head. Raises SnapshotExpiredError: the head expired meanwhile."""
-    while True:  # the head and the definition belong to one history
-        head = latest_snapshot(handle)
-        now = current(handle)
-        if now is handle:
-            break
-        handle = now
-    predicate = None if where is None else parse_predicate(where, handle.schema.row_type)
-    try:
-        plan = plan_batch(handle, head, ScanQuery(columns=columns, predicate=predicate))
-        batches = read_splits(
-            lambda split: read_split(plan.requests[split.branch], split), plan.splits, os.cpu_count() or 1, UNBOUNDED
-        )
-        return pa.Table.from_batches(list(batches), schema=arrow_schema(plan.row_type))
-    except PaimonError as e:
-        if head is not None and has_expired(handle, head, e):
-            raise expired(handle, head) from e
-        raise
 
 
 def _run_here(

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.provenance import Provenance, TableRef
 from paimon_spark.lineage.warehouse import Warehouse
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.provenance import TableRef

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.display.html import moment
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import JOB, decode_provenance
 from paimon_spark.lineage.settings import settings_of
@@ -29,7 +29,7 @@ from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in
 from paimon_spark.lineage.warehouse import quote_name
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.provenance import TableRef
     from paimon_spark.lineage.tables import Index
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries

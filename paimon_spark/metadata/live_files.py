@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE, read_manifests
 

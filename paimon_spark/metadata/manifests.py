@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
-from paimon_spark.format import index_manifest, manifest
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import ENTRY_SCHEMA, ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import index_manifest, manifest
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))

@@ -14,11 +14,11 @@ from uuid import uuid4
 import numpy as np
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, PaimonError
-from paimon_spark.format import deletion_vector
-from paimon_spark.format.deletion_vector import FRAME_BYTES, Positions
-from paimon_spark.format.index_manifest import DELETION_VECTORS, IndexManifestEntry
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.format.metadata_files.deletion_vector import FRAME_BYTES, Positions
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
-from paimon_spark.format.arrow_numpy import boolean_array, fixed_array, validity, values
-from paimon_spark.format.arrow_values import array_of, microseconds, scalar_of
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, validity, values
+from paimon_spark.format.arrays.python_values import array_of, microseconds, scalar_of
 from paimon_spark.predicate.ast import (
     And,
     Column,
@@ -34,8 +34,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_shape,
 )
-from paimon_spark.predicate.like import like_shape
 
 _KERNELS: Final = {
     Op.EQ: "equal",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_numpy import Bool, validity, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
 from paimon_spark.predicate.arrow import compare
 from paimon_spark.predicate.ast import (
     And,
@@ -32,8 +32,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_shape,
 )
-from paimon_spark.predicate.like import like_shape
 
 _MOST_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""

@@ -18,8 +18,8 @@ from paimon_spark.engine.compaction.run import run_task
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.job_files import new_job, remove_job_files
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark.batch_write import sweep_until_quiet
 from paimon_spark.spark.dataframe_write import unwrapped
@@ -27,11 +27,6 @@ from paimon_spark.spark.dataframe_write import unwrapped
 _ROUND: Final = 4096
 """Most tasks in one Spark job: the driver's plan holds them all."""
 _RESULT: Final = pa.schema([("number", pa.int32()), ("message", pa.binary())])
-
-
-def active_session() -> SparkSession | None:
-    """The session of this process or thread; None when there is none."""
-    return SparkSession.getActiveSession()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ def run_tasks(
 
     Raises as `run_task`, and PySparkException where Spark itself fails.
     """
-    session = active_session()
+    session = SparkSession.getActiveSession()
     assert session is not None
     work = _Work(handle, snapshot, commit_user, new_job())
     done: list[CommitMessage | None] = []

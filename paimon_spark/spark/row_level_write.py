@@ -19,7 +19,7 @@ from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.tasks.read_request import FILE_PATH as PATH
 from paimon_spark.engine.tasks.read_request import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.jobs.row_level import KEEPS
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
 

@@ -203,7 +203,7 @@ class UnlimitedStreamReader(PaimonStreamReader):
         return reached(start, source.next(after_state))
 
     def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
-        from paimon_spark.streaming.reading import is_in_state
+        from paimon_spark.streaming.reader import is_in_state
 
         source = self.stream.source
         if not is_in_state(start) or start.snapshot_id in (None, end.snapshot_id):

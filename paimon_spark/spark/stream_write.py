@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.jobs.stream_task import StreamRows, StreamTask
     from paimon_spark.jobs.stream_write import StreamWrite
+    from paimon_spark.jobs.task_write import StreamRows, StreamTask
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import CorruptFileError, FileMissingError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
 from paimon_spark.metadata.tags import list_tags

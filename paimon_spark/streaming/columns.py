@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from paimon_spark.errors import SchemaChangedError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, InvalidInputError, UnknownFormatVersionError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.small_files import find_decoded

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.scan.prune import one_batch
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_numpy import boolean_array, take_indices, values
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.data_file import FileSource
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, take_indices, values
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

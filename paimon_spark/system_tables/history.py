@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids, schemas_by_id
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.system_tables.java_text import type_text

@@ -12,10 +12,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_numpy import scalar
-from paimon_spark.format.casting.casts import caster
-from paimon_spark.format.casting.text import by_distinct, plain_decimals
-from paimon_spark.format.float_text import float_text
+from paimon_spark.format.arrays.arrow_numpy import scalar
+from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.casts.text import by_distinct, float_text, plain_decimals
 from paimon_spark.types import (
     STRING,
     ArrayType,

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from paimon_spark.engine.scan.partitions import decode_partitions
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_numpy import fixed_array
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
+from paimon_spark.format.arrays.arrow_numpy import fixed_array
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_index_manifest
 from paimon_spark.metadata.small_files import read_decoded

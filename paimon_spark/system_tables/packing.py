@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow import record_batch
-from paimon_spark.format.arrow_numpy import fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_KIND_COLUMN, RowKind
 

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.fallback import in_order, other_branch
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.scan.prune import one_batch
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_numpy import boolean_array, fixed_array, take_indices, validity, values
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.index_manifest import DELETION_VECTORS
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, validity, values
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests, read_index_manifest, read_manifests
 from paimon_spark.system_tables.files import partition_texts

@@ -22,7 +22,7 @@ from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.resolve import Resolved

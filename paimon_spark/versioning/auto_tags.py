@@ -15,21 +15,26 @@ from typing import Final, TypeAlias
 
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.changes import Step, TableChange
-from paimon_spark.metadata.auto_tags import TagPeriods, tag_periods
-from paimon_spark.metadata.guards import guarded_branch
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.savepoints import savepoint_id_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
-from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, tag_names
-from paimon_spark.metadata.timestamp import zone_of
+from paimon_spark.metadata.tags import (
+    TagPeriods,
+    find_tag,
+    get_tag,
+    guarded_branch,
+    list_tags,
+    savepoint_id_of,
+    tag_names,
+    tag_periods,
+)
+from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there
-from paimon_spark.versioning.tag_steps import create_steps, delete_steps, new_tag, tag_root
+from paimon_spark.versioning.tag_steps import check_still_there, create_steps, delete_steps, new_tag, tag_root
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BATCH_PREFIX: Final = "batch-write-"

@@ -42,7 +42,7 @@ def read_one_key(engine: str) -> dict:
 
     from paimon_spark.engine.merge.functions import create_merge_function
     from paimon_spark.engine.merge.sorted_merge import MergePlan, merge_runs
-    from paimon_spark.format import table_schema
+    from paimon_spark.format.metadata_files import table_schema
     from paimon_spark.options.table import parse_table_options
 
     schema = table_schema.decode((data(SMALL_ROWS) / engine / "schema" / "schema-0").read_bytes(), "schema-0")

@@ -27,8 +27,10 @@ from paimon_spark.errors import (
     OperationInProgressError,
     SnapshotExpiredError,
 )
-from paimon_spark.format.files import parquet, write_parquet
-from paimon_spark.jobs import after_commit, compaction, writing
+from paimon_spark.format.data_files import parquet_reader as parquet
+from paimon_spark.format.data_files import parquet_writer as write_parquet
+from paimon_spark.jobs import after_commit, compaction
+from paimon_spark.jobs import batch_write as writing
 from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.metadata.manifests import CACHE

@@ -10,9 +10,9 @@ import pytest
 
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

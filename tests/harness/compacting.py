@@ -20,10 +20,10 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.format import binary_row
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table

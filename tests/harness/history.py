@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
-from paimon_spark.format.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot, list_snapshot_ids

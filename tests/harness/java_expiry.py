@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests

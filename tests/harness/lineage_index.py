@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.provenance import Provenance, TableRef, encode_provenance
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
 from paimon_spark.lineage.warehouse import Warehouse

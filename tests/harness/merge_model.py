@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.key_value import LEVEL
 from paimon_spark.engine.merge.sorted_merge import SequenceField
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND, RowType, parse_field
 
 Row = dict[str, Any]

@@ -29,12 +29,12 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.stream_task import StreamRows, StreamTask
     from paimon_spark.jobs.stream_write import StreamWrite
+    from paimon_spark.jobs.task_write import StreamRows, StreamTask
     from paimon_spark.streaming.source import StreamSource
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.stream_units import Content, SnapshotUnits, plan_units
+from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units
 from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import INT, STRING, DataField, RowType

@@ -11,7 +11,7 @@ import pyarrow as pa
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.provenance import Provenance, decode_provenance
 from paimon_spark.lineage.settings import forget_settings
 from paimon_spark.lineage.table_index import TableIndex, open_index

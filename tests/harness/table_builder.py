@@ -10,9 +10,9 @@ from typing import Any
 import fastavro
 
 from paimon_spark.format import binary_row
-from paimon_spark.format.data_file import FileSource
-from paimon_spark.format.snapshot import CommitKind, Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.types import DataType, RowType
 from tests.harness.manifests import LIST_SCHEMA, entry_schema, index_schema

@@ -9,10 +9,10 @@ from typing import Any
 
 import fsspec
 
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
-from paimon_spark.format.snapshot import CommitKind, Snapshot, Tag
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.storage.store import Store

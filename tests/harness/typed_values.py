@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_spark.format.arrow import arrow_type, timestamp_unit
+from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.binary_row import decimal_of
 from paimon_spark.types import (
     ArrayType,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.storage.urls import open_store

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.snapshots import find_snapshot
 from tests.interop import our_hand
 from tests.interop.java_paimon import JavaPaimon

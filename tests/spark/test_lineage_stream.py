@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance
 from paimon_spark.lineage.settings import enable
 from paimon_spark.lineage.table_index import open_index

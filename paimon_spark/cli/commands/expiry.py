@@ -14,9 +14,9 @@ from paimon_spark.cli.text import counted, safe, size
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.dropping import DroppedPartitions
-    from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
-    from paimon_spark.maintenance.orphans import RemovedOrphans
+    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.maintenance.orphan_files import RemovedOrphans
+    from paimon_spark.maintenance.partitions import ExpiredPartitions
 
 PARTITION = Argument(
     "partition",
@@ -44,7 +44,7 @@ def _expire_changelogs(call: Call) -> Answer:
 
 
 def _partitions(table: Table) -> list[dict[str, Any]]:
-    from paimon_spark.jobs.loading import load
+    from paimon_spark.api.table import load
 
     listing = load(f"{table.location}$partitions", dict(table.option_text))
     columns = ["partition", "record_count", "file_count", "file_size_in_bytes", "last_update_time"]

@@ -12,7 +12,7 @@ from paimon_spark.cli.removed import files_of, names, removal
 from paimon_spark.cli.text import moment, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.format.snapshot import Snapshot
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.versioning.rollback import RolledBack
 
 LIMIT = Argument("limit", "at most so many, the newest", spellings=("-n",), parse=int)

@@ -9,13 +9,13 @@ from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author,
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.entries import named_in, no_entries, of_kind, together, where
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.retry import Surroundings
-from paimon_spark.engine.commit.wanted import Wanted
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.options.commit import parse_commit_options
 
 _NOW = Surroundings()

@@ -1,36 +1,45 @@
 """Attempts at one snapshot, until it is there or certainly will not be.
 
 Source: Java `operation/FileStoreCommitImpl.tryCommit`.
+
+What a commit has written, so that what is not needed can go.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
 
-from paimon_spark.engine.commit.base import Base, checked
+from paimon_spark.engine.commit.checks import Base, check_schema, checked
 from paimon_spark.engine.commit.listeners import tell
-from paimon_spark.engine.commit.new_snapshot import Prepared, prepare
-from paimon_spark.engine.commit.outcome import Committed, LostRace, Outcome, Refused, Unknown
-from paimon_spark.engine.commit.publish import publish, write_hints
-from paimon_spark.engine.commit.retry import Retries, Surroundings
-from paimon_spark.engine.commit.schema_check import check_schema
-from paimon_spark.engine.commit.still_there import counts
-from paimon_spark.engine.commit.stray import is_alive, is_stray
-from paimon_spark.engine.commit.wanted import Wanted
-from paimon_spark.engine.commit.written import Written
+from paimon_spark.engine.commit.publish import (
+    Committed,
+    LostRace,
+    Outcome,
+    Refused,
+    Unknown,
+    is_alive,
+    is_stray,
+    publish,
+    write_hints,
+)
+from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.engine.commit.snapshot import Prepared, prepare
+from paimon_spark.engine.commit.verify import counts
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
     FileMissingError,
     StorageError,
 )
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.retry import Retries, Surroundings
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import CommitOptions
+from paimon_spark.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -213,3 +222,49 @@ def _exhausted(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Com
         branch=handle.branch,
         snapshot_id=snapshot.id,
     )
+
+
+class _Recording:
+    """A store that notes the path of each file before it is written."""
+
+    def __init__(self, inner: Store, paths: list[str]) -> None:
+        self._inner = inner
+        self._paths = paths
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._paths.append(path)
+        self._inner.write(path, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The metadata files written for one snapshot, over all attempts, whole or not.
+
+    Attributes:
+        handle: the branch; metadata of the commit is written through it alone.
+    """
+
+    handle: TableHandle
+    paths: list[str] = field(default_factory=list)
+
+    @classmethod
+    def through(cls, handle: TableHandle) -> Written:
+        """Records what is written from now on."""
+        paths: list[str] = []
+        store = cast(Store, _Recording(handle.store, paths))
+        return cls(replace(handle, store=store), paths)
+
+    def remove(self, keep: Iterable[str] = ()) -> None:
+        """Delete what was written, but for the paths in `keep`. Failures leave orphans and are logged."""
+        kept = set(keep)
+        gone = [p for p in self.paths if p not in kept]
+        self.paths[:] = [p for p in self.paths if p in kept]
+        if not gone:
+            return
+        try:
+            self.handle.store.delete_many(gone)
+        except Exception as e:  # noqa: BLE001 - whatever it is, it must not make a commit look failed
+            _LOG.warning("files of a failed attempt to commit to %s stay: %s", self.handle.describe(), e)

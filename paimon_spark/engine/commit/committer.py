@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paimon_spark.engine.commit import cleanup
+from paimon_spark.engine.commit import changes as cleanup
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
 from paimon_spark.engine.commit.changes import Changes, compact_changes, data_changes
 from paimon_spark.engine.commit.entries import adds, column, no_entries, where
@@ -26,15 +26,15 @@ from paimon_spark.engine.commit.overwrite import (
     overwrite_changes,
 )
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.retry import Surroundings, now_ms
-from paimon_spark.engine.commit.wanted import Wanted
+from paimon_spark.engine.commit.requests import Wanted
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
-from paimon_spark.format.index_manifest import DELETION_VECTORS
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.retry import Surroundings, now_ms
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
 

@@ -11,12 +11,12 @@ from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author,
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.entries import no_entries
-from paimon_spark.engine.commit.new_snapshot import NothingToMerge
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.retry import Surroundings
-from paimon_spark.engine.commit.wanted import Wanted
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.engine.commit.snapshot import NothingToMerge
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.options.commit import parse_commit_options
 
 _NOW = Surroundings()

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.lineage import LISTENERS, parse_listeners
 

@@ -14,18 +14,27 @@ import pyarrow as pa
 
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.conflicts import overlapping_groups
-from paimon_spark.engine.commit.entries import adds, column, no_entries, numbers, of_kind, together, where, with_numbers
+from paimon_spark.engine.commit.entries import (
+    Touched,
+    adds,
+    column,
+    no_entries,
+    numbers,
+    of_kind,
+    together,
+    where,
+    with_numbers,
+)
 from paimon_spark.engine.commit.index_files import head_index
-from paimon_spark.engine.commit.partitions import Touched
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.manifest_prune import manifests_wanted
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.errors import InvalidInputError, PredicateSyntaxError
-from paimon_spark.format.arrow_numpy import Bool
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import FileKind, ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries

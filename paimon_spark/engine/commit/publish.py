@@ -2,19 +2,28 @@
 
 While it is open whether a creation happened, the very same bytes are tried again under the same id: whichever of
 the tries lands, it is the same snapshot, so nothing counts twice. Only a settled id leaves this module, or `Unknown`.
+
+What became of one attempt to publish a snapshot.
+
+A snapshot made so late that its id had been taken, and had expired, since its head was read.
+
+Nothing follows from such a snapshot, so its rows would never be seen. Exclusive creation cannot prevent it: the file
+that had the id is gone. It takes a writer that stops for longer than snapshots live, in the middle of a commit.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from paimon_spark.engine.commit.outcome import Committed, LostRace, Outcome, Refused, Unknown
-from paimon_spark.engine.commit.retry import Retries
 from paimon_spark.errors import FileAlreadyThereError, StorageError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import Snapshot, encode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, encode
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import EARLIEST, LATEST
-from paimon_spark.metadata.snapshots import find_snapshot
+from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list
+from paimon_spark.metadata.retry import Retries
+from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids
 from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate
 
@@ -85,3 +94,58 @@ def write_hints(handle: TableHandle, snapshot_id: int, first: bool) -> None:
             handle.store.write(path, str(snapshot_id).encode())
         except Exception as e:  # noqa: BLE001 - the commit is done and must not look failed
             _LOG.warning("the hint %s could not be written: %s", handle.store.url(path), e)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The snapshot is there, and it is ours."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class LostRace:
+    """Another's snapshot has the id; ours can never take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The store answered that it did not do it, and the snapshot is not there."""
+
+    error: StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nobody can say whether the snapshot is there, or will be."""
+
+    error: StorageError
+
+
+Outcome: TypeAlias = Committed | LostRace | Refused | Unknown
+
+
+def is_stray(handle: TableHandle, made: Snapshot) -> bool:
+    """Whether later snapshots are there that do not follow from `made`, which was just created."""
+    if max(list_snapshot_ids(handle), default=0) <= made.id:
+        return False
+    following = find_snapshot(handle, made.id + 1)
+    if following is None:
+        # Expiry removes ascending ids: while this one is there, the gap is older than it.
+        return is_alive(handle, made)
+    ours = {m.file_name for m in delta_manifests(handle, made)}
+    theirs = {m.file_name for m in read_manifest_list(handle, following.base_manifest_list)}
+    if ours and ours <= theirs:
+        return False
+    total, delta = following.total_record_count, following.delta_record_count
+    if total is not None and delta is not None and total - delta != made.total_record_count:
+        return True
+    changed = {i.name: i.modified_ms for i in handle.store.list(handle.layout.snapshot_dir)}
+    mine, later = (changed.get(f"{SNAPSHOT_PREFIX}{i}") for i in (made.id, following.id))
+    return mine is not None and later is not None and later < mine
+
+
+def is_alive(handle: TableHandle, snapshot: Snapshot) -> bool:
+    """Whether the id still holds this very snapshot."""
+    found = find_snapshot(handle, snapshot.id)
+    return found is not None and found.uuid == snapshot.uuid

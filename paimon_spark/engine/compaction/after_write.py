@@ -13,13 +13,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.commit.partitions import Touched
+from paimon_spark.engine.commit.entries import Touched
 from paimon_spark.engine.compaction.keyed import hides_level0, keyed_tasks
 from paimon_spark.engine.compaction.run import Places, buckets_of
 from paimon_spark.engine.compaction.task import BucketTask
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests, read_manifests
 from paimon_spark.metadata.vector_files import vector_files

@@ -24,16 +24,16 @@ from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles
 from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.vector_files import changed_vectors
-from paimon_spark.options.append_compaction import CLUSTERS, parse_append_compaction_options
+from paimon_spark.options.compaction import CLUSTERS, parse_append_compaction_options
 from paimon_spark.types import TRACKING_FIELDS
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]

@@ -42,10 +42,10 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.engine.write.rolling import RollingWriter
 from paimon_spark.errors import DataError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_schema
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.deletion_vector import Positions
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from paimon_spark.format.deletion_vector import Positions
-from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.deletion_vector import Positions
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.vector_files import read_vectors, remove_index_files, united, write_vectors
 

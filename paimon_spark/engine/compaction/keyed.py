@@ -26,9 +26,9 @@ from paimon_spark.engine.write.data_file import wall_clock_ms
 from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles, RollingWriter
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.options.compaction import CompactionOptions, parse_compaction_options

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from paimon_spark.engine.merge.runs import Section, key_ranks, sections
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import DataType
 
 

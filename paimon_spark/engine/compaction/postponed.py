@@ -15,8 +15,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from paimon_spark.engine.commit.committer import CommitResult, Committer
-from paimon_spark.engine.commit.retry import Retries, Surroundings
-from paimon_spark.engine.commit.stray import is_alive
+from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.compaction.interrupted import expired_under_way
 from paimon_spark.engine.compaction.run import CompactResult, buckets_of, entries_of
 from paimon_spark.engine.compaction.task import Bucket
@@ -27,17 +26,17 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.partition_path import PartitionDirectories
+from paimon_spark.metadata.retry import Retries, Surroundings
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import parse_commit_options
-from paimon_spark.options.postponed import buckets_of_new_partition
-from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.options.write import ROWKIND_FIELD, buckets_of_new_partition
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.types import VALUE_KIND
 

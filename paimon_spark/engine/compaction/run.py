@@ -17,11 +17,9 @@ from paimon_spark import progress
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
-from paimon_spark.engine.commit.entries import column, numbers, where
+from paimon_spark.engine.commit.entries import Touched, column, numbers, where
 from paimon_spark.engine.commit.overwrite import partitions_named
-from paimon_spark.engine.commit.partitions import Touched
-from paimon_spark.engine.commit.retry import Retries, Surroundings
-from paimon_spark.engine.commit.stray import is_alive
+from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.compaction.append import append_tasks, run_append_task
 from paimon_spark.engine.compaction.interrupted import compacted_by_twin, expired_under_way
 from paimon_spark.engine.compaction.keyed import compact_bucket, keyed_tasks
@@ -30,13 +28,14 @@ from paimon_spark.engine.scan.manifest_prune import manifests_wanted
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.retry import Retries, Surroundings
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.options.commit import parse_commit_options

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from paimon_spark.engine.compaction.pick import Unit
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 
 
 class Bucket(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from paimon_spark.engine.compaction.pick import Unit, Way
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.compaction import CompactionOptions
 
 

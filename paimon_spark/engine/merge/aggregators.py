@@ -28,7 +28,7 @@ from paimon_spark.engine.merge.field_options import FieldOptions
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Rows
 from paimon_spark.engine.merge.ordering import decimal_halves, pack, sort_rows, value_words
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import (
     ArrayType,
     AtomicType,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.merge.exact_values import frozen, to_python
 from paimon_spark.engine.merge.key_value import AGE, NO_ROW, Bool, Groups, Merged, Rows, is_retract, take
 from paimon_spark.engine.merge.ordering import decimal_halves
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import RowKind
 
 BEFORE: Final = 0

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, names, string
 
 _PREFIX: Final = "fields."

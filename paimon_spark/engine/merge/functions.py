@@ -17,7 +17,7 @@ from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Ki
 from paimon_spark.engine.merge.partial_update import PartialUpdate
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import MergeEngine, TableOptions
 from paimon_spark.types import RowKind
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_spark.engine.merge.key_value import LEVEL, NO_ROW, Bool, Kinds, Rows, is_retract
 from paimon_spark.engine.merge.ordering import group_starts
 from paimon_spark.engine.merge.sorted_merge import MergePlan, Window, key_order, merge_groups, sequence_order
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import VALUE_KIND
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Bool: TypeAlias = npt.NDArray[np.bool_]

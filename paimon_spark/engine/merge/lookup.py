@@ -31,7 +31,7 @@ from paimon_spark.engine.merge.key_value import (
     take,
 )
 from paimon_spark.engine.merge.sorted_merge import MergedColumns, MergeFunction, Window
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import VALUE_KIND, RowKind
 
 IN_LAST_LEVEL: Final = "_IN_LAST_LEVEL"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 
 Word: TypeAlias = npt.NDArray[Any]
 Rows: TypeAlias = npt.NDArray[np.int64]

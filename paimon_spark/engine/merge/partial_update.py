@@ -24,7 +24,7 @@ from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Grou
 from paimon_spark.engine.merge.partial_update_exact import ExactPartialUpdate
 from paimon_spark.engine.merge.sequence_groups import freshness
 from paimon_spark.errors import DataError, InvalidOptionError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import IGNORE_DELETE, TableOptions
 from paimon_spark.types import RowKind
 

@@ -19,7 +19,7 @@ from paimon_spark.engine.merge.exact_values import Value, from_python, order_key
 from paimon_spark.engine.merge.field_options import SequenceGroup
 from paimon_spark.engine.merge.key_value import Groups, Kinds
 from paimon_spark.errors import DataError
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import RowKind
 
 Row = dict[str, Value]

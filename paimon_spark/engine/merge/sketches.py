@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
-from paimon_spark.format import roaring
+from paimon_spark.format.metadata_files import roaring
 
 
 class Union(NamedTuple):

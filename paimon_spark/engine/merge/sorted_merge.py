@@ -30,8 +30,8 @@ from paimon_spark.engine.merge.key_value import (
     take,
 )
 from paimon_spark.engine.merge.ordering import Word, column_words, group_starts, pack, refine, sort_rows
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import record_batch
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.casting.casts import caster
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.casts.evolution import caster
 from paimon_spark.options.table import read_defaults
 from paimon_spark.types import STRING
 

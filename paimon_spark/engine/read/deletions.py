@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from paimon_spark.engine.tasks.split import DeletionFile
 from paimon_spark.errors import CorruptFileError, FileMissingError
-from paimon_spark.format import deletion_vector
+from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.storage.store import Store
 
 Positions = npt.NDArray[np.int64]

@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_nested import Convert, with_children, with_elements, with_entries
-from paimon_spark.format.casting.casts import caster
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
+from paimon_spark.format.casts.evolution import caster
 from paimon_spark.types import (
     INTEGER_NAMES,
     ArrayType,

@@ -18,12 +18,12 @@ from paimon_spark.engine.read.partition_values import partition_scalars
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.files.registry import read_rows
-from paimon_spark.format.files.rows import FileRead, Pruning
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.requests import FileRead, Pruning
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path

@@ -30,9 +30,9 @@ from paimon_spark.engine.read.raw import kind_symbols
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import record_batch
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField

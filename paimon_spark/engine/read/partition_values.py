@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from paimon_spark.format import binary_row
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 
 
 def partition_scalars(schema: TableSchema, partition: bytes) -> Mapping[str, pa.Scalar]:

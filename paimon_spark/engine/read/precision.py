@@ -14,8 +14,8 @@ from typing import Final
 from paimon_spark.engine.read.evolution import converter
 from paimon_spark.engine.tasks.read_request import PARTITION, ReadRequest
 from paimon_spark.engine.tasks.split import SplitMode
-from paimon_spark.format.arrow_nested import Convert
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.nested import Convert
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, TimestampType
 

@@ -15,8 +15,8 @@ from paimon_spark.engine.read.metadata_columns import output_schema
 from paimon_spark.engine.read.raw import read_changes
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
-from paimon_spark.format.arrow import record_batch
-from paimon_spark.format.arrow_values import scalar_of
+from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.types import RowKind
 
 

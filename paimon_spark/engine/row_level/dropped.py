@@ -12,10 +12,11 @@ from paimon_spark.engine.read.partition_values import partition_scalars
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.tasks.read_request import ROW_INDEX, ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.format import arrow_numpy, deletion_vector
-from paimon_spark.format.arrow import record_batch
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.deletion_vector import Positions
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.predicate.arrow import matches
 
 

@@ -38,10 +38,10 @@ from paimon_spark.engine.write.combine import combine
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import record_batch
-from paimon_spark.format.deletion_vector import Positions
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.metadata_files.deletion_vector import Positions
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.options.table import MergeEngine

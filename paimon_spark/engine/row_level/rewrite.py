@@ -18,9 +18,9 @@ from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.engine.write.append import first_sequence_number
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles, RollingWriter
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_schema, record_batch
-from paimon_spark.format.deletion_vector import Positions
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.types import TRACKING_FIELDS
 

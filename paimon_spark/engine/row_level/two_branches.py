@@ -10,8 +10,8 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.format.arrow_numpy import values
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.predicate.arrow import matches

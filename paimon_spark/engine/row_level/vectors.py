@@ -11,11 +11,11 @@ from dataclasses import replace
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.row_level.dropped import DroppedRows
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.format import deletion_vector
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.deletion_vector import Positions
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.deletion_vector import Positions
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.bucket_state import BucketStates
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.vector_files import (

@@ -19,10 +19,10 @@ from paimon_spark.engine.scan.prune import Filters, Selection, select, skip_by_s
 from paimon_spark.engine.scan.report import PlanReport, Tally
 from paimon_spark.engine.scan.units import CHANGES, RAW, Longs, Units, groups_of, row_id_units, single_files
 from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.arrow_numpy import Bool, boolean_array, fixed_array, values
-from paimon_spark.format.manifest import FileKind, ManifestFileMeta
-from paimon_spark.format.snapshot import CommitKind, Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, fixed_array, values
+from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.manifests import find_manifest_lists, read_manifests

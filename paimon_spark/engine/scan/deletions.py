@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_spark.engine.tasks.split import DeletionFile
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import DELETION_VECTORS, IndexManifestEntry
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path

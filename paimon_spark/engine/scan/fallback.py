@@ -14,7 +14,7 @@ from typing import Final
 from paimon_spark.engine.scan.one_branch import BranchPlan, plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.errors import BranchNotFoundError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.schemas import schemas_by_id

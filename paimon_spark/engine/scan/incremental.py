@@ -33,11 +33,11 @@ from paimon_spark.engine.scan.two_sides import two_sided_splits
 from paimon_spark.engine.scan.units import DIFF, append_units, groups_of, key_bounds, overlapping, row_id_units
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.arrow import no_rows
-from paimon_spark.format.arrow_numpy import values
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.manifest import ENTRY_SCHEMA
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.arrays.arrow_types import no_rows
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.ranges import ResolvedRange

@@ -17,8 +17,8 @@ from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.report import Reason, Tally
 from paimon_spark.engine.scan.units import Longs
 from paimon_spark.errors import SnapshotExpiredError
-from paimon_spark.format.arrow_numpy import validity, values
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import validity, values
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 

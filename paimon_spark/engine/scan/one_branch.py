@@ -31,10 +31,10 @@ from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX, ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
-from paimon_spark.format.arrow_numpy import values
-from paimon_spark.format.manifest import ManifestFileMeta
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.features import check_readable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries

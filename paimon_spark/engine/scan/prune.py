@@ -17,9 +17,9 @@ from paimon_spark.engine.scan.file_stats import FileStats
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.report import Reason, Tally
-from paimon_spark.format.arrow_numpy import Bool, boolean_array, validity, values
-from paimon_spark.format.data_file import wall_clock_of
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, validity, values
+from paimon_spark.format.metadata_files.data_file import wall_clock_of
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import MergeEngine, read_defaults
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of

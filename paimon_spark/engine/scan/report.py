@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.format.arrow_numpy import Bool
+from paimon_spark.format.arrays.arrow_numpy import Bool
 
 
 class Reason(str, Enum):

@@ -20,10 +20,10 @@ from paimon_spark.engine.scan.prune import Filters, Selection, files_that_may_ma
 from paimon_spark.engine.scan.report import PlanReport, Reason, Tally
 from paimon_spark.engine.scan.units import REPLACED, Units, groups_of, key_bounds, overlapping
 from paimon_spark.errors import SnapshotExpiredError
-from paimon_spark.format.arrow_numpy import Bool, boolean_array, values
-from paimon_spark.format.manifest import FileKind
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, values
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import delta_entries, file_ids
 from paimon_spark.metadata.manifests import delta_manifests

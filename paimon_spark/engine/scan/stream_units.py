@@ -45,9 +45,9 @@ from paimon_spark.engine.scan.units import Longs, Units, reordered
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import FormatError
-from paimon_spark.format.arrow_numpy import byte_slices, take_indices
-from paimon_spark.format.snapshot import Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_numpy import byte_slices, take_indices
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.manifests import data_manifests

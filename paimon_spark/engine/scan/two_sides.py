@@ -9,7 +9,7 @@ from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.splits import file_metas
 from paimon_spark.engine.scan.units import MODES, Units
 from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.format.arrow_numpy import Bool, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, values
 from paimon_spark.metadata.handle import TableHandle
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 
 
 @dataclass(frozen=True, slots=True)

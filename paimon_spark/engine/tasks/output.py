@@ -8,7 +8,7 @@ from typing import Final
 
 from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, METADATA_COLUMNS, PARTITION, ROW_INDEX
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.types import (
     BIGINT,

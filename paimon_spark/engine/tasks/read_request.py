@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import TableOptions
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.storage.store import Store

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 
 
 class DeletionFile(NamedTuple):

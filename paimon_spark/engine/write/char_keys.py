@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow import arrow_schema
-from paimon_spark.format.arrow_numpy import Bool, boolean_array, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, values
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.bucket_hash import buckets as buckets_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

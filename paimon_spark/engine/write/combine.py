@@ -15,7 +15,7 @@ import numpy as np
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.dynamic_buckets import I32, delete_index_files, hash_entry, write_hashes
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.index_manifest import HASH, IndexManifestEntry, decode_hashes
+from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry, decode_hashes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import index_file_path
 

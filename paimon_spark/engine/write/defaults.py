@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.format.casting.casts import caster
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.casts.evolution import caster
 from paimon_spark.types import STRING, DataField
 
 

@@ -16,8 +16,8 @@ from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.engine.write.placed import Placed
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.format.bucket_hash import hashes as row_hashes
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 
 I64 = npt.NDArray[np.int64]
 

@@ -27,11 +27,11 @@ from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.bucket_hash import hashes as row_hashes
-from paimon_spark.format.index_manifest import HASH, IndexManifestEntry, decode_hashes, encode_hashes
+from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry, decode_hashes, encode_hashes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
-from paimon_spark.options.dynamic_bucket import DynamicBucketOptions, parse_dynamic_bucket_options
+from paimon_spark.options.write import DynamicBucketOptions, parse_dynamic_bucket_options
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

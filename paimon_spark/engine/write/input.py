@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.write.assignment import Assign, shown
 from paimon_spark.engine.write.defaults import default_array
-from paimon_spark.engine.write.nested import column_assignment
 from paimon_spark.errors import DataError, SchemaMismatchError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_field, arrow_schema, record_batch
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, record_batch
+from paimon_spark.format.casts.assignment import Assign, shown
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write import WriteOptions
 from paimon_spark.types import ROW_KIND_COLUMN, VALUE_KIND, CharType, DataField, RowKind

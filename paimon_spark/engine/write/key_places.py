@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.merge.ordering import decimal_halves
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.bucket_hash import hashes as row_hashes
 
 I64 = npt.NDArray[np.int64]

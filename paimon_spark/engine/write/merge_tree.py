@@ -24,9 +24,9 @@ from paimon_spark.engine.tasks.commit_message import Increment
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles, RollingWriter
 from paimon_spark.errors import DataError
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_schema
-from paimon_spark.format.data_file import DataFileMeta
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.options.write import SPILL_MAX_DISK, SPILLABLE
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND

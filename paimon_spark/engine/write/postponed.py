@@ -19,8 +19,8 @@ from paimon_spark.engine.tasks.commit_message import Increment
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles
-from paimon_spark.format import arrow_numpy
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.types import VALUE_KIND
 
 _NO_SEQUENCE: Final = -1

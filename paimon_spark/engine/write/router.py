@@ -20,7 +20,7 @@ from paimon_spark.engine.write.bucket_writer import BucketWriter
 from paimon_spark.engine.write.bucketing import Bucketing
 from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.engine.write.row_pool import RowPool
-from paimon_spark.format import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.options.write import WriteOptions
 
 I64 = npt.NDArray[np.int64]

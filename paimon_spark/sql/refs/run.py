@@ -14,7 +14,7 @@ from paimon_spark.errors import (
     TagNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs.head import opened_anew
+from paimon_spark.jobs.branch_access import opened_anew
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.sql.refs.statements import (

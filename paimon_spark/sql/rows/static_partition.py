@@ -11,9 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_values import array_of
-from paimon_spark.jobs.replaced_partition import partition_values
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.options.batch_write import BatchWriteOptions
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.schema import spark_type

@@ -12,10 +12,10 @@ from pyspark.sql import functions as f
 
 from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, commit_statistics
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.arrow_values import array_of
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.head import opened_anew
+from paimon_spark.jobs.branch_access import opened_anew
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import TableName

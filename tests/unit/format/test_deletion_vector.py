@@ -12,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.format import deletion_vector
-from paimon_spark.format.deletion_vector import FRAME_BYTES, MAGIC_32, MAGIC_64, decode, encode, encode_file
-from paimon_spark.format.index_manifest import DeletionVectorRange
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.format.metadata_files.deletion_vector import (
+    FRAME_BYTES,
+    MAGIC_32,
+    MAGIC_64,
+    decode,
+    encode,
+    encode_file,
+)
+from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange
 
 SMALL_32 = bytes.fromhex("000000245e43f2d03a300000020000000000020001000000180000001e0000000000050007007011fc086066")
 SMALL_64 = bytes.fromhex(

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
-from paimon_spark.format.snapshot import Snapshot, Tag
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from tests.harness.tables import a_schema, a_snapshot
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

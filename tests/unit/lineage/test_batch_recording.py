@@ -22,7 +22,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import attempts
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import InvalidOptionError, StorageError
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.lineage import batch_recording as batch_recording_module
 from paimon_spark.lineage import pending_notes as left_notes
@@ -360,9 +360,7 @@ def test_a_micro_batch_has_read_nothing_of_a_source_that_only_an_earlier_one_rea
         ticket = notes.NoteTicket(warehouse, TableRef("db", name), True, after, last, None, time_ms=1)
         assert notes.write_note(ticket, notes.TaskIdentity("app", "q", batch))
     handle = open_table(warehouse.store, warehouse.table_root("db", "x"))
-    found = decode_provenance(
-        batch_recording_module.batch_lineage(handle, notes.TaskIdentity("app", "q", 1)).properties
-    )
+    found = decode_provenance(batch_recording_module.batch_commit(handle, notes.TaskIdentity("app", "q", 1)).properties)
     assert found is not None
     assert [(s.ref.table, s.after, s.last) for s in found.sources if s.ref] == [("a", 5, 5), ("b", 1, 2)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.catch_up import (
     CaughtUp,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import maintenance as rebuild_module
 from paimon_spark.lineage.catch_up import read_snapshot_provenance, register_sink
 from paimon_spark.lineage.job_registry import (

@@ -16,7 +16,7 @@ import pytest
 
 from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
 from paimon_spark.errors import CommitError, CorruptFileError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import recorder as recorder_module
 from paimon_spark.lineage import row_queue as recorder_state
 from paimon_spark.lineage.catch_up import CaughtUp, registered_sinks

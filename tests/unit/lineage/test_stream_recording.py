@@ -19,7 +19,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.jobs.stream_batch import StreamResult
 from paimon_spark.jobs.stream_read import open_stream

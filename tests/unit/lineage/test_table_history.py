@@ -9,7 +9,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.lineage_question import Warehouses, warehouse_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage import table_history as lineage_history
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import TableRef

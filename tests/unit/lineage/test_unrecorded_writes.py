@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.errors import StorageError
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import claim_name
 from paimon_spark.lineage.provenance import JOB, Provenance, TableRef

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
-from paimon_spark.format import manifest
-from paimon_spark.format.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files import manifest
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.metadata import live_files, manifests
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import changelog_entries, delta_entries, live_entries

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Column, Compare, In, Not, Op, Predicate, Text, TextOp
 from paimon_spark.types import DOUBLE, INT, STRING, TimestampType
@@ -105,7 +105,7 @@ def test_nothing_here_imports_pandas() -> None:
         "from paimon_spark.predicate.ast import *\n"
         "from paimon_spark.types import INT, DOUBLE\n"
         "from paimon_spark.types import STRING\n"
-        "from paimon_spark.format.arrow_values import array_of\n"
+        "from paimon_spark.format.arrays.python_values import array_of\n"
         "i, d, s = array_of([1, None], pa.int32()), array_of([2.0, None], pa.float64()), array_of('ab', pa.string())\n"
         "b = pa.RecordBatch.from_arrays([i, d, s], ['i', 'd', 's'])\n"
         "p = And((In(Column(('i',), INT), (1, 2)), Compare(Op.GE, Column(('d',), DOUBLE), 1.0), Constant(True),\n"

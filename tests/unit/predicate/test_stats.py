@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.predicate.ast import (
     Column,
     Compare,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import UnknownFormatVersionError
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store

@@ -14,8 +14,8 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import LATEST

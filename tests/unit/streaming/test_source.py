@@ -17,10 +17,10 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     StorageError,
 )
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format import table_schema as schema_file
-from paimon_spark.format.snapshot import CommitKind, Snapshot
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import ReadLimits
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset

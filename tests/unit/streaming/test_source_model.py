@@ -19,8 +19,8 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.errors import StreamError
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import ReadLimits
 from paimon_spark.streaming.offset import StreamOffset

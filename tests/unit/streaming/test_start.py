@@ -18,8 +18,8 @@ from paimon_spark.errors import (
     VersionNotFoundError,
     VersionSyntaxError,
 )
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.streaming.history import UnsettledError

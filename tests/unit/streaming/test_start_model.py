@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import HistoryChangedError, PaimonError, SnapshotExpiredError, SnapshotNotFoundError
-from paimon_spark.format import snapshot as snapshot_file
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.streaming.offset import StreamOffset

@@ -17,7 +17,7 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot

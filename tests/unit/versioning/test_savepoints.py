@@ -18,8 +18,8 @@ from paimon_spark.errors import (
     SnapshotNotFoundError,
     TagAlreadyExistsError,
 )
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.storage.local import LocalStore

@@ -11,12 +11,12 @@ from uuid import uuid4
 import pytest
 
 from paimon_spark.engine.commit.compact_manifest import compact_manifest
-from paimon_spark.engine.commit.retry import Surroundings
 from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError, StorageError
-from paimon_spark.format import table_schema
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files import table_schema
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import data_manifests, read_manifest_list
+from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store

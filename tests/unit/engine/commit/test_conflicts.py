@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.index_manifest import DELETION_VECTORS, HASH, DeletionVectorRange, IndexManifestEntry
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.index_manifest import (
+    DELETION_VECTORS,
+    HASH,
+    DeletionVectorRange,
+    IndexManifestEntry,
+)
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
@@ -305,7 +310,7 @@ def test_a_dropped_or_replaced_table_is_not_committed_to(root: str) -> None:
 def test_a_newer_schema_is_no_conflict_and_is_the_snapshots(root: str) -> None:
     from dataclasses import replace
 
-    from paimon_spark.format import table_schema
+    from paimon_spark.format.metadata_files import table_schema
 
     table = table_of(root)
     newer = replace(table.schema, id=1, comment="more")

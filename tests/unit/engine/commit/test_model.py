@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.format.data_file import DataFileMeta
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import Snapshot
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifest_list
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots

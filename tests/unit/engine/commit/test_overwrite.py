@@ -10,9 +10,9 @@ import pytest
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, PresentPartitions
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.index_manifest import HASH, IndexManifestEntry
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids

@@ -13,8 +13,8 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.compaction import after_write
 from paimon_spark.errors import StorageError
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.jobs import compact_written
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.jobs import compaction as compact_written
 from paimon_spark.jobs.batch_write import WriteResult, plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.live_files import live_entries

@@ -30,11 +30,11 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format import table_schema
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.index_manifest import IndexManifestEntry
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files import table_schema
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table

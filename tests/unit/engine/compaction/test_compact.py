@@ -22,8 +22,9 @@ from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import merge_tree
 from paimon_spark.errors import CommitConflictError, DataError
-from paimon_spark.format import binary_row, deletion_vector
-from paimon_spark.format.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.snapshots import latest_snapshot

@@ -25,8 +25,8 @@ from paimon_spark.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.manifest import files_of
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle

@@ -7,7 +7,7 @@ import pytest
 
 from paimon_spark.engine.read.evolution import evolve
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_type
+from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, DataType, MapType, OpaqueType, RowType
 
 

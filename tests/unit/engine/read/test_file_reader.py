@@ -17,7 +17,8 @@ import pytest
 
 from paimon_spark.engine.read import deletions, file_reader
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
-from paimon_spark.engine.read.split_reader import output_schema, read_split
+from paimon_spark.engine.read.metadata_columns import output_schema
+from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX, ReadRequest
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
 from paimon_spark.errors import (
@@ -28,10 +29,9 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format import binary_row
-from paimon_spark.format.avro import encode
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.simple_stats import SimpleStats
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.avro_codec.container import encode
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.predicate.ast import Column, Compare, Op, Predicate
 from paimon_spark.storage.local import LocalStore

@@ -8,7 +8,7 @@ from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.report import Reason
 from paimon_spark.errors import SchemaMismatchError
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType

@@ -13,8 +13,8 @@ from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.report import Reason
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SnapshotExpiredError
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.ranges import BETWEEN, resolve_range
 from paimon_spark.options.scan import Incremental, IncrementalMode

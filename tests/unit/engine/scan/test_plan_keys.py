@@ -16,8 +16,8 @@ from paimon_spark.engine.scan.report import Reason
 from paimon_spark.engine.scan.units import MERGE, Units, joined, overlapping, single_files
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.data_file import FileSource
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataField, RowType, TimestampType

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.scan.stream_units import Content, bucket_of, order_of, plan_units, plan_whole
+from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.stream_units import bucket_of, order_of, plan_units, plan_whole
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import (
     CorruptFileError,
 )
-from paimon_spark.format.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.manifests import CACHE
 from tests.harness.fault_store import FaultStore

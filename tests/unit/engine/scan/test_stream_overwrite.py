@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_spark.engine.scan.stream_units import Content
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     SnapshotExpiredError,
 )
-from paimon_spark.format.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from tests.harness.planned import file, keyed, names, units, where
 
 

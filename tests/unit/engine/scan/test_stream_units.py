@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.report import Reason
-from paimon_spark.engine.scan.stream_units import Content, plan_whole
+from paimon_spark.engine.scan.stream_units import plan_whole
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     FileMissingError,
@@ -18,8 +19,8 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.snapshot import CommitKind
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.types import INT, DataField, RowType
 from tests.harness.planned import QUERY, ROW, appended, by_day, file, keyed, names, unit_names, units, where

@@ -21,7 +21,7 @@ from paimon_spark.engine.write import router
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.manifest import files_of
+from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.jobs.batch_write import WriteJob, plan_path_write
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type

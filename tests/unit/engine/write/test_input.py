@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.write.input import InputMapper, check_input
 from paimon_spark.errors import DataError, PaimonError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.write import parse_write_options
 from paimon_spark.types import RowKind

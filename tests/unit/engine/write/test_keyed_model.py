@@ -19,7 +19,7 @@ from paimon_spark.engine.write.combine import combine
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import DataError
-from paimon_spark.format.manifest import files_of
+from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import open_table

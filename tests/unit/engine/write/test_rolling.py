@@ -16,11 +16,11 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles
 from paimon_spark.errors import StorageError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
-from paimon_spark.format.arrow import arrow_schema
-from paimon_spark.format.data_file import DataFileMeta, FileSource
-from paimon_spark.format.files.registry import read_rows
-from paimon_spark.format.files.rows import FileRead
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.requests import FileRead
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.table import parse_table_options

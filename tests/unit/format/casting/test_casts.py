@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.casting.casts import caster
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.casts.evolution import caster
 from paimon_spark.types import DataType, parse_type
 
 

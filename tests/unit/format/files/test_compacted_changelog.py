@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.avro import encode
-from paimon_spark.format.files.registry import read_rows
-from paimon_spark.format.files.rows import FileRead
+from paimon_spark.format.avro_codec.container import encode
+from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import Store

@@ -15,15 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, DataError, FormatError, StorageError, UnsupportedFeatureError
-from paimon_spark.format import orc_file, orc_rle
-from paimon_spark.format.arrow import arrow_type
-from paimon_spark.format.avro import encode
-from paimon_spark.format.files.avro import decimals
-from paimon_spark.format.files.registry import format_of, read_rows
-from paimon_spark.format.files.rows import FileRead, Rows
-from paimon_spark.format.parquet_footer import as_file, int96_as_bytes
+from paimon_spark.format import orc_rle
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.avro_codec.container import encode
+from paimon_spark.format.data_files import orc_file
+from paimon_spark.format.data_files.avro import decimals
+from paimon_spark.format.data_files.parquet_footer import as_file, int96_as_bytes
+from paimon_spark.format.data_files.registry import format_of, read_rows
+from paimon_spark.format.data_files.requests import FileRead, Rows
+from paimon_spark.storage.arrow_files import open_ranges
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.range_file import open_ranges
 from paimon_spark.types import DataField, DecimalType, parse_type
 from tests.harness.search import examples
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.files.registry import read_rows
-from paimon_spark.format.files.rows import FileRead
+from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, DataField
 from tests.harness.golden import golden_path

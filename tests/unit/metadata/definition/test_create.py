@@ -17,7 +17,7 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.create import create_table, new_schema
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.handle import open_table

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrow import arrow_schema
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.metadata.definition.from_arrow import data_type, row_type
 from paimon_spark.types import DataField, RowType
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format.table_schema import decode
+from paimon_spark.format.metadata_files.table_schema import decode
 from paimon_spark.metadata.definition.create import check_new, new_schema
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.definition.validate import validate

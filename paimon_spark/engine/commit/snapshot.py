@@ -1,0 +1,398 @@
+"""Manifests, manifest lists and counts of one attempt → the Snapshot to publish.
+
+Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`.
+
+Numbers that only the commit knows: row ids, and sequence numbers that are snapshot ids.
+
+Source: Java `operation/commit/RowTrackingCommitUtils`, `FileStoreCommitImpl.stampSequenceWithSnapshotId`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.commit import manifest_merge
+from paimon_spark.engine.commit import snapshot as row_tracking
+from paimon_spark.engine.commit.changes import Changes
+from paimon_spark.engine.commit.entries import (
+    adds,
+    codes,
+    column,
+    named_in,
+    numbers,
+    present,
+    row_total,
+    together,
+    where,
+    with_numbers,
+    without_value_stats,
+)
+from paimon_spark.engine.commit.index_files import write_index
+from paimon_spark.engine.commit.manifest_merge import Merged
+from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.errors import StorageError, UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifest_writer import write_manifest, write_manifest_list
+from paimon_spark.metadata.manifests import data_manifests, read_manifests
+from paimon_spark.options.commit import CommitOptions
+
+_LOG = logging.getLogger(__name__)
+
+WRITER_VERSION: Final = "paimon-spark-0.1.0"
+MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
+
+
+class NothingToMerge(Exception):  # noqa: N818 - no error: what was wanted is there already
+    """Manifests alone were to change, and they are as few as they can be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """A manifest list that was written, and what it names.
+
+    Attributes:
+        rows: rows of files added minus rows of files deleted.
+        max_sequence_number: over the files added; None without such files.
+    """
+
+    name: str
+    size: int
+    manifests: tuple[ManifestFileMeta, ...]
+    rows: int
+    max_sequence_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Everything of a snapshot is written but its own file.
+
+    Attributes:
+        merged: what became of the head's manifests; None when this attempt did not try.
+        delta, changelog: lists that an attempt on another head may use again.
+    """
+
+    snapshot: Snapshot
+    merged: Merged | None
+    base: Listed
+    delta: Listed
+    changelog: Listed | None
+
+    def paths(self, handle: TableHandle) -> Iterator[str]:
+        """Metadata files that the snapshot needs."""
+        for listed in (self.base, self.delta, self.changelog):
+            if listed is not None:
+                yield handle.layout.manifest_path(listed.name)
+                yield from (handle.layout.manifest_path(m.file_name) for m in listed.manifests)
+        if self.snapshot.index_manifest is not None:
+            yield handle.layout.manifest_path(self.snapshot.index_manifest)
+
+
+def prepare(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    changes: Changes,
+    head: Snapshot | None,
+    *,
+    commit_user: str,
+    schema_id: int,
+    time_ms: int,
+    earlier: Prepared | None,
+) -> Prepared:
+    """Write the manifests and lists of the next snapshot after `head`.
+
+    Args:
+        handle: whose store notes what is written; nothing is removed here after a failure.
+        options: of the table.
+        wanted: the snapshot to make.
+        changes: what `wanted` changes on top of `head`.
+        head: the newest snapshot.
+        commit_user: who commits.
+        schema_id: the newest schema of the branch.
+        time_ms: now.
+        earlier: what an attempt on an older head wrote.
+
+    Raises:
+        CommitConflictError: index changes do not fit those of the head.
+        StorageError: a file cannot be read or written.
+        NothingToMerge: only the manifests should change, and there is nothing to change.
+    """
+    if wanted.restores is not None and head is not None:
+        return _restored(handle, options, wanted, wanted.restores, changes, head, commit_user, time_ms)
+    snapshot_id = 1 if head is None else head.id + 1
+    before = [] if head is None else data_manifests(handle, head)
+    merged = _merge(handle, options, before, None if wanted.compacts_manifests else earlier)
+    if wanted.compacts_manifests:
+        if head is None or merged is None or not _is_less(merged):
+            raise NothingToMerge
+        schema_id = head.schema_id
+    base = _list(handle, merged.after if merged else tuple(before))
+    delta, next_row_id = _delta(handle, options, wanted, changes, head, earlier)
+    changelog = _changelog(handle, wanted, changes, earlier)
+    total = 0 if head is None else head.total_record_count
+    if total is None:
+        total = row_total(live_entries(handle, before))
+    snapshot = Snapshot(
+        id=snapshot_id,
+        schema_id=schema_id,
+        base_manifest_list=base.name,
+        base_manifest_list_size=base.size,
+        delta_manifest_list=delta.name,
+        delta_manifest_list_size=delta.size,
+        changelog_manifest_list=None if changelog is None else changelog.name,
+        changelog_manifest_list_size=None if changelog is None else changelog.size,
+        index_manifest=write_index(handle, head, changes.index),
+        commit_user=commit_user,
+        commit_identifier=wanted.identifier,
+        commit_kind=wanted.kind,
+        time_ms=time_ms,
+        total_record_count=total + delta.rows,
+        delta_record_count=delta.rows,
+        changelog_record_count=None if changelog is None else changelog.rows,
+        watermark=_watermark(wanted.watermark, head),
+        statistics=wanted.statistics or _inherited_statistics(handle, head, schema_id),
+        properties=_properties(handle, options, wanted, head, before, delta) or None,
+        next_row_id=next_row_id,
+        uuid=str(uuid.uuid4()),
+        writer_version=WRITER_VERSION,
+        operation=wanted.operation,
+    )
+    return Prepared(snapshot, merged, base, delta, changelog)
+
+
+def _restored(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    target: Snapshot,
+    changes: Changes,
+    head: Snapshot,
+    commit_user: str,
+    time_ms: int,
+) -> Prepared:
+    """The snapshot after `head` that has the state of `target`.
+
+    The manifests before it name no file that is gone: one that comes again would look deleted beside them. A file that
+    is at another level in both is named before it as it is in `target`, since a DELETE of it there would stay, and hide
+    it again when a compaction moves it back.
+
+    Source: Java `operation/FileStoreCommitImpl.rollbackToAsLatest`, but for files that changed their level.
+    """
+    live = live_entries(handle, data_manifests(handle, head))
+    back = live_entries(handle, data_manifests(handle, target))
+    before = together(where(live, ~named_in(live, back)), where(back, named_in(back, live)))
+    base = _list(handle, tuple(write_manifest(handle, before)) if len(before) else ())
+    gone = ~adds(changes.files)
+    delta = _written(handle, without_value_stats(changes.files, gone) if options.delete_drop_stats else changes.files)
+    total = target.total_record_count
+    row_ids = [n for n in (head.next_row_id, target.next_row_id) if n is not None]
+    snapshot = Snapshot(
+        id=head.id + 1,
+        schema_id=target.schema_id,
+        base_manifest_list=base.name,
+        base_manifest_list_size=base.size,
+        delta_manifest_list=delta.name,
+        delta_manifest_list_size=delta.size,
+        index_manifest=target.index_manifest,
+        commit_user=commit_user,
+        commit_identifier=wanted.identifier,
+        commit_kind=wanted.kind,
+        time_ms=time_ms,
+        total_record_count=row_total(live) + delta.rows if total is None else total,
+        delta_record_count=delta.rows,
+        watermark=target.watermark,
+        statistics=target.statistics,
+        properties=target.properties,
+        next_row_id=max(row_ids, default=None),
+        uuid=str(uuid.uuid4()),
+        writer_version=WRITER_VERSION,
+    )
+    return Prepared(snapshot, None, base, delta, None)
+
+
+def _merge(
+    handle: TableHandle, options: CommitOptions, before: list[ManifestFileMeta], earlier: Prepared | None
+) -> Merged | None:
+    """The head's manifests merged. A second attempt only uses the merge of the first: it is in a hurry."""
+    if earlier is None:
+        return manifest_merge.merge(handle, before, options)
+    return None if earlier.merged is None else manifest_merge.reuse(earlier.merged, before)
+
+
+def _is_less(merged: Merged) -> bool:
+    """Whether there are fewer manifests, or fewer entries in them. As many files of other sizes are no gain."""
+    return len(merged.after) < len(merged.before) or any(m.num_deleted_files for m in merged.before)
+
+
+def _delta(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    changes: Changes,
+    head: Snapshot | None,
+    earlier: Prepared | None,
+) -> tuple[Listed, int]:
+    snapshot_id, next_row_id = (1, 0) if head is None else (head.id + 1, head.next_row_id or 0)
+    stamps = options.snapshot_sequence_ordering and wanted.kind is not CommitKind.COMPACT
+    depends_on_head = handle.options.row_tracking or stamps or not wanted.same_changes
+    if earlier is not None and not depends_on_head and not options.discard_duplicate_files:
+        return earlier.delta, next_row_id
+    files = without_value_stats(changes.files, ~adds(changes.files)) if options.delete_drop_stats else changes.files
+    if handle.options.row_tracking:
+        files, next_row_id = row_tracking.assign(
+            files, snapshot_id, next_row_id, by_partition=options.row_tracking_groups
+        )
+    if stamps:
+        files = row_tracking.stamp(files, snapshot_id)
+    return _written(handle, files), next_row_id
+
+
+def _changelog(handle: TableHandle, wanted: Wanted, changes: Changes, earlier: Prepared | None) -> Listed | None:
+    if earlier is not None and wanted.same_changes:
+        return earlier.changelog
+    return _written(handle, changes.changelog) if len(changes.changelog) else None
+
+
+def _written(handle: TableHandle, entries: pa.Table) -> Listed:
+    metas = tuple(write_manifest(handle, entries)) if len(entries) else ()
+    new = numbers(entries, "max_sequence_number")[adds(entries)]
+    return _list(handle, metas, row_total(entries), int(new.max()) if len(new) else None)
+
+
+def _list(
+    handle: TableHandle, metas: tuple[ManifestFileMeta, ...], rows: int = 0, max_sequence_number: int | None = None
+) -> Listed:
+    name, size = write_manifest_list(handle, metas)
+    return Listed(name, size, metas, rows, max_sequence_number)
+
+
+def _watermark(given: int | None, head: Snapshot | None) -> int | None:
+    known = [w for w in (given, None if head is None else head.watermark) if w is not None]
+    return max(known, default=None)
+
+
+def _inherited_statistics(handle: TableHandle, head: Snapshot | None, schema_id: int) -> str | None:
+    """The head's statistics file, while it is of the newest schema."""
+    if head is None or head.statistics is None:
+        return None
+    path = handle.layout.statistics_path(head.statistics)
+    try:
+        found = json.loads(handle.store.read(path))
+        of_schema = found.get("schemaId") if isinstance(found, dict) else None
+    except (StorageError, ValueError) as e:
+        _LOG.warning("the statistics %s of %s cannot be read and are dropped: %s", path, handle.describe(), e)
+        return None
+    return head.statistics if of_schema == schema_id else None
+
+
+def _properties(
+    handle: TableHandle,
+    options: CommitOptions,
+    wanted: Wanted,
+    head: Snapshot | None,
+    before: list[ManifestFileMeta],
+    delta: Listed,
+) -> Mapping[str, str]:
+    if wanted.compacts_manifests and head is not None:
+        return head.properties or {}
+    if not options.sequence_in_properties:
+        return wanted.properties
+    known = [n for n in (_max_sequence_number(handle, head, before), delta.max_sequence_number) if n is not None]
+    return {**wanted.properties, MAX_SEQUENCE_NUMBER: str(max(known))} if known else wanted.properties
+
+
+def _max_sequence_number(handle: TableHandle, head: Snapshot | None, before: list[ManifestFileMeta]) -> int | None:
+    """What the head says, else what its manifests do."""
+    said = (head.properties or {}).get(MAX_SEQUENCE_NUMBER) if head is not None else None
+    if said is not None and said.lstrip("-").isdigit():
+        return int(said)
+    largest = [_largest(read_manifests(handle, [m])) for m in before]
+    return max((n for n in largest if n is not None), default=None)
+
+
+def _largest(entries: pa.Table) -> int | None:
+    new = numbers(entries, "max_sequence_number")[adds(entries)]
+    return int(new.max()) if len(new) else None
+
+
+_ROW_ID = "_ROW_ID"
+
+
+def assign(entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partition: bool) -> tuple[pa.Table, int]:
+    """Entries with sequence numbers and first row ids where they were left open, and the next free row id.
+
+    A file whose smallest sequence number is 0 is all new; one whose largest is 0 has changed rows among old ones.
+
+    Args:
+        entries: ADD and DELETE entries.
+        snapshot_id: of the snapshot being made.
+        next_row_id: first id that no row has.
+        by_partition: whether files are put together by partition first, so that ids of one are in a row.
+
+    Raises:
+        UnsupportedFeatureError: files that share the row ids of others (blobs, vectors) among the new ones.
+    """
+    if by_partition and len(entries):
+        order = np.argsort(codes(column(entries, "partition")), kind="stable")
+        entries = entries.take(arrow_numpy.take_indices(order)).combine_chunks()
+    entries = _stamped(entries, snapshot_id)
+    wanted = _without_row_ids(entries)
+    if not wanted.any():
+        return entries, next_row_id
+    _refuse_shared_ids(entries, wanted)
+    rows = np.where(wanted, numbers(entries, "row_count"), 0)
+    ends = next_row_id + np.cumsum(rows)
+    valid = present(entries, "first_row_id")
+    ids = np.where(wanted, ends - rows, np.where(valid, numbers(entries, "first_row_id"), 0) if valid.any() else 0)
+    return with_numbers(entries, "first_row_id", ids, valid | wanted), int(ends[-1])
+
+
+def stamp(entries: pa.Table, snapshot_id: int) -> pa.Table:
+    """Entries whose new files have the snapshot's id as the sequence number of all rows."""
+    new = adds(entries)
+    for name in ("min_sequence_number", "max_sequence_number"):
+        entries = with_numbers(entries, name, np.where(new, snapshot_id, numbers(entries, name)))
+    return entries
+
+
+def _stamped(entries: pa.Table, snapshot_id: int) -> pa.Table:
+    least, most = numbers(entries, "min_sequence_number"), numbers(entries, "max_sequence_number")
+    all_new = least == 0
+    entries = with_numbers(entries, "min_sequence_number", np.where(all_new, snapshot_id, least))
+    return with_numbers(entries, "max_sequence_number", np.where(all_new | (most == 0), snapshot_id, most))
+
+
+def _without_row_ids(entries: pa.Table) -> Bool:
+    if len(entries) == 0:
+        return np.zeros(0, np.bool_)
+    appended = present(entries, "file_source") & (numbers(entries, "file_source") == FileSource.APPEND)
+    wanted = adds(entries) & appended & ~present(entries, "first_row_id")
+    written = column(entries, "write_cols")
+    if written.null_count < len(written):
+        wanted &= ~np.array([_ROW_ID in (names or ()) for names in written.to_pylist()], np.bool_)
+    return np.asarray(wanted)
+
+
+def _refuse_shared_ids(entries: pa.Table, wanted: Bool) -> None:
+    names = column(entries, "file_name").filter(arrow_numpy.boolean_array(wanted))
+    for ending in (".blob", ".vector"):
+        if arrow_numpy.values(pc.match_substring(names, ending)).any():
+            raise UnsupportedFeatureError(
+                f"a commit cannot give row ids to files of the format {ending[1:]}; write such columns with Paimon",
+                feature=f"{ending[1:]} files",
+            )

@@ -1,0 +1,275 @@
+"""A snapshot just made, looked at once more: is its branch still the history that it was made on?
+
+Commits ask for no lock, and what gives a branch another history (a merge, replacing main, rolling back, deleting or
+renaming a branch) reads that branch, writes down what it will do, and does it. A commit that lands after it was read
+would be lost without a word, so who made it looks afterwards, in this order:
+
+1. the operation that is announced in `intent/`: when its plan speaks of this snapshot, the commit counts, and goes
+   where the plan says; when it changes the branch without knowing of it, the commit is taken back;
+2. what the branch is now: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
+
+An operation announced after 1 reads the snapshot, one that was over before 1 shows in 2.
+
+Source: own; `maintenance/intents.py` writes what is read here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitOutcomeUnknownError,
+    FileMissingError,
+)
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.branches import snapshot_identity
+from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
+from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
+from paimon_spark.metadata.tags import list_tags
+
+_LOG = logging.getLogger(__name__)
+
+REPLACING: Final = frozenset(
+    (
+        "merge-branch",
+        "replace-main",
+        "keep-late-commits",
+        "rollback",
+        "delete-branch",
+        "undo-create-branch",
+        "rename-branch",
+    )
+)
+"""Kinds of operations that give a branch another history."""
+_LONGEST_MS: Final = 60_000
+"""How long to wait for an operation to say what it will do."""
+_FIRST_WAIT_S: Final = 0.01
+_LAST_WAIT_S: Final = 0.5
+
+
+def counts(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Surroundings) -> bool:
+    """Look whether a snapshot just made counts. One that does not is taken back.
+
+    Args:
+        handle: the branch committed to.
+        made: the new snapshot.
+        base: the head it was made on.
+        around: clock and sleep.
+
+    Returns:
+        True as a rule. False when the snapshot counts, but the branch has another history now: its place is on the
+        branch that keeps the former one, or it was taken away on purpose.
+
+    Raises:
+        CommitConflictError: the branch was given another history meanwhile; the snapshot is gone again.
+        CommitOutcomeUnknownError: it cannot be told, or not be taken back.
+    """
+    wait_s = _FIRST_WAIT_S
+    while True:
+        try:
+            return _look(handle, made, base, around)
+        except CommitError:
+            raise
+        except Exception as e:  # the snapshot is there, and no file of it may go
+            if wait_s > _LAST_WAIT_S:
+                raise _unknown(handle, made, f"it could not be looked at again ({e})") from e
+        around.sleep(wait_s)
+        wait_s *= 3
+
+
+def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Surroundings) -> bool:
+    """As `counts`. Safe to repeat."""
+    plan = _announced(handle, made, around)
+    if plan is not None:
+        if _speaks_of(plan, made):
+            return False
+        return _taken_back(handle, made, around, is_replaced=_puts(plan, handle, made))
+    return _is_in_place(handle, made, base) or _taken_back(handle, made, around, is_replaced=False)
+
+
+def _announced(handle: TableHandle, made: Snapshot, around: Surroundings) -> bytes | None:
+    """The plan of an operation that changes the history of the handle's branch; None when there is none."""
+    for _ in _waiting(around):
+        intent = _json(_read(handle, "intent"))
+        if intent is None or intent.get("kind") not in REPLACING:
+            return None
+        plan = _read(handle, f"plan-{(intent.get('owner') or {}).get('operation')}")
+        if plan is not None:
+            return plan if _touches(plan, handle, made) else None
+    raise _unknown(handle, made, "another process is about to change the branch's history, and does not say how")
+
+
+def _touches(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether a step of the plan changes what the branch has at this snapshot or just before, or what main is."""
+    layout = handle.layout
+    directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
+    snapshots = layout.snapshot_dir.removeprefix(layout.root).lstrip("/")
+    for path in _paths(plan):
+        number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
+        if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
+            return True
+        if layout.branch == MAIN and f"{layout.root}/{path}" == layout.main_branch_file:
+            return True
+    return False
+
+
+def _puts(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether the plan puts another snapshot in the place of this one."""
+    path = handle.layout.snapshot_path(made.id).removeprefix(f"{handle.layout.root}/")
+    return any(step[0] in ("put", "put-new") and step[1] == path for step in _steps(plan))
+
+
+def _speaks_of(plan: bytes, made: Snapshot) -> bool:
+    """Names of manifest lists are never used twice."""
+    return made.delta_manifest_list.encode() in plan
+
+
+def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> bool:
+    layout = handle.layout
+    if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
+        return False
+    own = find_snapshot(handle, made.id)
+    if own is None:
+        # Others have gone on and it expired, or it was taken away.
+        return made.id < min(list_snapshot_ids(handle), default=0)
+    if snapshot_identity(own) != snapshot_identity(made):
+        return False
+    before = None if base is None else find_snapshot(handle, base.id)
+    if base is not None and before is not None:
+        return snapshot_identity(before) == snapshot_identity(base)
+    # The first snapshot, or one whose base has expired by now, which older ones do before.
+    has_schema = bool(list_schema_ids(handle.store, layout))
+    return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
+
+
+def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_replaced: bool) -> bool:
+    """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
+
+    When it `is_replaced`, the operation that goes on puts another file there, which must not be deleted.
+    """
+    for _ in _waiting(around):
+        if not _is_ours(handle, made):
+            break
+        # What others made on it goes first: by their own hand, or with the branch.
+        if not is_replaced and find_snapshot(handle, made.id + 1) is None:
+            handle.store.delete(handle.layout.snapshot_path(made.id))
+            break
+    else:
+        raise _unknown(
+            handle,
+            made,
+            "another process is changing the branch's history, and does not get on"
+            if is_replaced
+            else "others have committed after it; look at the table with doctor()",
+        )
+    if not is_replaced:
+        _mend_hints(handle, made)
+    if _is_elsewhere(handle, made):
+        return False
+    # Looked at once more when nothing moves any more: what is said to have failed is written again.
+    _until_over(handle, around)
+    if _is_elsewhere(handle, made):
+        return False
+    raise CommitConflictError(
+        f"{handle.describe()} was given another history (a merge, a roll-back, another main) while snapshot {made.id} "
+        "was committed to it. Nothing was committed; open the table again and write again",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=made.id,
+    )
+
+
+def _until_over(handle: TableHandle, around: Surroundings) -> None:
+    for _ in _waiting(around):
+        if (_json(_read(handle, "intent")) or {}).get("kind") not in REPLACING:
+            return
+
+
+def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
+    found = find_snapshot(handle, made.id)
+    return found is not None and snapshot_identity(found) == snapshot_identity(made)
+
+
+def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
+    """Whether any branch has the snapshot, in a snapshot or tag file."""
+    store, root = handle.store, handle.layout.root
+    own = Layout(root)
+    for name in (MAIN, *branch_names(store, own)):
+        branch = TableHandle(store, Layout(root).with_branch(name), handle.name, handle.schema, handle.options)
+        tags = [tag.snapshot for tag in list_tags(branch)]
+        found = find_snapshot(branch, made.id)
+        if any(snapshot_identity(s) == snapshot_identity(made) for s in (*tags, *([] if found is None else [found]))):
+            return True
+    return False
+
+
+def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
+    """Other engines believe a hint that names a snapshot which is not there; one alone looks like a broken branch."""
+    ids = list_snapshot_ids(handle)
+    for name in (LATEST, EARLIEST):
+        path = f"{handle.layout.snapshot_dir}/{name}"
+        if made.id in ids or read_hint(handle.store, path) != made.id:
+            continue
+        if ids:
+            handle.store.write(path, str(ids[-1 if name == LATEST else 0]).encode())
+        else:
+            handle.store.delete(path)
+
+
+def _waiting(around: Surroundings) -> Iterator[None]:
+    """Once at once, then again after waits, until it took too long."""
+    started, wait_s = around.clock_ms(), _FIRST_WAIT_S
+    while True:
+        yield
+        if around.clock_ms() - started > _LONGEST_MS:
+            return
+        around.sleep(wait_s)
+        wait_s = min(2 * wait_s, _LAST_WAIT_S)
+
+
+def _read(handle: TableHandle, name: str) -> bytes | None:
+    try:
+        return handle.store.read(f"{handle.layout.root}/intent/{name}")
+    except FileMissingError:
+        return None
+
+
+def _json(data: bytes | None) -> dict[str, Any] | None:
+    """None also for what cannot be read: it announces nothing, and is reported by who wants to change refs."""
+    try:
+        found = json.loads(data or b"null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _steps(plan: bytes) -> list[list[str]]:
+    steps = (_json(plan) or {}).get("steps")
+    return [s for s in steps if isinstance(s, list) and len(s) > 1] if isinstance(steps, list) else []
+
+
+def _paths(plan: bytes) -> Iterator[str]:
+    for name, *texts in _steps(plan):
+        yield from texts[:1] if name in ("put", "put-new", "delete", "if-snapshots") else texts
+
+
+def _unknown(handle: TableHandle, made: Snapshot, why: str) -> CommitOutcomeUnknownError:
+    path = handle.store.url(handle.layout.snapshot_path(made.id))
+    return CommitOutcomeUnknownError(
+        f"it cannot be told whether snapshot {made.id} of {handle.describe()} counts: {why}. Before writing again, "
+        f"look at {path}: if its uuid is {made.uuid}, and the snapshot before is there, the commit succeeded; until "
+        "then no file of the commit may be deleted",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=made.id,
+        uuid=made.uuid,
+        path=path,
+    )

@@ -1,0 +1,1 @@
+"""TODO: what format.arrays is for."""

@@ -1,0 +1,1 @@
+"""TODO: what format.avro_codec is for."""

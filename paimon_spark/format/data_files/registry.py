@@ -1,0 +1,178 @@
+"""The reader of a data file, chosen by the file's name, and the writer of a new one.
+
+Table options do not matter to readers: one table may mix formats.
+
+Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdentifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.errors import (
+    CorruptFileError,
+    DataError,
+    FileMissingError,
+    FormatError,
+    PaimonError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.format.data_files.compacted_changelog import FORMAT_PREFIX, PREFIX, slice_of
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, FileWriter, Rows, WrittenFile
+
+_COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
+_SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
+READABLE: Final = ("parquet", "orc", "avro")
+
+
+def format_of(file_name: str) -> str:
+    """The format a data file's name tells: its last extension, leaving out that of a compression.
+
+    `vector` for the column files of vector stores, whatever they are stored as.
+    """
+    parts = file_name.lower().split(".")
+    if file_name.startswith(PREFIX):
+        return parts[-1].removeprefix(FORMAT_PREFIX) if len(parts) > 1 else ""
+    if len(parts) > 2 and parts[-2] in _SEVERAL_PARTS:
+        return parts[-2]
+    if len(parts) > 2 and parts[-1] in _COMPRESSIONS:
+        return parts[-2]
+    return parts[-1] if len(parts) > 1 else ""
+
+
+def read_rows(read: FileRead) -> Iterator[Rows]:
+    """The rows of a data file, in file order.
+
+    Raises:
+        UnsupportedFeatureError: no reader for the file's format, or the file uses a layout that is not understood.
+        CorruptFileError: the file is missing, cut short, garbage, or not what its schema and manifest say.
+        DataError: a value does not fit the column's type.
+    """
+    part = slice_of(read.store, read.path)
+    if part is not None:
+        read = replace(read, store=part)
+    url = read.store.url(read.path)
+    reader = _reader(format_of(read.path.rpartition("/")[2]), url)
+    try:
+        yield from reader(read)
+    except FileMissingError as e:
+        raise CorruptFileError(
+            f"data file {url} is missing, though the snapshot being read refers to it; it may have been removed "
+            "by expiry or clean-up while or before it was read",
+            path=url,
+        ) from e
+    except CorruptFileError:
+        raise
+    except (UnsupportedFeatureError, DataError) as e:
+        raise type(e)(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
+    except FormatError as e:
+        raise CorruptFileError(f"data file {url} is corrupt: {e.message}", path=url) from e
+    except PaimonError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError) as e:
+        raise CorruptFileError(f"data file {url} cannot be read: {type(e).__name__}: {e}", path=url) from e
+
+
+def _reader(name: str, url: str) -> Callable[[FileRead], Iterator[Rows]]:
+    match name:
+        case "parquet":
+            from paimon_spark.format.data_files.parquet_reader import read_parquet
+
+            return read_parquet
+        case "orc":
+            from paimon_spark.format.data_files.orc import read_orc
+
+            return read_orc
+        case "avro":
+            from paimon_spark.format.data_files.avro import read_avro
+
+            return read_avro
+    raise UnsupportedFeatureError(
+        f"data file {url} has the format {name or 'none'!r}; data files in {', '.join(READABLE)} can be read",
+        feature=f"file.format={name}",
+        path=url,
+    )
+
+
+def open_writer(write: FileWrite) -> FileWriter:
+    """A new data file, open for rows. Every failure names the file.
+
+    Raises:
+        UnsupportedFeatureError: the format is not written, or cannot hold a column's type.
+        StorageError: the file cannot be made.
+    """
+    with _writing(write):
+        return _NamedWriter(write, _writer(write))
+
+
+def _writer(write: FileWrite) -> FileWriter:
+    match write.format:
+        case "parquet":
+            from paimon_spark.format.data_files.parquet_writer import ParquetFileWriter
+
+            return ParquetFileWriter(write)
+        case "orc":
+            from paimon_spark.format.data_files.orc import OrcFileWriter
+
+            return OrcFileWriter(write)
+        case "avro":
+            from paimon_spark.format.data_files.avro import AvroFileWriter
+
+            return AvroFileWriter(write)
+    raise UnsupportedFeatureError(
+        f"data files cannot be written as {write.format!r}", feature=f"file.format={write.format}"
+    )
+
+
+class _NamedWriter:
+    """A writer whose failures name the file."""
+
+    def __init__(self, write: FileWrite, writer: FileWriter) -> None:
+        self._write = write
+        self._writer = writer
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with _writing(self._write):
+            self._writer.write(batch)
+
+    @property
+    def estimated_bytes(self) -> int:
+        return self._writer.estimated_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._writer.buffered_bytes
+
+    def flush(self) -> None:
+        with _writing(self._write):
+            self._writer.flush()
+
+    def close(self) -> WrittenFile:
+        with _writing(self._write):
+            return self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+@contextmanager
+def _writing(write: FileWrite) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except PaimonError as e:
+        url = write.store.url(write.path)
+        raise type(e)(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
+    except OSError as e:
+        url = write.store.url(write.path)
+        raise StorageError(f"data file {url} cannot be written: {e}", path=url) from e
+    except pa.ArrowException as e:
+        url = write.store.url(write.path)
+        raise DataError(f"rows cannot be encoded into data file {url}: {e}", path=url) from e

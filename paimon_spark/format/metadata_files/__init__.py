@@ -1,0 +1,1 @@
+"""TODO: what format.metadata_files is for."""

@@ -1,0 +1,110 @@
+"""A branch opened to be changed: what a process that died left of an operation on refs is finished first.
+
+What verbs are called on: a branch at its head. A table opened at a version, and a system table, are only read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from paimon_spark.engine.commit.verify import REPLACING
+from paimon_spark.errors import InvalidInputError, OperationInProgressError, PaimonError
+from paimon_spark.maintenance.change import change_table, recover
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.storage.store import Store
+from paimon_spark.versioning.branch_state import STAGING_PREFIX
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.opened_table import OpenedTable
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+
+def open_to_change(
+    store: Store,
+    root: str,
+    branch: str = MAIN,
+    name: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> TableHandle:
+    """The branch as `open_table` opens it, once no merge is under way in main. One look when nothing is left over.
+
+    Raises:
+        OperationInProgressError: main is being given another history all the time.
+        Others as `open_table`.
+    """
+    handle = open_table(store, root, branch, name, overrides)
+    is_staged = branch == MAIN and (handle.layout.main_branch or "").startswith(STAGING_PREFIX)
+    finished = None
+    try:
+        finished = recover(handle, wait_ms=60_000 if is_staged else 0)
+    except OperationInProgressError:
+        if is_staged:
+            raise
+    except PaimonError as e:
+        if is_staged:
+            raise
+        _LOG.warning("what goes on with the refs of table %s is left alone: %s", handle.name, e)
+    return open_table(store, root, branch, name, overrides) if is_staged or finished else handle
+
+
+def undisturbed(handle: TableHandle, act: Callable[[], T]) -> T:
+    """Do something to the branch's definition while nobody gives the branch another history.
+
+    Other operations on refs, such as a long expiry, are no matter.
+
+    Raises:
+        OperationInProgressError: the branch is being given another history all the time.
+        Others as `act`, and `intents.change_table`.
+    """
+    done: list[T] = []
+
+    def plan() -> None:
+        done.append(act())
+
+    try:
+        change_table(handle, "alter", plan, wait_ms=0)
+    except OperationInProgressError as e:
+        if e.context.get("operation") not in REPLACING:
+            return act()
+        change_table(handle, "alter", plan)
+    return done[0]
+
+
+def at_head(table: OpenedTable) -> TableHandle:
+    """The branch that a table is opened on. Raises as `refuse_version`."""
+    refuse_version(table)
+    return table.handle
+
+
+def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
+    """The branch that a table is opened on, as it is defined now, with more table options.
+
+    Raises as `refuse_version` and `open_table`.
+    """
+    handle = at_head(table)
+    overrides = {**handle.overrides, **(options or {})}
+    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
+
+
+def refuse_version(table: OpenedTable) -> None:
+    """Refuse a table opened at a version, and a system table. Raises InvalidInputError."""
+    if table.is_system:
+        raise InvalidInputError(
+            f"{table.name} is a system table, which is only read; open table {table.handle.name} itself",
+            table=table.handle.name,
+        )
+    asked = table.read_options
+    if asked.version is not None or asked.incremental is not None:
+        version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
+        raise InvalidInputError(
+            f"{table.handle.describe()} was opened at version {version!r}, which never changes and is only read; open "
+            "it without a version, or open a branch that was made from it",
+            table=table.name,
+            version=version,
+        )

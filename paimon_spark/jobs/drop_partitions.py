@@ -1,0 +1,128 @@
+"""Partitions are dropped: their rows go, by one commit; files stay while older snapshots need them.
+
+Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.engine.commit.changes import data_changes
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
+from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.partition_specs import Asked, chosen_partitions
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.predicate.ast import Column, NullSafeEqual
+from paimon_spark.predicate.literals import partition_equal, zone_of
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.opened_table import OpenedTable
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPartitions:
+    """The partitions that were dropped.
+
+    Attributes:
+        partitions: as in paths, `dt=2024-01-01/hour=7`; none when none of those asked for was there.
+        snapshot_id: of the commit; None when there was nothing to drop.
+    """
+
+    partitions: tuple[str, ...] = ()
+    snapshot_id: int | None = None
+
+
+def drop_partitions(
+    table: OpenedTable, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
+) -> DroppedPartitions:
+    """Drop the partitions that match one of `asked`; as `Table.drop_partitions`.
+
+    Args:
+        table: on its branch.
+        asked: values of all or some partition columns; None and `partition.default-name` mean null.
+        time_zone: in which timestamp text without a zone is read; None is the machine's.
+        must_exist: whether a partition named by all its columns must be there.
+        dry_run: only tell what would go.
+
+    Raises:
+        InvalidInputError: the table has no partitions, a column is none of them, or a value none of its column.
+        NotFoundError: `must_exist`, and it is not there; nothing was dropped.
+        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
+        CommitError: others were faster every time, or it is unknown whether the commit landed.
+    """
+    refuse_version(table)
+    opened = table.handle
+    handle = open_to_change(opened.store, opened.layout.root, opened.branch, opened.name, opened.overrides)
+    specs = tuple(_typed(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
+    if specs:
+        check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
+    there = [_there(handle, spec) for spec in specs]
+    for spec, found in zip(specs, there, strict=True):
+        if must_exist and not found and len(spec) == len(handle.schema.partition_keys):
+            shown = "/".join(f"{k}={v}" for k, v in spec.items())
+            raise NotFoundError(
+                f"{handle.describe()} has no partition {shown}; IF EXISTS passes over it, and the system table "
+                "$partitions lists those there are",
+                table=handle.name,
+                partition=shown,
+            )
+    paths = tuple(sorted({path for found in there for path in found}))
+    if dry_run or not paths:
+        return DroppedPartitions(paths)
+    made = Committer(handle, new_commit_user(handle.options.raw)).drop_partitions(specs).snapshot_ids
+    after_commit(handle, made)
+    return DroppedPartitions(paths, made[-1] if made else None)
+
+
+def _typed(handle: TableHandle, spec: Mapping[str, object], time_zone: str | None) -> dict[str, Any]:
+    keys = handle.schema.partition_keys
+    out: dict[str, Any] = {}
+    for name, value in spec.items():
+        key = name if name in keys else next((k for k in keys if k.lower() == name.lower()), None)
+        if key is None:
+            raise InvalidInputError(
+                f"{name!r} is no partition column of {handle.describe()}{did_you_mean(name, keys)}; it is partitioned "
+                f"by {', '.join(keys)}",
+                column=name,
+                table=handle.name,
+            )
+        out[key] = _value(handle, key, value, time_zone)
+    return out
+
+
+def _value(handle: TableHandle, key: str, value: Any, time_zone: str | None) -> Any:
+    if value is None or value == handle.options.partition_default_name:
+        return None
+    data_type = handle.schema.row_type.field(key).type
+    match partition_equal(Column((key,), data_type), value, zone_of(time_zone)):
+        case NullSafeEqual(_, found) if found is not None:
+            return found
+    raise InvalidInputError(
+        f"{value!r} is no value of partition column {key!r} of {handle.describe()}, which is {data_type}",
+        column=key,
+        table=handle.name,
+    )
+
+
+def _there(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
+    """Paths of the live partitions that match."""
+    head = latest_snapshot(handle)
+    if head is None:
+        return ()
+    predicate = partitions_named(handle, (spec,))
+    assert predicate is not None
+    found = Partitions(handle, column(live_entries(handle, data_manifests(handle, head)), "partition"))
+    hits = found.matching(predicate).tolist() if len(found.rows) else []
+    return [partition_path_of(handle, row) for row, hit in zip(found.row_bytes, hits, strict=True) if hit]
