@@ -11,8 +11,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.lineage import settings
 from paimon_spark.lineage import read_notes as notes_module
+from paimon_spark.lineage import settings
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import ReadNote, all_batch_jobs, batch_notes, this_process
 from paimon_spark.lineage.settings import enable, forget_settings
