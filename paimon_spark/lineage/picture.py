@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Final, Literal
 
-from paimon_spark.display.html import grid, is_hidden, section, text
+from paimon_spark.display import grid, is_hidden, section, text
 from paimon_spark.errors import InvalidInputError, LineageError
 from paimon_spark.lineage.answers import newest_of
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node
