@@ -1,4 +1,4 @@
-"""A place where a table is read → the read that stands there: only the columns and rows that the statement needs."""
+"""The scan of each table in a query: version, options, and only the columns and rows that the query needs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS
+from paimon_spark.predicate.ast import Predicate
 from paimon_spark.sql.queries.clauses import Version
 from paimon_spark.sql.queries.columns import metadata_named, names, needs_all
 from paimon_spark.sql.queries.filters import condition
@@ -33,18 +34,18 @@ _TRACKING: Final = (ROW_ID, SEQUENCE_NUMBER)
 def scan_of(
     session: Session, reading: Reading, reference: Reference, job: str | None, *, has_all: bool = False
 ) -> Scan:
-    """What is read at a place of a statement.
+    """The scan of a table in a query.
 
     Args:
-        session: where the statement runs.
-        reading: the statement.
-        reference: the place.
-        job: the lineage job of what is read.
-        has_all: read all columns, whatever the statement needs.
+        session: of the call.
+        reading: the query.
+        reference: the table in it.
+        job: the lineage job of the read.
+        has_all: read all columns, whatever the query needs.
 
     Raises:
         NotFoundError: the table or version does not exist.
-        InvalidInputError: a parameter of a version is not given.
+        InvalidInputError: a parameter of a version has no value.
         InvalidOptionError: an option is unknown or wrong.
     """
     if reference.function is not None:
@@ -60,12 +61,13 @@ def scan_of(
         options[JOB.key] = job
     table = session.table(reference.name, options)
     columns = _columns(session, reading, reference, table, has_all=has_all)
+    scan = table.scan(columns=columns)
     where = _where(session, reading, reference, table)
-    return table.scan(columns=columns, where=where)
+    return scan if where is None else scan.filtered([where])
 
 
 def metadata_columns(reading: Reading, reference: Reference, scan: Scan) -> tuple[str, ...]:
-    """The metadata columns that a scan gives because the statement names them, where a `*` must not show them."""
+    """The metadata columns that a scan returns because the query names them; a `*` must not include them."""
     own = set(scan.schema.row_type.names)
     asked = scan.options.columns or ()
     return tuple(c for c in asked if c not in own and c in (*METADATA_COLUMNS, *_TRACKING))
@@ -77,13 +79,13 @@ def _columns(
     """The columns to read; None for all."""
     own = table.scan().row_type.names
     metadata = () if table.is_system else _metadata(reading, reference, table, own)
-    if has_all or needs_all(reading, reference) or not _means_the_usual(session, reading):
+    if has_all or needs_all(reading, reference) or not _has_default_semantics(session, reading):
         return (*own, *metadata) if metadata else None
     named = names(reading)
     found = (*(c for c in own if c.lower() in named), *metadata)
     if found:
         return found
-    # Only their number counts: the bucket is known without a look into the files.
+    # Only the number of rows counts: the bucket is known without reading the files.
     return own[:1] if table.is_system else (BUCKET,)
 
 
@@ -92,14 +94,14 @@ def _metadata(reading: Reading, reference: Reference, table: Table, own: tuple[s
     return metadata_named(reading, reference, [c for c in candidates if c not in own])
 
 
-def _where(session: Session, reading: Reading, reference: Reference, table: Table) -> str | None:
-    if table.is_system or table.read_options.row_kind or not _means_the_usual(session, reading):
+def _where(session: Session, reading: Reading, reference: Reference, table: Table) -> Predicate | None:
+    if table.is_system or table.read_options.row_kind or not _has_default_semantics(session, reading):
         return None
     return condition(reading, reference, table.scan().schema.row_type, session.args)
 
 
-def _means_the_usual(session: Session, reading: Reading) -> bool:
-    """Whether no setting changes what quotes and comparisons of text mean."""
+def _has_default_semantics(session: Session, reading: Reading) -> bool:
+    """Whether no setting changes the meaning of quotes and comparisons of text."""
     if session.conf.get(_NAMES_IN_QUOTES, "false").lower() == "true" and '"' in reading.sql:
         return False
     return not any("collation" in key and "default" in key for key in session.conf)
@@ -110,7 +112,7 @@ def _function_scan(session: Session, reading: Reading, reference: Reference, job
 
     assert reference.function is not None
     if reference.version is not None:
-        refuse(reading, reference.function, "a version after a function means nothing")
+        refuse(reading, reference.function, "a function takes no version")
     inner = reading.sql[reference.start : reference.end].partition("(")[2].rstrip()[:-1]
     scan = scan_of_call(session, reference.function, inner)
     if job is None:
@@ -137,7 +139,7 @@ def _version(session: Session, reading: Reading, reference: Reference, version: 
 
 
 def _parameter(session: Session, reading: Reading, reference: Reference, version: Version) -> Any:
-    """The value of a parameter that stands for a version."""
+    """The value of a parameter in a version clause."""
     args, name = session.args, version.parameter
     if name == "?":
         before = sum(w.keyword == "?" and w.start < version.end for w in reading.tokens) - 1
@@ -160,7 +162,7 @@ def _parameter(session: Session, reading: Reading, reference: Reference, version
 
 
 def _millis(session: Session, version: Version) -> int:
-    """Epoch milliseconds of a timestamp's expression, which Spark evaluates."""
+    """Epoch milliseconds of a timestamp expression, evaluated by Spark."""
     if "?" in version.expression:
         raise UnsupportedFeatureError(
             f"TIMESTAMP AS OF {version.expression} holds a parameter by position; name it, as :moment",
@@ -170,6 +172,6 @@ def _millis(session: Session, version: Version) -> int:
     micros = session.run(query).collect()[0]["m"]
     if micros is None:
         raise InvalidInputError(
-            f"TIMESTAMP AS OF {version.expression} is null; give a moment", value=version.expression
+            f"TIMESTAMP AS OF {version.expression} is null; give a timestamp", value=version.expression
         )
     return int(micros) // 1000

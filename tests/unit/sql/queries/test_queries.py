@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.jobs.scan import Scan
+from paimon_spark.predicate.ast import Predicate, sql_text
+from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.sql.queries.parse import read
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.rewrite import replaced
@@ -65,11 +68,15 @@ def _put(catalog: Catalog, sql: str, *views: str) -> str:
     return replaced(reading, references(_session(catalog, *views), reading), {})
 
 
-def _reads(catalog: Catalog, sql: str, args: Any = None) -> list[tuple[Any, str | None]]:
-    """Columns and condition of each read of a query."""
+def _scans(catalog: Catalog, sql: str, args: Any = None) -> list[Scan]:
+    """Each read of a query."""
     reading, session = read(sql), _session(catalog, args=args)
-    scans = [scan_of(session, reading, r, None) for r in references(session, reading)]
-    return [(s.options.columns, s.options.where) for s in scans]
+    return [scan_of(session, reading, r, None) for r in references(session, reading)]
+
+
+def _parsed(scan: Scan, where: str | None) -> tuple[Predicate, ...]:
+    """What a scan has as its filters where it keeps the condition `where`."""
+    return () if where is None else (parse_predicate(where, scan.schema.row_type),)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +160,7 @@ def test_a_temporary_view_hides_a_table_of_its_name(catalog: Catalog) -> None:
 def test_only_the_columns_that_a_query_needs_are_read(
     catalog: Catalog, sql: str, columns: tuple[str, ...] | None
 ) -> None:
-    assert {c for c, _ in _reads(catalog, sql)} == {columns}
+    assert {scan.options.columns for scan in _scans(catalog, sql)} == {columns}
 
 
 @pytest.mark.parametrize(
@@ -191,8 +198,11 @@ def test_only_the_columns_that_a_query_needs_are_read(
     ],
 )
 def test_a_scan_gets_only_conditions_that_are_certain(catalog: Catalog, where: str, expected: str | None) -> None:
-    found = _reads(catalog, f"SELECT a FROM db.t WHERE {where}", {"i": 7, "s": "it's"})
-    assert found[0][1] == expected
+    found = _scans(catalog, f"SELECT a FROM db.t WHERE {where}", {"i": 7, "s": "it's"})[0]
+    assert found.filters == _parsed(found, expected)
+    assert found.options.where is None
+    for predicate in found.filters:  # as it travels to Spark's tasks
+        assert parse_predicate(sql_text(predicate), found.schema.row_type) == predicate
 
 
 @pytest.mark.parametrize(
@@ -217,7 +227,8 @@ def test_a_scan_gets_only_conditions_that_are_certain(catalog: Catalog, where: s
     ],
 )  # fmt: skip
 def test_conditions_go_to_the_table_they_are_about(catalog: Catalog, query: str, expected: list[str | None]) -> None:
-    assert [where for _, where in _reads(catalog, query)] == expected
+    found = _scans(catalog, query)
+    assert [s.filters for s in found] == [_parsed(s, w) for s, w in zip(found, expected, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +269,7 @@ def test_names_in_double_quotes_are_names_where_the_session_says_so(catalog: Cat
     session = _session(catalog, **{"spark.sql.ansi.doubleQuotedIdentifiers": "true"})
     reading = read('SELECT "a" FROM db.t WHERE b = "c"')
     scan = scan_of(session, reading, references(session, reading)[0], None)
-    assert (scan.options.columns, scan.options.where) == (None, None)
+    assert (scan.options.columns, scan.options.where, scan.filters) == (None, None, ())
 
 
 @pytest.mark.parametrize(
