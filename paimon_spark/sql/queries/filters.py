@@ -18,7 +18,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.predicate.parse import build_predicate
 from paimon_spark.sql.queries.columns import select_of
-from paimon_spark.sql.queries.parse import Reading, Tree
+from paimon_spark.sql.queries.parse import ParsedQuery, Tree
 from paimon_spark.sql.queries.references import Reference
 from paimon_spark.types import INTEGER_NAMES, AtomicType, CharType, DataType, DecimalType, RowType
 
@@ -35,11 +35,11 @@ _SURE_PRECISION: Final = 18
 
 
 def condition(
-    reading: Reading, reference: Reference, row_type: RowType, args: Mapping[str, Any] | Sequence[Any] | None
+    parsed: ParsedQuery, reference: Reference, row_type: RowType, args: Mapping[str, Any] | Sequence[Any] | None
 ) -> Predicate | None:
     """A predicate that holds for every row that the query needs of a table; None when none is known."""
     select = select_of(reference.node)
-    if select is None or reading.has_pipes or reference.sample is not None or reference.has_new_columns:
+    if select is None or parsed.has_pipes or reference.sample is not None or reference.has_new_columns:
         return None
     if reference.function is not None or select.args.get("laterals"):
         return None
@@ -48,11 +48,11 @@ def condition(
         return None
     if any(node.args.get("pivots") for node, _ in relations):
         return None
-    if [_name(reading, node) for node, _ in relations].count(reference.visible.lower()) != 1:
+    if [_name(parsed, node) for node, _ in relations].count(reference.visible.lower()) != 1:
         return None
     if _is_filled_with_nulls(relations, reference.node):
         return None
-    reader = _ConditionReader(reading, len(relations) == 1, reference, row_type, args)
+    reader = _ConditionReader(parsed, len(relations) == 1, reference, row_type, args)
     try:
         found = [tree for part in _conjuncts(select, relations) if (tree := reader.condition(part)) is not None]
         return conjunction([build_predicate(tree, row_type) for tree in found])
@@ -72,9 +72,9 @@ def _relations(select: Tree) -> list[tuple[Tree, Tree | None]] | None:
     return found
 
 
-def _name(reading: Reading, node: Tree) -> str:
+def _name(parsed: ParsedQuery, node: Tree) -> str:
     """The name that qualifies the columns of a relation, in lower case."""
-    name = node.alias or (reading.name_at(node.this) if isinstance(node.this, exp.Identifier) else "")
+    name = node.alias or (parsed.name_at(node.this) if isinstance(node.this, exp.Identifier) else "")
     return str(name).lower()
 
 
@@ -125,13 +125,13 @@ class _ConditionReader:
 
     def __init__(
         self,
-        reading: Reading,
+        parsed: ParsedQuery,
         is_alone: bool,
         reference: Reference,
         row_type: RowType,
         args: Mapping[str, Any] | Sequence[Any] | None,
     ) -> None:
-        self.reading = reading
+        self.parsed = parsed
         self.is_alone = is_alone
         self.visible = reference.visible.lower()
         self.args = args if isinstance(args, Mapping) else {}
@@ -190,9 +190,9 @@ class _ConditionReader:
         if qualifier is None:
             if not self.is_alone:
                 return None, None  # another relation may have a column of the name
-        elif self.reading.name_at(qualifier).lower() != self.visible:
+        elif self.parsed.name_at(qualifier).lower() != self.visible:
             return None, None
-        found = self.columns.get(self.reading.name_at(node.this).lower())
+        found = self.columns.get(self.parsed.name_at(node.this).lower())
         return (None, None) if found is None else (exp.column(exp.to_identifier(found[0], quoted=True)), found[1])
 
     def _value(self, node: Tree, dtype: DataType) -> Tree | None:
@@ -224,8 +224,8 @@ class _ConditionReader:
 
     def _is_plain(self, text: str) -> bool:
         """Whether a text literal says just what stands between its quotes, wherever it stands."""
-        sql = self.reading.sql
-        places = [t for t in self.reading.tokens if t.is_text and t.text == text]
+        sql = self.parsed.sql
+        places = [t for t in self.parsed.tokens if t.is_text and t.text == text]
         return bool(places) and all(
             sql[t.start] in "'\"" and sql[t.start + 1 : t.end - 1] == text and "\\" not in text and "'" not in text
             for t in places
