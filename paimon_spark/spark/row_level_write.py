@@ -16,8 +16,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.engine.read.file_reader import file_url
-from paimon_spark.engine.tasks.read_request import FILE_PATH as PATH
-from paimon_spark.engine.tasks.read_request import ROW_INDEX as INDEX
+from paimon_spark.engine.tasks.split import FILE_PATH as PATH
+from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.jobs.row_level import KEEPS

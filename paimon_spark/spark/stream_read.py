@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.engine.scan.plan import Plan
-    from paimon_spark.engine.tasks.read_request import ReadRequest
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
     from paimon_spark.jobs.source_recording import SourceRecording
     from paimon_spark.jobs.stream_read import OpenStream
 

@@ -25,8 +25,7 @@ import numpy as np
 from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport
+from paimon_spark.engine.scan.query import PlanReport, ScanQuery
 from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units, plan_whole
 from paimon_spark.errors import FileMissingError, OffsetError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
