@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-    from paimon_spark.lineage.notes import NoteTicket, TaskIdentity
+    from paimon_spark.lineage.note import NoteTicket, TaskIdentity
     from paimon_spark.system_tables.registry import ListingReading
     from paimon_spark.system_tables.views import ViewReading
 
@@ -145,7 +145,7 @@ def task_identity() -> TaskIdentity | None:
     """
     from pyspark import TaskContext
 
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
 
     context = TaskContext.get()
     if context is None:
