@@ -73,8 +73,6 @@ def _show_graph(a: Request, picture: Any) -> Answer:
     if a["output"] is not None:
         path = str(picture.save(a["output"]))
         return lines(f"saved {safe(path)}", {"path": path})
-    if a["format"] == "svg":
-        return lines(picture.to_svg().splitlines(), picture)
     return lines([safe(line) for line in picture.to_mermaid().splitlines()], picture)
 
 
@@ -195,8 +193,8 @@ OPERATIONS = (
     _lineage(
         "draw tables and jobs",
         lambda a: a.catalog().lineage.graph(*a["tables"]),
-        Argument("output", "file to save: .svg, .html, .mmd or .md"),
-        Argument("format", "what to print without a file", default="mermaid", choices=("mermaid", "svg")),
+        Argument("output", "file to save: .mmd, .md or .html"),
+        Argument("format", "what to print without a file", default="mermaid", choices=("mermaid",)),
         positional("tables", "tables", required=False, repeated=True, metavar="TABLE", otherwise="all"),
         verb="graph",
         show=_show_graph,
