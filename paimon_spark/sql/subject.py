@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.names import CATALOG, TableName, source, target
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from paimon_spark.options.location import quoted
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.queries.find import Reference
 from paimon_spark.sql.queries.needed import select_of
 from paimon_spark.sql.queries.tree import Reading, Tree
+from paimon_spark.sql.text import quoted
 from paimon_spark.types import INTEGER_NAMES, AtomicType, CharType, DataType, DecimalType, RowType
 
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}

@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.find import Reference, ancestors, unqualified
 from paimon_spark.sql.queries.needed import select_of, stars
 from paimon_spark.sql.queries.tree import Reading, Tree
-from paimon_spark.sql.text import Edit, edited
+from paimon_spark.sql.text import Edit, edited, quoted
 
 
 def replaced(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException, PySparkException
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.options.location import quoted
 from paimon_spark.spark.dataframe import native_dataframe
 from paimon_spark.sql.queries.failures import better, lacks_a_column
 from paimon_spark.sql.queries.find import Reference, references
@@ -23,6 +22,7 @@ from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.queries.tree import Reading, read
 from paimon_spark.sql.queries.views import make_cache, make_view
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

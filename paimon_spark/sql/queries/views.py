@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import col
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.queries.tree import Reading
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,6 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.branch_access import opened_anew
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.refs.statements import (
     CreateBranch,
     CreateTag,
@@ -30,6 +29,7 @@ from paimon_spark.sql.refs.statements import (
 )
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

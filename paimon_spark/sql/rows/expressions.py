@@ -7,14 +7,13 @@ from typing import Final
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.location import quoted
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.pieces import piece
 from paimon_spark.sql.rows.statements import Assignment, Name
 from paimon_spark.sql.rows.target import Target
-from paimon_spark.sql.text import Edit, Word, edited, words
+from paimon_spark.sql.text import Edit, Word, edited, quoted, words
 from paimon_spark.types import DataField, DataType, RowType
 
 _DEFAULT: Final = "DEFAULT"

@@ -12,7 +12,6 @@ from paimon_spark.engine.row_level.way import way_of
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
-from paimon_spark.options.location import quoted
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark.row_level import delete_found, deletion, update_found, updating
 from paimon_spark.spark.session import our_errors
@@ -25,6 +24,7 @@ from paimon_spark.sql.rows.static_partition import static_partition
 from paimon_spark.sql.rows.target import Target, open_target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

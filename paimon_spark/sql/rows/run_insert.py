@@ -18,7 +18,6 @@ from paimon_spark.options.batch_write import (
     canonical_write,
 )
 from paimon_spark.options.lineage import NO_SOURCES
-from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import fitted
 from paimon_spark.spark.session import our_errors
@@ -31,6 +30,7 @@ from paimon_spark.sql.rows.static_partition import StaticPartition, constant, st
 from paimon_spark.sql.rows.target import Target, open_target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement_job import names_no_table
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from paimon_spark.engine.row_level.way import way_of
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import current
-from paimon_spark.options.location import quoted
 from paimon_spark.spark.merge import Clause, Merge, Verb, When
 from paimon_spark.spark.row_level import Change
 from paimon_spark.spark.session import our_errors
@@ -21,6 +20,7 @@ from paimon_spark.sql.rows.parameters import bound
 from paimon_spark.sql.rows.statements import Action, Matched, WhenClause
 from paimon_spark.sql.rows.target import Target, open_target
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

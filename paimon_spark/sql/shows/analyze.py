@@ -17,11 +17,11 @@ from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import opened_anew
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.shows.statements import Analyze
+from paimon_spark.sql.text import quoted
 from paimon_spark.system_tables.java_text import object_text, sql_text
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType
 

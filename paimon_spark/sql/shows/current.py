@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.shows.statements import Namespace, Refresh, ShowCurrent, Use
 from paimon_spark.sql.shows.types import quoted_if_needed
+from paimon_spark.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.known import shown_options
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.columns import column_name
+from paimon_spark.sql.text import quoted
 from paimon_spark.system_tables.java_text import sql_text
 from paimon_spark.types import DataType, TimestampType
 

@@ -9,11 +9,10 @@ from typing import Final, NoReturn
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.definition.schema_changes import After, First, Path, Position
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.statement import Statement
 from paimon_spark.sql.tables.statements import Misread, Name, Spec
-from paimon_spark.sql.text import shown
+from paimon_spark.sql.text import quoted, shown
 from paimon_spark.types import DataField
 
 _TYPED_TEXTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")

@@ -20,7 +20,6 @@ from paimon_spark.metadata.definition.schema_changes import (
     SetOption,
     UpdateTableComment,
 )
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.names import CATALOG, TableName, target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
@@ -35,6 +34,7 @@ from paimon_spark.sql.tables.statements import (
     Outcome,
     RenameTable,
 )
+from paimon_spark.sql.text import quoted
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case
 
 _OF_SPARK = ("provider", "location", "owner", "external")

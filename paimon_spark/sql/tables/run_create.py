@@ -19,7 +19,7 @@ from paimon_spark.jobs.write_target import undo_creation
 from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
-from paimon_spark.options.location import quoted, table_defaults
+from paimon_spark.options.location import table_defaults
 from paimon_spark.spark.schema import row_type
 from paimon_spark.sql.names import TableName, source, target
 from paimon_spark.sql.queries.run import query_dataframe
@@ -27,7 +27,7 @@ from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement_job import names_no_table, recorded
 from paimon_spark.sql.tables.locations import check_location
 from paimon_spark.sql.tables.statements import CreateTable, CreateTableLike, Making, Name, Outcome
-from paimon_spark.sql.text import words
+from paimon_spark.sql.text import quoted, words
 from paimon_spark.types import RowType, in_any_case
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.options.location import quoted
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.find import references
 from paimon_spark.sql.queries.known import KnownNames
@@ -11,6 +10,7 @@ from paimon_spark.sql.queries.tree import read
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tables.locations import check_database_location
 from paimon_spark.sql.tables.statements import AlterDatabase, CreateDatabase, CreateView, DropDatabase, Name, Outcome
+from paimon_spark.sql.text import quoted
 
 
 def create_database(session: Session, statement: CreateDatabase) -> Outcome:
