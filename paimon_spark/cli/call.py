@@ -93,7 +93,7 @@ class Call:
             UsageError: no warehouse is known.
             TableNotFoundError: there is no such table; the nearest names are offered.
         """
-        from paimon_spark.jobs.loading import load
+        from paimon_spark.api.table import load
 
         named = self.table_text if text is None else text
         options = {**self._options(storage=True), **self._options(storage=False)}

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import open_to_change, undisturbed
-from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import with_columns
 from paimon_spark.metadata.definition.alter import alter_table, apply

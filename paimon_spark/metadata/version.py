@@ -1,4 +1,4 @@
-"""Version text, version options and timestamps as values; `resolve` finds what they mean.
+"""Version text, version options, timestamps and moments as values; `resolve` finds what versions mean.
 
 Source: Java `table/source/snapshot/TimeTravelUtil`, `DateTimeUtils.parseTimestampData`; PIP-4 and PIP-14 for savepoints
 and branches.
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
-from paimon_spark.errors import InvalidOptionError, VersionSyntaxError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, VersionSyntaxError
 
 
 class VersionKind(str, Enum):
@@ -203,3 +203,39 @@ def zone_of(name: str | None) -> tzinfo | None:
             option="time-zone",
             value=name,
         ) from e
+
+
+Moment: TypeAlias = datetime | int | str
+"""A datetime (without a zone: the machine's), epoch milliseconds, or text such as `2024-01-31 12:30:00`."""
+
+_LAST_MS: Final = 253_402_214_400_000
+"""The last day of the year 9999, which no clock of Python goes beyond."""
+
+
+def moment_ms(value: Moment, name: str, time_zone: str | None = None) -> int:
+    """Epoch milliseconds of a moment.
+
+    Args:
+        value: the moment.
+        name: of the argument, for messages.
+        time_zone: zone of a text that names none; None means the machine's.
+
+    Raises:
+        InvalidInputError: it is no moment.
+    """
+    match value:
+        case datetime():
+            return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
+        case bool():
+            pass
+        case int() if abs(value) <= _LAST_MS:
+            return value
+        case str():
+            try:
+                return epoch_ms(value, time_zone, name)
+            except VersionSyntaxError as e:
+                raise InvalidInputError(str(e), argument=name, value=value) from e
+    raise InvalidInputError(
+        f"{name} = {value!r} is no moment; give a datetime, epoch milliseconds or text such as 2024-01-31 12:30:00",
+        argument=name,
+    )

@@ -23,7 +23,7 @@ from paimon_spark.sql.place import Place
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
 
 TABLE_FUNCTION: Final = "paimon_table"
 _DIGITS: Final = 6

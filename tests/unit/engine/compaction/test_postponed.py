@@ -40,7 +40,7 @@ Key = tuple[int, int]
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "_spark", lambda: None)
+    monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
 
 
 def a_table(path: Path, **options: str) -> paimon_spark.Table:

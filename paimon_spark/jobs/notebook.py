@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.display.html import facts, grid, paragraph, section, shown_or_said
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.opened_table import OpenedTable, scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.known import shown_options
 
 if TYPE_CHECKING:
-    from paimon_spark.api.catalog import Catalog
-    from paimon_spark.api.scan import Scan
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.scan import Scan
 
 
-def table_html(table: Table) -> str:
+def table_html(table: OpenedTable) -> str:
     """What the table is: branch, version, head, columns, options."""
 
     def show() -> str:
-        scan = table.scan()
-        schema = table.schema
+        scan = scan_of(table)
+        schema = schema_scan(table).schema
         asked = table.read_options
         version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
         head = latest_snapshot(scan.handle)
         told = facts(
             {
-                "location": table.location,
-                "branch": table.branch_name,
+                "location": table.handle.location,
+                "branch": table.handle.branch,
                 "version": version,
                 "head": "no snapshot" if head is None else head.brief,
                 "rows at the head": None if head is None or table.is_system else head.total_record_count,
@@ -57,14 +57,14 @@ def scan_html(scan: Scan) -> str:
     return shown_or_said(f"Read of {scan.table_name}", show)
 
 
-def catalog_html(catalog: Catalog) -> str:
+def catalog_html(warehouse: str, options: Mapping[str, str], databases: Callable[[], Sequence[str]]) -> str:
     """Where the warehouse is, and its databases."""
 
     def show() -> str:
-        names = catalog.list_databases()
+        names = databases()
         listed = grid(("database",), [(name,) for name in names]) if names else paragraph("no database yet")
-        options = shown_options(catalog.options)
-        return section("Catalog", catalog.warehouse, facts(options) if options else "", listed)
+        shown = shown_options(options)
+        return section("Catalog", warehouse, facts(shown) if shown else "", listed)
 
     return shown_or_said("Catalog", show)
 

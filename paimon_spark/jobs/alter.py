@@ -1,13 +1,18 @@
-"""The arguments of `Table.alter` → changes of the schema."""
+"""The arguments of `Table.alter` → changes of the schema.
+
+The columns of a table as users state them: Arrow, Spark's StructType, DDL text or types of this package.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from paimon_spark.api.columns import column_of
+import pyarrow as pa
+
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import undisturbed
+from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
@@ -31,7 +36,9 @@ from paimon_spark.metadata.definition.schema_changes import (
     parse_path,
 )
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.types import RowType
+from paimon_spark.options.location import quoted
+from paimon_spark.spark_port import spark_jobs
+from paimon_spark.types import DataField, DataType, RowType
 
 _PLACES: Final[Mapping[str, Callable[[], Position]]] = {"first": First, "last": Last}
 _BESIDE: Final[Mapping[str, Callable[[str], Position]]] = {"after": After, "before": Before}
@@ -122,3 +129,58 @@ def _several(names: Sequence[str], argument: str) -> Sequence[str]:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+SchemaLike: TypeAlias = Any
+"""pyarrow.Schema, pyspark StructType, DDL text or RowType."""
+_SPARK: Final = "pyspark.sql.types"
+
+
+def columns_of(schema: SchemaLike) -> RowType:
+    """The columns that `schema` states; their field ids only count.
+
+    Raises:
+        InvalidInputError: it states none.
+        UnsupportedFeatureError: a type that no table has.
+    """
+    match schema:
+        case RowType():
+            return schema
+        case str():
+            return ddl.row_type(schema)
+        case pa.Schema():
+            return from_arrow.row_type(schema)
+    if _is_spark(schema, "StructType"):
+        return spark_jobs().row_type(schema)
+    raise _unknown(schema, "the columns of a table", "a pyarrow.Schema, a StructType or DDL text")
+
+
+def column_of(name: str, stated: Any) -> DataField:
+    """The column called `name` whose type, and perhaps comment and default, are `stated`. Raises as `columns_of`."""
+    match stated:
+        case DataType():
+            return DataField(0, name, stated)
+        case pa.DataType():
+            return DataField(0, name, from_arrow.data_type(stated, name))
+        case str():
+            (field,) = _single(ddl.row_type(f"{quoted(name)} {stated}"), stated)
+            return field
+    if _is_spark(stated, ""):
+        return spark_jobs().column(name, stated)
+    raise _unknown(stated, f"the type of column {name}", "DDL text such as 'DECIMAL(10, 2)', or an Arrow or Spark type")
+
+
+def _single(row: RowType, text: str) -> tuple[DataField]:
+    if len(row) != 1:
+        raise InvalidInputError(f"{text!r} is not the type of one column")
+    return (row.fields[0],)
+
+
+def _is_spark(value: Any, name: str) -> bool:
+    kind = type(value)
+    return kind.__module__ == _SPARK and kind.__name__.endswith(name or "Type")
+
+
+def _unknown(value: Any, what: str, wanted: str) -> InvalidInputError:
+    kind = type(value)
+    return InvalidInputError(f"{what} is {wanted}; found {kind.__module__}.{kind.__qualname__}")

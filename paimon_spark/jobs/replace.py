@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
-from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.errors import (
     CommitRetriesExhaustedError,
@@ -25,6 +25,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import opened_anew, undisturbed
+from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
@@ -32,12 +33,14 @@ from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.types import DataField, RowType
+from paimon_spark.versioning.restoring import rollback_to_as_latest
 
 _TRIES = 20
+T = TypeVar("T", bound=OpenedTable)
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Generic[T]):
     """A table that was given another definition, and what it takes to undo that.
 
     Attributes:
@@ -46,19 +49,19 @@ class Replaced:
         head: id of its newest snapshot then; None when it had none.
     """
 
-    table: Table
+    table: T
     before: TableSchema
     head: int | None
 
 
 def replace_table(
-    table: Table,
+    table: T,
     columns: RowType,
     primary_keys: Sequence[str] = (),
     partition_keys: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
-) -> Replaced:
+) -> Replaced[T]:
     """Empty a table and give it another definition; arguments as of `create_table`.
 
     Raises:
@@ -76,12 +79,12 @@ def replace_table(
     return Replaced(replace(table, handle=_reopened(handle)), handle.schema, None if head is None else head.id)
 
 
-def undo_replacement(replaced: Replaced) -> None:
+def undo_replacement(replaced: Replaced[Any]) -> None:
     """Give the table its former definition and rows back, by a new schema and a new snapshot."""
     handle = replaced.table.handle
     undisturbed(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
     if replaced.head is not None:
-        replace(replaced.table, handle=_reopened(handle)).rollback_to_as_latest(replaced.head)
+        rollback_to_as_latest(_reopened(handle), replaced.head)
 
 
 def _as_manifests_are(handle: TableHandle, options: Mapping[str, str]) -> Mapping[str, str]:

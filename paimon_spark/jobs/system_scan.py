@@ -1,25 +1,24 @@
-"""SystemTable: a system table of a branch, such as `t$files`; it is read as tables are, and never written."""
+"""SystemScan: one read of a system table, such as `t$files`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from paimon_spark.api.scan import Scan
-from paimon_spark.api.table import Table
-from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError
+from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.predicate.ast import Predicate, names_of
-from paimon_spark.system_tables.listing import Asked, Listing
-from paimon_spark.system_tables.registry import find
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.system_tables.listing import Listing
+from paimon_spark.system_tables.registry import ListingReading, find
 from paimon_spark.system_tables.views import View, ViewReading, plan_view, view_type
 from paimon_spark.types import RowType
 
@@ -27,74 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_spark.engine.scan.plan import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class SystemTable(Table):
-    """A system table of a branch. `scan` reads it; verbs that change rows or the definition are refused.
-
-    Attributes:
-        system: what follows `$`, in lower case.
-    """
-
-    system: str = ""
-
-    @property
-    def name(self) -> str:
-        """How messages call it: `db.t$files`."""
-        return f"{self.handle.name}${self.system}"
-
-    @property
-    def is_system(self) -> bool:
-        """Whether it is a system table."""
-        return True
-
-    def branch(self, name: str) -> SystemTable:
-        """The same system table of another branch. Raises BranchNotFoundError."""
-        other = Table.branch(self, name)
-        return SystemTable(other.handle, other.read_options, other.option_text, self.system)
-
-    def at(self, version: str | int) -> SystemTable:
-        """The same system table at a version of the table."""
-        other = Table.at(self, version)
-        return SystemTable(other.handle, other.read_options, other.option_text, self.system)
-
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        version: str | int | None = None,
-        **options: str | float | bool,
-    ) -> SystemScan:
-        """One read, as `Table.scan`; `where` is over the columns of the system table."""
-        scan = Table.scan(self, columns, where, version, **options)
-        return SystemScan(scan.handle, scan.options, scan.option_text, system=self.system)
-
-    def write(self, data: Any, mode: str = "append", **options: str | float | bool) -> NoReturn:
-        """Refused."""
-        raise self._read_only("written to")
-
-    def delete(self, where: str) -> NoReturn:
-        """Refused."""
-        raise self._read_only("deleted from")
-
-    def update(self, where: str | None, set: Mapping[str, str]) -> NoReturn:
-        """Refused."""
-        raise self._read_only("updated")
-
-    def merge(self, source: Any, on: str, **clauses: Any) -> NoReturn:
-        """Refused."""
-        raise self._read_only("merged into")
-
-    def alter(self, **changes: Any) -> NoReturn:
-        """Refused."""
-        raise self._read_only("altered")
-
-    def _read_only(self, what: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"{self.name} is a system table and cannot be {what}; open table {self.handle.name} itself",
-            table=self.handle.name,
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -255,37 +186,3 @@ class SystemScan(Scan):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.handle, self.options, self.option_text, self.filters, self._travelled, self.system = state
         self._plan = self._listed = self._reading = None
-
-
-@dataclass(frozen=True, slots=True)
-class ListingReading:
-    """A read of a system table that one task makes. Picklable.
-
-    Attributes:
-        system: its name.
-        handle, snapshot: what it tells of.
-        time_zone: the reader's; None means the machine's.
-        names: columns that come out, in order.
-        predicate: what must be true of each row.
-        travelled: whether the snapshot was named.
-    """
-
-    system: str
-    handle: TableHandle
-    snapshot: Snapshot | None
-    time_zone: str | None
-    names: tuple[str, ...]
-    predicate: Predicate | None
-    travelled: bool = False
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows."""
-        from paimon_spark.predicate.arrow import matches
-
-        listing = find(self.system, self.handle.name)
-        assert isinstance(listing, Listing)
-        wanted = frozenset(self.names) | names_of(self.predicate)
-        asked = Asked(self.handle, self.snapshot, self.time_zone, wanted, self.travelled)
-        for batch in listing.read(asked):
-            kept = batch if self.predicate is None else batch.filter(matches(self.predicate, batch))
-            yield kept.select(list(self.names))

@@ -1,4 +1,7 @@
-"""Scan: one read of a table, planned when first needed."""
+"""Scan: one read of a table, planned when first needed.
+
+Reads whose snapshot expires under them: told apart from tables whose files are gone though they are needed.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
+from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.errors import InvalidInputError, PaimonError
+from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.snapshot_expiry import expired, has_expired
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import earliest_snapshot, latest_snapshot, snapshot_at_or_after_ms
+from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import from_options
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
 from paimon_spark.predicate.ast import Predicate, conjunction
+from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import ROW_KIND_COLUMN, RowType
 
 if TYPE_CHECKING:
@@ -115,7 +120,7 @@ class Scan:
         return replace(self, filters=(*self.filters, *filters), _plan=None)
 
     def _repr_html_(self) -> str:
-        from paimon_spark.api.showing import scan_html
+        from paimon_spark.jobs.notebook import scan_html
 
         return scan_html(self)
 
@@ -206,11 +211,7 @@ class Scan:
         Args:
             session: default is the active session, else one is made.
         """
-        # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart,
-        # and lets everything else here work without pyspark.
-        module = importlib.import_module("paimon_spark.spark.dataframe")
-        frame: DataFrame = module.dataframe(self, session)
-        return frame
+        return spark_jobs().dataframe(self, session)
 
     def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
         """Make the read a temporary view of a session, for plain `spark.sql`; one of that name is replaced.
@@ -343,3 +344,32 @@ class Scan:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.handle, self.options, self.option_text, self.filters, self._travelled = state
         self._plan = None
+
+
+def has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag: str | None = None) -> bool:
+    """Whether an error is that of a file that went with its snapshot.
+
+    Args:
+        handle: the branch that is read.
+        snapshot: what is read of it.
+        error: what the read raised.
+        tag: by which the snapshot was asked for.
+    """
+    if not isinstance(error, FileMissingError) and not isinstance(error.__cause__, FileMissingError):
+        return False
+    if tag is not None:
+        found = find_tag(handle, tag)
+        if found is not None and found.snapshot.base_manifest_list == snapshot.base_manifest_list:
+            return False
+    return not is_alive(handle, snapshot)
+
+
+def expired(handle: TableHandle, snapshot: Snapshot) -> SnapshotExpiredError:
+    """The error for a snapshot that expired while it was read."""
+    return SnapshotExpiredError(
+        f"snapshot {snapshot.id} of {handle.describe()} expired while it was read, and files of it are gone: read "
+        "again. Where reads last long, let snapshots live longer (snapshot.time-retained), or read a tag",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=snapshot.id,
+    )
