@@ -23,7 +23,6 @@ from paimon_spark.format.arrays.arrow_numpy import fixed_array
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import quoted
-from paimon_spark.options.write import parse_dynamic_bucket_options, parse_write_options
 from paimon_spark.types import RowType
 
 _TASK: Final = "__paimon_task"
@@ -51,7 +50,7 @@ def cluster(rows: DataFrame, handle: TableHandle) -> Clustered:
     """The rows distributed as `handle` wants them written. User's process; nothing runs but a job of one row a core."""
     if handle.options.bucket > 0:
         return _by_bucket(rows, handle)
-    if crosses_partitions(handle.schema, handle.options.raw):
+    if crosses_partitions(handle.schema, handle.options):
         # Where a key is only one task can know that sees all rows.
         return Clustered(rows.repartition(1), disjoint=True)
     if handle.schema.primary_keys:
@@ -76,7 +75,7 @@ def _by_bucket(rows: DataFrame, handle: TableHandle) -> Clustered:
 
 
 def _by_key(rows: DataFrame, handle: TableHandle) -> Clustered:
-    options = parse_dynamic_bucket_options(handle.options.raw)
+    options = handle.options.dynamic_bucket
     channels, assigners = assigner_count(options, parallelism(rows))
     keys, partitions = handle.schema.trimmed_primary_keys, handle.schema.partition_keys
 
@@ -127,5 +126,5 @@ def _only(handle: TableHandle, names: tuple[str, ...]) -> TableHandle:
 def _as_stored(handle: TableHandle, columns: tuple[pa.Array, ...]) -> pa.RecordBatch:
     """Columns as Spark gives them → as the table has them. Executor."""
     given = pa.RecordBatch.from_arrays(list(columns), names=list(handle.schema.row_type.names))
-    options = replace(parse_write_options(handle.options.raw), rowkind_field=None)
+    options = replace(handle.options.write, rowkind_field=None)
     return InputMapper(handle.schema, given.schema, options, handle.describe()).apply(given)

@@ -57,7 +57,7 @@ def save_job(
     Raises as `Table.write`.
     """
     base = latest_snapshot(handle)
-    user = COMMIT_USER.get(options) or new_commit_user(handle.options.raw)
+    user = COMMIT_USER.get(options) or new_commit_user(handle.options)
     _save(rows, handle, mode, {**options, COMMIT_USER.key: user})
     return WriteResult(_made(handle, user, 0 if base is None else base.id))
 

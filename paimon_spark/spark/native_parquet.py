@@ -22,7 +22,6 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import quoted
-from paimon_spark.options.table import read_defaults
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, RowType
 
@@ -92,7 +91,7 @@ def _columns(scan: Scan) -> Sequence[DataField] | None:
     handle = scan.handle
     if handle.schema.primary_keys or not handle.location.startswith(_LOCAL) or JOB.key in handle.overrides:
         return None
-    if scan.options.row_kind or scan.filters or read_defaults(handle.options.raw):
+    if scan.options.row_kind or scan.filters or handle.options.read_defaults:
         return None
     table = scan.schema
     names = scan.options.columns or table.row_type.names

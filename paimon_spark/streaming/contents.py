@@ -8,8 +8,8 @@ from __future__ import annotations
 from paimon_spark.engine.scan.stream_units import Content
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import StreamReadOptions
-from paimon_spark.options.table import ChangelogProducer
 
 
 def contents_of(handle: TableHandle, snapshot: Snapshot, asked: StreamReadOptions) -> Content | None:

@@ -15,8 +15,8 @@ from paimon_spark.metadata.snapshots import (
     list_snapshot_ids,
     snapshot_at_or_after_ms,
 )
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.descriptor import Option, integer
-from paimon_spark.options.table import ChangelogProducer
 
 _FULL_EVERY: Final[Option[int | None]] = Option(
     "full-compaction.delta-commits", integer, None, "Commits after which everything is compacted."
@@ -70,7 +70,7 @@ def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
 
 def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
     """The newest snapshot that a compaction made, a full one where these are planned; the head when there is none."""
-    every = _FULL_EVERY.get(handle.options.raw)
+    every = handle.options.compaction.full_after_commits
     only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
 
     def fits(snapshot: Snapshot) -> bool:

@@ -17,7 +17,7 @@ from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.branches import branch_exists
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.tags import guarded_branch
-from paimon_spark.options.tags import TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagOptions
 from paimon_spark.versioning.guarding import relative
 
 
@@ -54,7 +54,7 @@ def delete_steps(handle: TableHandle, options: TagOptions, name: str) -> tuple[S
 
 def deletion(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:
     """The change that deletes tags with what only they need."""
-    options = parse_tag_options(handle.options.raw)
+    options = handle.options.tags
     steps = tuple(step for tag in tags for step in delete_steps(handle, options, tag.name))
     return TableChange(kind, label, steps, tuple(tag_root(handle, tag) for tag in tags))
 

@@ -11,7 +11,6 @@
     aggregators.py     aggregate functions on columns; aggregators_exact.py value by value
     exact_values.py    columns as Python values, ordered and compared as Java does
     sketches.py        aggregate functions of sketches and bitmaps
-    field_options.py   options of single columns and of engines
     changelog.py       difference of two merged states
     lookup.py          compaction that makes level 0 visible: rows after, and their changelog
 Source: Java `mergetree/**`.

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.merge.field_options import SequenceGroup
 from paimon_spark.engine.merge.key_value import Bool, Groups, Rows
 from paimon_spark.engine.merge.ordering import column_words, pack, sort_rows, value_words
+from paimon_spark.metadata.definition.merge_rules import SequenceGroup
 
 
 class Freshness(NamedTuple):

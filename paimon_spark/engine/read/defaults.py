@@ -14,7 +14,6 @@ import pyarrow as pa
 from paimon_spark.engine.tasks.read_request import ReadRequest
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.evolution import caster
-from paimon_spark.options.table import read_defaults
 from paimon_spark.types import STRING
 
 
@@ -25,7 +24,7 @@ def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
         DataError: a default is not of its column's type.
         UnsupportedFeatureError: text cannot become the column's type at all.
     """
-    texts = read_defaults(request.options.raw)
+    texts = request.options.read_defaults
     out: dict[str, pa.Scalar] = {}
     for f in request.schema.fields if texts else ():
         text = texts.get(f.name)

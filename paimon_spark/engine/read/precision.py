@@ -16,7 +16,7 @@ from paimon_spark.engine.tasks.read_request import PARTITION, ReadRequest
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, TimestampType
 
 WHOLE: Final = 9
@@ -82,9 +82,9 @@ def _whole_columns(request: ReadRequest) -> set[str]:
     whole = {*schema.trimmed_primary_keys, *options.sequence_fields}
     if options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
         return whole
-    from paimon_spark.engine.merge.field_options import sequence_groups  # plain reads do without the modules of merging
+    from paimon_spark.metadata.definition.merge_rules import sequence_groups  # plain reads do without it
 
-    whole.update(name for group in sequence_groups(schema, options.raw) for name in group.sequence)
+    whole.update(name for group in sequence_groups(schema, options.merge) for name in group.sequence)
     # Elements of arrays and maps may be compared with each other; single values are only picked by their order.
     whole.update(f.name for f in schema.fields if not isinstance(f.type, TimestampType))
     return whole

@@ -28,7 +28,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import delta_entries, file_ids
 from paimon_spark.metadata.manifests import delta_manifests
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.core import MergeEngine
 
 
 def replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) -> tuple[pa.Table, PlanReport]:

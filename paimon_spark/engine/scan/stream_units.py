@@ -51,7 +51,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.options.table import ChangelogProducer
+from paimon_spark.options.core import ChangelogProducer
 
 _NO_DELETIONS: Final = Deletions({})
 _DIGEST_BYTES: Final = 8

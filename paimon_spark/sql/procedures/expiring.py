@@ -6,7 +6,6 @@ from typing import Final
 from urllib.parse import unquote
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.options.expiry import SNAPSHOT_EXPIRE_LIMIT
 from paimon_spark.sql.place import Place
 from paimon_spark.sql.procedures.procedure import DONE, OPTIONS, TABLE, Arguments, Kind, Parameter, Procedure, Rows
 
@@ -28,7 +27,7 @@ def _snapshots(place: Place, a: Arguments) -> Rows:
         a.number_or_none("retain_max"),
         retain_min=a.number_or_none("retain_min"),
         older_than=a.moment("older_than"),
-        max_deletes=SNAPSHOT_EXPIRE_LIMIT.get(table.options.raw) if most is None else most,
+        max_deletes=table.options.expiry.snapshots.limit if most is None else most,
     )
     return [(len(gone.snapshots),)]
 

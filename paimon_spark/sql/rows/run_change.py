@@ -50,7 +50,7 @@ def run_delete(session: Session, statement: Delete) -> DataFrame | None:
         return None
     plain = without_qualifier(where, _names(target, statement.alias, statement.name))
     whole = partitions_where(table, plain, target.session.time_zone)
-    if whole is not None and table.options.raw.get(_FORCED_CHANGELOG, "").lower() != "true":
+    if whole is not None and not table.options.write.delete_as_changelog:
         delete_partitions(table, whole, "DELETE")
         return None
     if any(is_cut_by_spark(f.type) for f in target.columns):

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.options.batch_write import MERGE_SCHEMA
 from paimon_spark.options.lineage import JOB
 from paimon_spark.spark.dataframe_write import unwrapped
 from paimon_spark.sql.columns import column_name
@@ -60,7 +59,7 @@ class Target:
     @property
     def merges_schema(self) -> bool:
         """Whether columns that the table lacks are to be added to it."""
-        return MERGE_SCHEMA.get({**self.table.options.raw, **self.options})
+        return self.table.options.changed(self.options).schema_merge.enabled
 
     def column(self, name: str) -> DataField:
         """The column of a name in any case. Raises ColumnNotFoundError."""
