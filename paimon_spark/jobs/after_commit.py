@@ -19,7 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
-from paimon_spark.maintenance.expire_partitions import expire_partitions
+from paimon_spark.maintenance.partitions import expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.retry import Surroundings
@@ -102,7 +102,7 @@ class _Work:
     def expire_tags(self) -> None:
         if not self.handle.options.tags.time_expire or not _TAGS.may_be_over(self.handle, self._now()):
             return
-        from paimon_spark.versioning.tag_expiry import expire_tags
+        from paimon_spark.versioning.tags import expire_tags
 
         expire_tags(self.handle, wait_ms=0, clock=self._now)
 

@@ -13,7 +13,7 @@ from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version

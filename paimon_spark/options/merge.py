@@ -79,7 +79,7 @@ def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
 
 
 class NestedKeyNullStrategy(str, Enum):
-    """What nested_update does with elements whose nested key holds a null."""
+    """How nested_update handles elements whose nested key contains a null."""
 
     MERGE = "merge"
     IGNORE = "ignore"

@@ -15,11 +15,11 @@ from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.run import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
-from paimon_spark.maintenance.changes import TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import TableChange
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import (
     Savepoint,
@@ -31,10 +31,8 @@ from paimon_spark.metadata.tags import (
     tag_names,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import SavepointOptions
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there
-from paimon_spark.versioning.tag_steps import create_steps, deletion
+from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
+from paimon_spark.versioning.tag_steps import check_still_there, create_steps, deletion
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
 """Compacts a branch fully, wherever."""
@@ -106,7 +104,7 @@ def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = 
         label = f"deletion of savepoint {savepoint_id} on branch {branch.branch!r}"
         return deletion(branch, [tag], "delete-savepoint", label)
 
-    return dry(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
+    return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
 
 
 def run_periodic_savepoint(
@@ -117,7 +115,7 @@ def run_periodic_savepoint(
     Costs nothing without the options `savepoint.create-time` and `savepoint.create-interval`; when none is due, a
     listing of the tags and one of them. Raises as `create_savepoint`, and InvalidOptionError.
     """
-    options = handle.options.savepoints
+    options = parse_savepoint_options(handle.options.raw)
     if options is None:
         return None
     last = _last(handle)
@@ -172,7 +170,7 @@ def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
     alive = head if head.id == saved.id else find_snapshot(handle, saved.id)
     if alive is not None and not same_snapshot(alive, saved):
         return False
-    records_expire = handle.options.record_expiry is not None
+    records_expire = _RECORDS_EXPIRE in handle.options.raw
     at: Snapshot | None = head
     while at is not None and at.id > saved.id:
         if at.commit_kind not in _NO_ROWS or records_expire:
@@ -211,7 +209,7 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: boo
                 tag=tag.name,
             )
         label = f"creation of savepoint {snapshot.id} on branch {branch.branch!r}"
-        return TableChange("create-savepoint", label, create_steps(branch, branch.options.tags, tag))
+        return TableChange("create-savepoint", label, create_steps(branch, parse_tag_options(branch.options.raw), tag))
 
     change_branch(handle, "create-savepoint", plan, wait_ms=wait_ms)
     if gone:

@@ -4,6 +4,10 @@ A new tag is a copy of a snapshot file: no data and no manifest is read, whateve
 afterwards whether what was copied is still there, as other engines may let it expire meanwhile.
 
 Source: Java `utils/TagManager`; PIP-4.
+
+Tags that have lived long enough.
+
+Source: Java `tag/TagTimeExpire`.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Final, Literal, overload
 
 from paimon_spark.errors import (
@@ -19,11 +23,13 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.changes import Put, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import encode_fork, fork_path, list_branch_names, logical_name, read_fork, tag_info
+from paimon_spark.metadata import branches as forks
+from paimon_spark.metadata.branches import list_branch_names, tag_info
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Put, Step, TableChange, relative_path
+from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.tags import (
     TagInfo,
     auto_tag_time,
@@ -34,12 +40,10 @@ from paimon_spark.metadata.tags import (
     savepoint_id_of,
 )
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.options.tags import TagCreation, TagOptions
-from paimon_spark.versioning.guarding import relative
+from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there, tag_source
 from paimon_spark.versioning.tag_steps import (
+    check_still_there,
     create_steps,
     delete_steps,
     deletion,
@@ -47,6 +51,7 @@ from paimon_spark.versioning.tag_steps import (
     new_tag,
     put_tag,
     tag_root,
+    tag_source,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -85,7 +90,7 @@ def create_tag(
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange | None:
-        options = branch.options.tags
+        options = parse_tag_options(branch.options.raw)
         _check_name(branch, name)
         old = find_tag(branch, name)
         if old is not None:
@@ -164,14 +169,14 @@ def replace_tag(
         old = get_tag(branch, name)
         _check_may_move(branch, name, "replaced")
         snapshot = tag_source(branch, snapshot_id)
-        _check_auto_name(branch, branch.options.tags, name, snapshot, besides=name)
+        _check_auto_name(branch, parse_tag_options(branch.options.raw), name, snapshot, besides=name)
         made.append(new_tag(name, snapshot, retained_s, clock()))
         label = f"replacement of tag {name!r} on branch {branch.branch!r}"
         # The success file stays as it is: it tells of the tag's creation.
         return TableChange("replace-tag", label, (put_tag(branch, made[-1]),), (tag_root(branch, old),))
 
     if dry_run:
-        return dry(handle, plan(reopened(handle)))
+        return preview(handle, plan(reopened(handle)))
     change_branch(handle, "replace-tag", plan)
     check_still_there(handle, made[-1])
     _mention_callbacks(handle)
@@ -190,7 +195,7 @@ def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange:
-        options = branch.options.tags
+        options = parse_tag_options(branch.options.raw)
         tag = get_tag(branch, old)
         _check_may_move(branch, old, "renamed")
         _check_name(branch, new)
@@ -235,7 +240,7 @@ def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = Fa
         shown = ", ".join(repr(tag.name) for tag in tags)
         return deletion(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
 
-    return dry(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
+    return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
 
 
 def previous_tag(handle: TableHandle, name: str) -> TagInfo | None:
@@ -298,10 +303,10 @@ def _check_auto_name(
     handle: TableHandle, options: TagOptions, name: str, snapshot: Snapshot, besides: str | None = None
 ) -> None:
     """A snapshot has one tag named by time at most: Paimon's own tagging stops at two."""
-    if options.creation not in _BY_TIME or auto_tag_time(name, options) is None:
+    if options.creation not in _BY_TIME or auto_tag_time(name, handle.options.raw) is None:
         return
     for tag in list_tags(handle):
-        by_time = tag.name != besides and auto_tag_time(tag.name, options) is not None
+        by_time = tag.name != besides and auto_tag_time(tag.name, handle.options.raw) is not None
         if by_time and tag.snapshot.id == snapshot.id:
             raise InvalidInputError(
                 f"{name!r} is how {handle.describe()} names its automatic tags, and snapshot {snapshot.id} has one "
@@ -317,12 +322,12 @@ def _renamed_bases(handle: TableHandle, tag: Tag, new: str) -> list[Step]:
     steps: list[Step] = []
     for name in list_branch_names(handle):
         branch = handle.on_branch_directory(name)
-        fork = read_fork(branch)
+        fork = forks.read_fork(branch)
         if fork is None or fork.tag != tag.name or fork.snapshot_id != tag.snapshot.id:
             continue
-        if fork.parent == logical_name(handle):
-            text = encode_fork(replace(fork, tag=new)).decode()
-            steps.append(Put(relative(branch, fork_path(branch)), text))
+        if fork.parent == forks.logical_name(handle):
+            text = forks.encode_fork(replace(fork, tag=new)).decode()
+            steps.append(Put(relative_path(branch, forks.fork_path(branch)), text))
     return steps
 
 
@@ -365,7 +370,7 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
 
 
 def _mention_callbacks(handle: TableHandle) -> None:
-    callbacks = handle.options.tags.callbacks
+    callbacks = CALLBACKS.get(handle.options.raw).strip()
     if callbacks:
         _LOG.warning(
             "option tag.callbacks of %s names Java classes, which are not told of tags made here: %s",
@@ -381,3 +386,72 @@ def _exists(handle: TableHandle, name: str) -> TagAlreadyExistsError:
         branch=handle.branch,
         tag=name,
     )
+
+
+def expire_tags(
+    handle: TableHandle,
+    *,
+    older_than_ms: int | None = None,
+    dry_run: bool = False,
+    wait_ms: int = 60_000,
+    clock: Callable[[], datetime] = datetime.now,
+) -> Removed:
+    """Delete the tags whose time to live is over, and with `older_than_ms` all that were created before it.
+
+    A time to live counts from the tag's creation, on the wall clock of this machine. A tag without one was created when
+    its file was last changed. Guards of branches stay, and savepoints without a time to live.
+
+    Args:
+        handle: the branch.
+        older_than_ms: epoch milliseconds.
+        dry_run: only tell what would go.
+        wait_ms: how long to wait for another process that changes the table's refs.
+        clock: the local wall clock.
+
+    Raises:
+        OperationInProgressError: another process changes the table's refs all the time.
+        UnsafeDeletionError: it cannot be told what else needs their files; nothing was deleted.
+    """
+    older_than = None if older_than_ms is None else _local(older_than_ms)
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        over = _over(branch, clock(), older_than)
+        label = f"expiry of {len(over)} tags on branch {branch.branch!r}"
+        return deletion(branch, over, "expire-tags", label) if over else None
+
+    planned = plan(handle)  # looked at before anything is locked, as commits come here all the time
+    if dry_run or planned is None:
+        return preview(handle, planned)
+    return change_branch(handle, "expire-tags", plan, wait_ms=wait_ms)
+
+
+def overdue_tags(handle: TableHandle, clock: Callable[[], datetime] = datetime.now) -> list[Tag]:
+    """The tags that `expire_tags` would delete now. Raises CorruptFileError."""
+    return _over(handle, clock(), None)
+
+
+def _over(handle: TableHandle, now: datetime, older_than: datetime | None) -> list[Tag]:
+    """The tags that have lived long enough."""
+    tags = [t for t in list_tags(handle) if living_branch(handle, t.name) is None]
+    if older_than is not None and any(t.create_time is None or t.time_retained_s is None for t in tags):
+        changed = {i.name.removeprefix(TAG_PREFIX): i.modified_ms for i in handle.store.list(handle.layout.tag_dir)}
+    else:
+        changed = {}
+    return [t for t in tags if _is_over(t, changed.get(t.name), now, older_than)]
+
+
+def _is_over(tag: Tag, changed_ms: int | None, now: datetime, older_than: datetime | None) -> bool:
+    if tag.create_time is not None and tag.time_retained_s is not None:
+        try:
+            lives = now <= tag.create_time + timedelta(seconds=tag.time_retained_s)
+        except OverflowError:
+            lives = True
+        return not lives or (older_than is not None and older_than > tag.create_time)
+    if older_than is None or changed_ms is None or savepoint_id_of(tag.name) is not None:
+        return False
+    return older_than > _local(changed_ms)
+
+
+def _local(epoch_ms: int) -> datetime:
+    """A moment on the wall clock of this machine, which tags are made by."""
+    return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).astimezone().replace(tzinfo=None)
