@@ -227,7 +227,7 @@ def mark_done(
         UnsupportedFeatureError: option `partition.mark-done-action` asks for more than the file.
         CorruptFileError: a file `_SUCCESS` that is there is none of Paimon's.
     """
-    actions = handle.options.raw.get(_ACTION, _SUCCESS_FILE)
+    actions = handle.options.expiry.mark_done_action
     if any(action.strip() != _SUCCESS_FILE for action in actions.split(",")):
         raise UnsupportedFeatureError(
             f"partitions of {handle.describe()} cannot be marked done as option {_ACTION} = {actions!r} says: only "

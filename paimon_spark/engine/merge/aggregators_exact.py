@@ -427,11 +427,10 @@ _WITH_OPTIONS: Final[dict[str, Callable[[FieldOptions, str, pa.DataType], ExactA
     "nested_update": _NestedUpdate,
     "nested_partial_update": _NestedPartialUpdate,
 }
-FUNCTIONS: Final = frozenset((*_SIMPLE, *_WITH_OPTIONS))
 
 
 def exact_aggregate(function: str, options: FieldOptions, type: pa.DataType) -> ExactAggregate:
-    """The function called `function` (one of `FUNCTIONS`) for a column of Arrow type `type`."""
+    """The function called `function` (one of `merge_rules.FUNCTIONS`) for a column of Arrow type `type`."""
     simple = _SIMPLE.get(function)
     if simple is not None:
         return simple(options.column, function, type)
