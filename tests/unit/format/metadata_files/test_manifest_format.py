@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from tests.harness.golden import FIXTURES
-from tests.unit.format.test_manifest_writer import a_file, entry_tables
+from tests.unit.format.metadata_files.test_manifest_writer import a_file, entry_tables
 
 FORMATS = ("orc", "parquet")
 ALL = ("avro", *FORMATS)

@@ -67,10 +67,10 @@ def batch_of(fields: tuple[DataField, ...], *columns: list[Any]) -> pa.RecordBat
 
 @st.composite
 def tables(
-    draw: st.DrawFn, digits: int, variants: bool, old_fractions: bool = True
+    draw: st.DrawFn, digits: int, variants: bool, all_times: bool = True
 ) -> tuple[tuple[DataField, ...], list[pa.RecordBatch]]:
     fields = fields_of(*draw(st.lists(types(digits=digits, variants=variants), min_size=1, max_size=4)))
-    rows = draw(st.lists(st.tuples(*(values(f.type, old_fractions) for f in fields)), max_size=12))
+    rows = draw(st.lists(st.tuples(*(values(f.type, all_times) for f in fields)), max_size=12))
     whole = batch_of(fields, *([row[i] for row in rows] for i in range(len(fields))))
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     bounds = [0, *cuts, len(rows)]
@@ -304,3 +304,14 @@ def test_orc_refuses_timestamps_that_java_could_not_read(tmp_path: Path, kind: s
     with pytest.raises(UnsupportedFeatureError, match=r"before 1970 with a fraction of a second.*parquet") as caught:
         write(tmp_path / "bad.orc", [batch_of(fields, [[good], [None, bad]])], fields)
     assert caught.value.context["feature"] == "timestamps before 1970 in ORC"
+
+
+@pytest.mark.parametrize(("kind", "per_second"), [("3", 1000), ("6", 1_000_000)])
+def test_orc_refuses_timestamps_that_it_could_not_read(tmp_path: Path, kind: str, per_second: int) -> None:
+    fields = fields_of(ArrayType(True, parse_type(f"TIMESTAMP({kind})")))
+    last = 9_223_372_035 * per_second
+    write(tmp_path / "good.orc", [batch_of(fields, [[last, -last, None]])], fields)
+    assert read(tmp_path / "good.orc", fields, 1)[0].values.cast(pa.int64()).to_pylist() == [last, -last, None]
+    for bad in (last + per_second, -last - per_second):
+        with pytest.raises(UnsupportedFeatureError, match=r"outside 1677-09-21 to 2262-04-11 .*parquet"):
+            write(tmp_path / "bad.orc", [batch_of(fields, [[0], [None, bad]])], fields)

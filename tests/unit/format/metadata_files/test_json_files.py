@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from tests.harness.tables import a_schema, a_snapshot
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "schema": lambda data: schema_file.decode(data, "the/file"),
     "snapshot": lambda data: snapshot_file.decode(data, "the/file"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import FormatError
 from paimon_spark.format.avro_codec import container as avro
 from paimon_spark.format.avro_codec import decoder, encoder
-from tests.unit.format.test_avro import ROWS, SCHEMA
+from tests.unit.format.avro_codec.test_decoder import ROWS, SCHEMA
 
 MORE = {
     "type": "record",

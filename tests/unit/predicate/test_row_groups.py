@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.format.data_files.registry import read_rows
-from paimon_spark.format.data_files.requests import FileRead, Pruning
+from paimon_spark.format.data_files.requests import Bounds, FileRead
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import (
     And,
@@ -29,7 +29,7 @@ from paimon_spark.predicate.ast import (
     Text,
     TextOp,
 )
-from paimon_spark.predicate.row_groups import Bounds, may_match
+from paimon_spark.predicate.row_groups import RowGroupFilter, may_match
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import DataField, parse_type
 
@@ -119,8 +119,8 @@ def test_timestamps_that_are_cut_are_not_ruled_out_by_digits_nobody_sees(tmp_pat
     t = parse_type(kind)
     predicate = Compare(Op.EQ, Column(("c",), t), dt.datetime(1970, 1, 1, 0, 0, 0, 1000))
     fields = (DataField(0, "c", t),)
-    pruning = Pruning(predicate, {"c": "c"})
-    (rows,) = read_rows(FileRead(LocalStore(), str(path), fields, 1, pruning=pruning))
+    wanted = RowGroupFilter(predicate, {"c": "c"})
+    (rows,) = read_rows(FileRead(LocalStore(), str(path), fields, 1, may_match=wanted))
     assert matches(predicate, pa.record_batch(rows.arrays, ["c"])).to_pylist() == [True]
 
 
@@ -130,5 +130,5 @@ def test_timestamps_in_their_own_unit_are_ruled_out(tmp_path: Path, kind: str, u
     zone = dt.timezone.utc if "LTZ" in kind else None
     pq.write_table(pa.table({"c": pa.array([0, 1], pa.timestamp(unit, "UTC" if zone else None))}), path)
     t = parse_type(kind)
-    pruning = Pruning(Compare(Op.GT, Column(("c",), t), dt.datetime(1980, 1, 1, tzinfo=zone)), {"c": "c"})
-    assert list(read_rows(FileRead(LocalStore(), str(path), (DataField(0, "c", t),), 2, pruning=pruning))) == []
+    wanted = RowGroupFilter(Compare(Op.GT, Column(("c",), t), dt.datetime(1980, 1, 1, tzinfo=zone)), {"c": "c"})
+    assert list(read_rows(FileRead(LocalStore(), str(path), (DataField(0, "c", t),), 2, may_match=wanted))) == []
