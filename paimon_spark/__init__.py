@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.metadata.tags import Savepoint, TagInfo
-    from paimon_spark.spark.register import register
-    from paimon_spark.spark.session import configure_session
+    from paimon_spark.spark.session import configure_session, register
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import History
@@ -86,7 +85,7 @@ _MODULES = {
     "configure_session": "paimon_spark.spark.session",
     "load_catalog": "paimon_spark.api.catalog",
     "load_table": "paimon_spark.api.table",
-    "register": "paimon_spark.spark.register",
+    "register": "paimon_spark.spark.session",
 }
 
 

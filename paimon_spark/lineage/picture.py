@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from paimon_spark.display.html import is_hidden
+from paimon_spark.display import is_hidden
 from paimon_spark.errors import InvalidInputError, LineageError
 
 NOTHING: Final = "Nothing is recorded."

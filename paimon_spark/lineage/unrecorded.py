@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.display.html import moment
+from paimon_spark.display import moment
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.file_names import quoted

@@ -52,15 +52,6 @@ _MADE_BEFORE: Final = (
 )
 
 
-def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
-    """A reader of the columns of `declared`, with limits where PySpark knows of them. Opens nothing."""
-    try:
-        from paimon_spark.spark.stream_limits import LimitedStreamReader
-    except ImportError:  # before PySpark 4.2
-        return UnlimitedStreamReader(options, declared)
-    return LimitedStreamReader(options, declared)
-
-
 class PaimonStreamReader(DataSourceStreamReader):
     """What Spark asks of a stream beside the driver, for every PySpark; what goes to executors is small."""
 
@@ -138,7 +129,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         ticket = None if self._recording is None else self._recording.ticket(start, end)
         if ticket is None:
             return None
-        from paimon_spark.spark.noting import for_task
+        from paimon_spark.spark.task_read import for_task
 
         return for_task([ticket])
 
@@ -149,7 +140,7 @@ class PaimonStreamReader(DataSourceStreamReader):
 
     def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
         from paimon_spark.engine.scan.stream_units import order_of
-        from paimon_spark.spark.packing import pack
+        from paimon_spark.spark.batch_read import pack
 
         options = self.stream.handle.options
         # Of one key a later change must not be processed before an earlier one, nor beside it.

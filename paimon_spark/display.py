@@ -1,16 +1,16 @@
-"""Pieces of HTML for notebooks. Texts are escaped; colours are the notebook's own; no script, no style sheet.
+"""HTML for notebooks: pieces, dataclasses shown by their fields, lists shown as tables.
 
-What a value shows is made when it is asked for, and may read metadata of a table that is gone by then: `shown_or_said`
-says so in its place.
+Texts are escaped; colours are the notebook's own; no script, no style sheet. Knows nothing of tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import PaimonError
 
@@ -20,17 +20,13 @@ _FAINT: Final = "opacity:.7;font-weight:normal"
 _TABLE: Final = "border-collapse:collapse;margin:4px 0;text-align:left"
 _HEAD: Final = "text-align:left;padding:2px 10px 2px 0;border-bottom:1px solid currentColor;vertical-align:bottom"
 _CELL: Final = "text-align:left;padding:2px 10px 2px 0;vertical-align:top;white-space:pre-wrap"
-_STRIP: Final = "padding:0 10px 0 0;line-height:0"
 _NUMBER: Final = "text-align:right;padding:2px 10px 2px 0;vertical-align:top;font-variant-numeric:tabular-nums"
 MOST_ROWS: Final = 200
 """Rows of a list that are shown; the rest is counted."""
+_SHOWN: Final = 20
+"""Members of a tuple that are shown; the rest is counted."""
+V = TypeVar("V")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
 
 
 def section(title: str, note: str, *parts: str) -> str:
@@ -65,8 +61,6 @@ def paragraph(words: str) -> str:
 
 def cell(value: Any) -> str:
     """A value as it stands in a table, escaped."""
-    if isinstance(value, Markup):
-        return value
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -124,5 +118,72 @@ def is_hidden(char: str) -> bool:
 
 def _cell(value: Any) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    style = _NUMBER if is_number else _STRIP if isinstance(value, Markup) else _CELL
+    style = _NUMBER if is_number else _CELL
     return f'<td style="{style}">{cell(value)}</td>'
+
+
+class ShownAsFacts:
+    """A dataclass that notebooks show by its fields, those left out that hold nothing."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        shown = {_title(name): words(name, value) for name, value in _members(self).items() if not _is_empty(value)}
+        return section(type(self).__name__, "", facts(shown) if shown else paragraph("nothing"))
+
+
+class ShownList(list[V]):
+    """A list of dataclass values that notebooks show as a table; otherwise a list like any other.
+
+    Args:
+        values: what is in it.
+        title: above the table.
+        columns: attributes to show; default is every field.
+    """
+
+    __slots__ = ("columns", "title")
+
+    def __init__(self, values: Iterable[V] = (), title: str = "", columns: Sequence[str] | None = None) -> None:
+        super().__init__(values)
+        self.title = title
+        self.columns = columns
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return section(self.title, "none")
+        columns = list(_members(self[0])) if self.columns is None else list(self.columns)
+        rows = [[words(name, getattr(value, name)) for name in columns] for value in self]
+        return section(self.title, f"{len(self):,}", grid([_title(name) for name in columns], rows))
+
+
+def words(name: str, value: Any) -> Any:
+    """The value of an attribute as it is shown: times as such, sizes in their units, values within values in brief."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        if name.endswith("_ms"):
+            return moment(value)
+        return amount(value) if name == "bytes" or name.startswith("bytes_") or name.endswith("_bytes") else value
+    if isinstance(value, Mapping):
+        return "\n".join(f"{k} = {words('', v)}" for k, v in value.items())
+    if isinstance(value, (tuple, list)):
+        more = f", … and {len(value) - _SHOWN:,} more" if len(value) > _SHOWN else ""
+        return ", ".join(str(words("", v)) for v in value[:_SHOWN]) + more
+    brief = getattr(value, "brief", None)
+    if isinstance(brief, str):
+        return brief
+    if is_dataclass(value):
+        return ", ".join(f"{_title(n)} {words(n, v)}" for n, v in _members(value).items() if not _is_empty(v))
+    return value
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value) if not f.name.startswith("_")}
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, (tuple, Mapping, str)) and not value)
+
+
+def _title(name: str) -> str:
+    return name.removesuffix("_ms").replace("_", " ")
