@@ -228,8 +228,8 @@ def check_assignments(handle: TableHandle, columns: Iterable[str]) -> None:
     if moved and handle.schema.primary_keys and other_branch(handle) is not None:
         raise UnsupportedFeatureError(
             f"partition column {moved[0]} of {handle.describe()} cannot be set: its rows would go to a partition that "
-            f"another branch may have ({FALLBACK_BRANCH.key} or {PRIMARY_BRANCH.key}); write them to the partition with "
-            "Table.write, then delete the old ones",
+            f"another branch may have ({FALLBACK_BRANCH.key} or {PRIMARY_BRANCH.key}); write them to the partition "
+            "with Table.write, then delete the old ones",
             feature="update of partition columns beside a fallback branch",
             column=moved[0],
         )
