@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark import spark_port
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs import lineage_port
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog, load_catalog
@@ -101,7 +102,14 @@ def _spark_sql() -> spark_port.SparkSql:
     return execute
 
 
+def _lineage() -> lineage_port.LineageListener:
+    from paimon_spark.lineage import listener
+
+    return listener
+
+
 spark_port.implement(_spark_jobs, _spark_sql)
+lineage_port.connect(_lineage)
 
 
 def __getattr__(name: str) -> Any:

@@ -313,7 +313,7 @@ class TableMaintenance(OpenedTable):
             BranchNotFoundError: there is no such branch.
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
-        from paimon_spark.lineage.properties import JOB
+        from paimon_spark.lineage.provenance import JOB
         from paimon_spark.versioning.log import history_of
 
         if branch is not None:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-    from paimon_spark.jobs.source_recording import SourceRecording
     from paimon_spark.jobs.stream_read import OpenStream
+    from paimon_spark.lineage.read_recording import SourceRecording
 
 _DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
@@ -76,7 +76,7 @@ class PaimonStreamReader(DataSourceStreamReader):
                     raise
                 raise _unknown_column(e) from e
             self._check(opened)
-            from paimon_spark.jobs.source_recording import source_recording
+            from paimon_spark.lineage.read_recording import source_recording
 
             self._opened, self._recording = opened, source_recording(opened.handle)
         return self._opened

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-    from paimon_spark.lineage.notes import NoteTicket, TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
+    from paimon_spark.lineage.read_notes import NoteTicket
     from paimon_spark.system_tables.registry import ListingReading
     from paimon_spark.system_tables.views import ViewReading
 
@@ -145,7 +146,7 @@ def task_identity() -> TaskIdentity | None:
     """
     from pyspark import TaskContext
 
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
 
     context = TaskContext.get()
     if context is None:
@@ -176,7 +177,7 @@ def for_task(tickets: Sequence[NoteTicket]) -> bytes | None:
 
 def note(carried: bytes) -> None:
     """Note for lineage what this task is about to read. Never raises. Executor."""
-    from paimon_spark.lineage.notes import write_note
+    from paimon_spark.lineage.read_notes import write_note
 
     who = task_identity()
     if who is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark import TaskContext
 
-from paimon_spark.lineage.note import TaskIdentity
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.spark.task_read import task_identity
 
 ID = "11111111-2222-3333-4444-555555555555"
