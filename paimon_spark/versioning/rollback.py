@@ -30,7 +30,6 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
 from paimon_spark.metadata.version import snapshot_number, text_version
-from paimon_spark.options.tags import parse_tag_options
 from paimon_spark.versioning.branch_state import BranchState, read_branch_state, snapshot_of_tag
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -193,7 +192,7 @@ def _plan(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequ
     changelogs = sorted(i for i in state.changelogs if i > target.id)
     steps += _changelog_steps(branch, state, target, changelogs)
     released += [Root(RootKind.CHANGELOG, directory, str(i), state.changelogs[i].snapshot) for i in changelogs]
-    options, tags = parse_tag_options(branch.options.raw), []
+    options, tags = branch.options.tags, []
     for name in sorted(n for n, ref in state.tags.items() if ref.id > target.id):
         guarded = existing_guarded_branch(branch, name)
         if guarded is not None:
