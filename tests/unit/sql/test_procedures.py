@@ -376,7 +376,7 @@ def test_databases_are_compacted_and_failures_counted(catalog: Catalog, table: T
     for path in Path(table.location.removeprefix("file://")).glob("schema/*"):
         path.write_text("{")
     assert call(catalog, "compact_database", ["db"]).rows == (("Compact database finished. Success: 0, Failed: 1",),)
-    with pytest.raises(InvalidInputError, match="no regular expression"):
+    with pytest.raises(InvalidInputError, match="not a regular expression"):
         call(catalog, "compact_database", ["("])
 
 
