@@ -318,7 +318,7 @@ class Operation:
 
 TABLE = Argument(
     "table",
-    "table: db.t, on the command line also a path or a URL; `$branch_<name>` may follow",
+    "db.t, a path or a URL; `$branch_<name>` may follow",
     required=True,
     positional=True,
     metavar="TABLE",
