@@ -40,7 +40,7 @@ class Answer:
 
 
 def lines(found: str | Iterable[str], data: Any, exit_code: int = 0) -> Answer:
-    """Lines as they are."""
+    """An answer of these lines."""
     return Answer(plain(data), lambda width: [found] if isinstance(found, str) else found, exit_code)
 
 
@@ -53,7 +53,7 @@ def rows(
     note: str = "",
     error: PaimonError | None = None,
 ) -> Answer:
-    """A table. Without `data`, JSON is a list of its rows.
+    """An answer of a table. Without `data`, JSON is a list of its rows.
 
     Args:
         columns: heads, which are the keys in JSON.
@@ -77,19 +77,19 @@ def rows(
 
 
 def facts(pairs: Mapping[str, Any], data: Any = None) -> Answer:
-    """Names and values, one a line."""
+    """An answer of names and values, one a line."""
     width = max(map(len, pairs), default=0)
     out = [f"{name.ljust(width)}  {shown(value)}".rstrip() for name, value in pairs.items()]
     return lines(out, pairs if data is None else data)
 
 
 def change(request: Request, found: str | Iterable[str], result: Any) -> Answer:
-    """Lines on what was changed, or would be in a dry run; JSON has `dry_run`."""
+    """An answer of lines on what was changed, or would be in a dry run; JSON has `dry_run`."""
     return lines(found, {"dry_run": request.dry_run, **plain(result)})
 
 
 def removal(request: Request, text: str, removed: Removed) -> Answer:
-    """What an operation removed, after a text such as `deleted branch fix`."""
+    """An answer of a text, such as `deleted branch fix`, and what was removed."""
     out = [f"{text}: {', '.join([*removed_names(removed), files_of(removed)])}"]
     if removed.finished is not None:
         out.append(f"finished an earlier operation: {safe(removed.finished)}")
@@ -118,7 +118,7 @@ def files_of(removed: Removed) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON: dataclasses become objects, times ISO text, bytes base64."""
+    """Convert a value to JSON: dataclasses become objects, times ISO text, bytes base64."""
     match value:
         case Enum():  # before text: an enum may be text, too
             return plain(value.value)

@@ -152,7 +152,7 @@ def _rollback(a: Request) -> Any:
 
 
 def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
-    """The former head, and what was done."""
+    """Roll back, and return the former head and what was removed."""
     table = a.table()
     before = max((s.id for s in table.snapshots()), default=None)
     if isinstance(version, str):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_spark.cli.failure import EXIT_CODES
+from paimon_spark.cli.commands import commands
+from paimon_spark.cli.exit_codes import EXIT_CODES
 from paimon_spark.cli.help import INTRODUCTION, spelled, usage_of
-from paimon_spark.cli.program import commands
-from paimon_spark.cli.words import SHARED_OPTIONS
+from paimon_spark.cli.parser import SHARED_OPTIONS
 from paimon_spark.operations.operation import DELETE_OPTIONS, TABLE, Argument, Effect, Operation
 from tools.reference.text import code, escaped, page, table
 
