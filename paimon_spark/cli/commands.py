@@ -110,7 +110,7 @@ def split(text: str) -> list[str]:
 
 
 def _call(a: Request) -> Answer:
-    from paimon_spark.sql.procedures.family import call, find_procedure
+    from paimon_spark.sql.procedures import call, find_procedure
 
     named, positional = list[tuple[str, object]](), list[object]()
     for word in a["arguments"]:
