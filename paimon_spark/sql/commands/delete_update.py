@@ -41,7 +41,7 @@ def delete(session: Session, statement: Delete) -> Result:
         return None
     unqualified = replace_qualifier(where, _qualifiers(target, statement), None)
     whole = partitions_where(table, unqualified, target.session.time_zone)
-    if whole is not None and table.options.raw.get(_FORCED_CHANGELOG, "").lower() != "true":
+    if whole is not None and not table.options.write.delete_as_changelog:
         delete_partitions(table, whole, "DELETE")
         return None
     if any(is_cut_by_spark(f.type) for f in target.columns):

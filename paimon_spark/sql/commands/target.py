@@ -16,7 +16,7 @@ from paimon_spark.errors import InvalidInputError, SqlSyntaxError
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.jobs.partition_specs import partition_values
-from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, canonical_write
+from paimon_spark.options.batch_write import BatchWriteOptions, canonical_write
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.lineage import JOB
 from paimon_spark.spark.schema import spark_type
@@ -81,7 +81,7 @@ class Target:
     @property
     def merges_schema(self) -> bool:
         """Whether missing columns are added to the table."""
-        return MERGE_SCHEMA.get({**self.table.options.raw, **self.options})
+        return self.table.options.changed(self.options).schema_merge.enabled
 
     def column(self, name: str) -> DataField:
         """The column of a name in any case. Raises ColumnNotFoundError."""

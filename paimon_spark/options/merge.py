@@ -1,41 +1,81 @@
-"""Options of single columns and of merge functions: `fields.<column>.…`, parsed once into frozen groups.
+"""Options of a table for merge functions: deletes, and `fields.<column>.…` of single columns.
 
 Source: Java `CoreOptions`, `mergetree/compact/PartialUpdateMergeFunction.Factory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, names, string
 
-_PREFIX: Final = "fields."
-_SEQUENCE_GROUP: Final = ".sequence-group"
+COLUMN_PREFIX: Final = "fields."
+SEQUENCE_GROUP: Final = ".sequence-group"
 _MAX_INT: Final = 2**31 - 1
 
 DEFAULT_AGGREGATE: Option[str | None] = Option(
     "fields.default-aggregate-function", string, None, "Aggregate function of columns that name none."
 )
 AGGREGATION_REMOVE = Option(
-    "aggregation.remove-record-on-delete", boolean, False, "-D removes the whole row of an aggregation table."
+    "aggregation.remove-record-on-delete", boolean, False, "A row of kind -D removes the row of its key."
 )
 PARTIAL_UPDATE_REMOVE = Option(
     "partial-update.remove-record-on-delete",
     boolean,
     False,
-    "-D removes the whole row of a partial-update table.",
+    "A row of kind -D removes the whole row of its key.",
 )
 PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
     "partial-update.remove-record-on-sequence-group",
     names,
     (),
-    "Sequence columns whose group's -D removes the whole row of a partial-update table.",
+    "A -D in these sequence groups removes the row of its key.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How rows of one key are merged, beside the merge engine.
+
+    Attributes:
+        default_aggregate: aggregate function of columns that name none; None: as the engine has it.
+        aggregation_removes: a row of kind -D removes the row of its key (merge engine aggregation).
+        partial_update_removes: the same, of merge engine partial-update.
+        removing_columns: sequence columns; a row of kind -D that holds one removes the row of its key.
+        sequence_groups: sequence columns and the columns they order, as written.
+        texts: options of columns, as text; `column` parses those of one.
+    """
+
+    default_aggregate: str | None
+    aggregation_removes: bool
+    partial_update_removes: bool
+    removing_columns: tuple[str, ...]
+    sequence_groups: Mapping[str, str]
+    texts: Mapping[str, str]
+
+    def column(self, name: str) -> FieldOptions:
+        """The options of one column. Raises InvalidOptionError."""
+        return field_options(name, self.texts)
+
+
+def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    texts = {key: text for key, text in raw.items() if key.startswith(COLUMN_PREFIX)}
+    return MergeOptions(
+        default_aggregate=DEFAULT_AGGREGATE.get(raw),
+        aggregation_removes=AGGREGATION_REMOVE.get(raw),
+        partial_update_removes=PARTIAL_UPDATE_REMOVE.get(raw),
+        removing_columns=PARTIAL_UPDATE_REMOVE_BY_GROUP.get(raw),
+        sequence_groups={
+            key[len(COLUMN_PREFIX) : -len(SEQUENCE_GROUP)]: text
+            for key, text in sorted(texts.items())
+            if key.endswith(SEQUENCE_GROUP)
+        },
+        texts=texts,
+    )
 
 
 class NestedKeyNullStrategy(str, Enum):
@@ -74,7 +114,7 @@ def field_options(column: str, raw: Mapping[str, str]) -> FieldOptions:
     """The options of one column. Raises InvalidOptionError."""
 
     def key(suffix: str) -> str:
-        return f"{_PREFIX}{column}.{suffix}"
+        return f"{COLUMN_PREFIX}{column}.{suffix}"
 
     function: Option[str | None] = Option(key("aggregate-function"), string, None, "Aggregate function.")
     ts_field: Option[str | None] = Option(key("ts-field"), string, None, "Time field of the map's values.")
@@ -96,55 +136,3 @@ def field_options(column: str, raw: Mapping[str, str]) -> FieldOptions:
         count_limit=Option(key("count-limit"), integer, _MAX_INT, "Most elements.").get(raw),
         ts_field=ts_field.get(raw),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceGroup:
-    """Columns of a partial-update table that are replaced together, when newer by their sequence columns.
-
-    Attributes:
-        sequence: the columns that order the group.
-        protected: the other columns of the group.
-    """
-
-    sequence: tuple[str, ...]
-    protected: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.sequence + self.protected
-
-
-def sequence_groups(schema: TableSchema, raw: Mapping[str, str]) -> tuple[SequenceGroup, ...]:
-    """The `fields.<a>[,<b>].sequence-group = …` options.
-
-    Raises:
-        InvalidOptionError: a column is unknown, a primary key, or in two groups.
-    """
-    groups = []
-    seen: set[str] = set()
-    for key, value in sorted(raw.items()):
-        if not (key.startswith(_PREFIX) and key.endswith(_SEQUENCE_GROUP)):
-            continue
-        sequence = _group_columns(key[len(_PREFIX) : -len(_SEQUENCE_GROUP)].split(","), key, schema)
-        protected = _group_columns(value.split(","), key, schema)
-        protected = tuple(c for c in protected if c not in sequence)
-        for column in (*sequence, *protected):
-            if column in seen:
-                raise InvalidOptionError(
-                    f"option {key} = {value!r}: column {column!r} is in two sequence groups", option=key
-                )
-        seen.update((*sequence, *protected))
-        groups.append(SequenceGroup(sequence, protected))
-    return tuple(groups)
-
-
-def _group_columns(columns: Sequence[str], key: str, schema: TableSchema) -> tuple[str, ...]:
-    for column in columns:
-        if column not in schema.row_type.names:
-            raise InvalidOptionError(f"option {key}: the table has no column {column!r}", option=key)
-        if column in schema.primary_keys:
-            raise InvalidOptionError(
-                f"option {key}: primary key column {column!r} cannot be in a sequence group", option=key
-            )
-    return tuple(dict.fromkeys(columns))
