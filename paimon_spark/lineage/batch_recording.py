@@ -45,9 +45,9 @@ from paimon_spark.lineage.read_notes import (
     this_process,
 )
 from paimon_spark.lineage.recorder import CommitRecording, Recorder, recorder_for
-from paimon_spark.lineage.settings import LINEAGE_IS_OFF, LineageSettings, settings_of, warn_once
+from paimon_spark.lineage.settings import LINEAGE_IS_OFF, LineageSettings, settings_of
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.lineage.job_registry import (
     all_forgotten,
@@ -40,6 +40,7 @@ from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import (
     SOURCE_JOB,
     SOURCE_SNAPSHOT,
+    RowLists,
     Rows,
     column_equals,
     merge_rows,
@@ -59,7 +60,7 @@ _KEPT_MS: Final = 7 * 24 * 3_600_000
 """How long the newest note of a source stays once it is recorded, for commits that ask what was read before."""
 
 
-def rows_of_notes(job: str, notes: Iterable[ReadNote], barrier: int | None = None) -> dict[str, list[tuple[Any, ...]]]:
+def rows_of_notes(job: str, notes: Iterable[ReadNote], barrier: int | None = None) -> RowLists:
     """Rows of what was read; of several notes of a batch and branch those of the slowest.
 
     Args:
@@ -206,7 +207,7 @@ class _Work:
                 gone.append(note)
         delete_notes(self.index.warehouse, gone)
 
-    def _not_there(self, job: str, rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
+    def _not_there(self, job: str, rows: Rows) -> RowLists:
         out = {}
         for table in (SOURCE_JOB, SOURCE_SNAPSHOT):
             wanted = rows.get(table.name, ())

@@ -31,9 +31,9 @@ from paimon_spark.lineage.read_notes import (
     write_note,
 )
 from paimon_spark.lineage.recorder import Recorder, recorder_for
-from paimon_spark.lineage.settings import LINEAGE_IS_OFF, settings_of, warn_once
+from paimon_spark.lineage.settings import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:

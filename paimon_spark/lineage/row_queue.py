@@ -15,7 +15,7 @@ from paimon_spark.lineage.tables import JOB_TABLES, job_of
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.provenance import TableRef
-    from paimon_spark.lineage.tables import Rows
+    from paimon_spark.lineage.tables import RowLists, Rows
 
 MOST_ROWS: Final = 100_000
 """Rows that wait; beyond, the oldest go, and are found again by catch-up."""
@@ -163,7 +163,7 @@ class RowQueue:
         pause = min(_LONGEST_WAIT_S, 2.0 ** (self.failures - 1)) if self.failures else 0.0
         return max(0.0, self.last_flush + max(interval_s, pause) - now)
 
-    def without_known(self, rows: dict[str, list[tuple[Any, ...]]], now: float) -> dict[str, list[tuple[Any, ...]]]:
+    def without_known(self, rows: RowLists, now: float) -> RowLists:
         """Without the rows of jobs that were written not long ago."""
         oldest = now - _JOB_ROWS_HOLD_S
         out = {
@@ -172,7 +172,7 @@ class RowQueue:
         }
         return {name: some for name, some in out.items() if some}
 
-    def know(self, rows: dict[str, list[tuple[Any, ...]]], now: float) -> None:
+    def know(self, rows: RowLists, now: float) -> None:
         """Rows of jobs were written."""
         for name in JOB_TABLES:
             self.job_rows.update(((name, row), now) for row in rows.get(name, ()))

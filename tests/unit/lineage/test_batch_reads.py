@@ -11,13 +11,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.lineage import read_notes as notes_module
-from paimon_spark.lineage import settings
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import ReadNote, all_batch_jobs, batch_notes, this_process
 from paimon_spark.lineage.settings import enable, forget_settings
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table
+from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, forget_warnings
 
 T = TableRef("db", "t")
 JOB = {"lineage.job": "j"}
@@ -26,8 +24,7 @@ JOB = {"lineage.job": "j"}
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[Table]:
     """Snapshots 1, 2 and 3, each with one row more."""
-    notes_module._warned.clear()
-    settings._warned.clear()
+    forget_warnings()
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     made = catalog.create_table("db.t", "k BIGINT, p STRING", partition_keys=["p"])
@@ -114,7 +111,7 @@ def test_system_tables_and_lineage_tables_are_not_noted(table: Table, tmp_path: 
 
 
 def test_where_lineage_is_off_a_job_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    settings._warned.clear()
+    forget_warnings()
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", "k BIGINT")
