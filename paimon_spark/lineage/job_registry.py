@@ -231,7 +231,7 @@ def _warn_of_other_name(warehouse: Warehouse, wanted: str, name: str, query_id: 
     whose = "streaming queries and batch jobs" if query_id is None else "another query, or another checkpoint of it"
     warn_once(
         warehouse.url,
-        f"the name {wanted!r} belongs to {whose}; this job is recorded as {name!r}. Choose another name with the option "
+        f"the name {wanted!r} belongs to {whose}; this job is recorded as {name!r}. Choose another name with option "
         f"lineage.job, or free this one with catalog.lineage.forget_job({wanted!r})",
     )
 

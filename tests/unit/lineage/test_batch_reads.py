@@ -67,7 +67,7 @@ def test_rows_that_are_read_are_noted_and_plans_are_not(table: Table) -> None:
 def test_reads_without_a_job_are_not_noted(table: Table) -> None:
     assert table.scan().to_arrow().num_rows == 3
     assert all_batch_jobs(warehouse(table)) == []
-    assert not warehouse(table).store.exists(f"{warehouse(table).own}/notes")
+    assert not warehouse(table).store.exists(f"{warehouse(table).lineage_dir}/notes")
 
 
 def test_a_version_is_noted_as_its_snapshot(table: Table) -> None:
@@ -132,7 +132,7 @@ def test_a_table_outside_of_any_warehouse_is_read_as_ever(tmp_path: Path) -> Non
 
 
 def test_a_note_that_cannot_be_written_fails_no_read(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    blocked = Path(warehouse(table).own) / "notes"
+    blocked = Path(warehouse(table).lineage_dir) / "notes"
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.write_text("no directory")
     with caplog.at_level(logging.WARNING):

@@ -120,7 +120,7 @@ def test_damage_is_an_error_that_names_the_file() -> None:
     claim_name(warehouse, "j", FIRST)
     path = jobs.job_path(warehouse, "j")
     warehouse.store.write(path, b"{")
-    with pytest.raises(CorruptFileError, match=r"jobs/j\.json.*removed"):
+    with pytest.raises(CorruptFileError, match=r"jobs/j\.json.*remove it"):
         claim_name(warehouse, "j", SECOND)
 
 
