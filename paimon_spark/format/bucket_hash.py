@@ -24,7 +24,7 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.binary_row import COMPACT_DECIMAL_DIGITS, INLINE_BYTES
-from paimon_spark.options.table import BucketFunction
+from paimon_spark.options.core import BucketFunction
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

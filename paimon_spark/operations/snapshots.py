@@ -99,11 +99,10 @@ def _show(a: Request, found: Snapshot) -> Answer:
 
 
 def _expire(a: Request) -> Removed:
-    from paimon_spark.options.expiry import SNAPSHOT_EXPIRE_LIMIT
 
     table, most = a.table(), a["max_deletes"]
     if a.is_call and most is None:
-        most = SNAPSHOT_EXPIRE_LIMIT.get(table.options.raw)
+        most = table.options.expiry.snapshots.limit
     return table.expire_snapshots(
         a["retain_max"],
         retain_min=a["retain_min"],
@@ -159,14 +158,14 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
     if a["as_latest"]:
         return _show_restored(a, result)
     done: RolledBack = result[1]
-    told = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
+    out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
     gone = [
         names(f, n) for f, n in ((done.snapshots, "snapshot"), (done.tags, "tag"), (done.changelogs, "changelog")) if f
     ]
-    told.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
+    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
     if done.branches:
-        told.append(f"branches that left it later: {names(done.branches, 'branch')}")
-    return planned(a, told, done)
+        out.append(f"branches that left it later: {names(done.branches, 'branch')}")
+    return planned(a, out, done)
 
 
 def _show_restored(a: Request, done: Restored) -> Answer:

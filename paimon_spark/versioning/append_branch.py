@@ -32,7 +32,6 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
-from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.versioning.branches import check_branch_exists
 
 _HARMLESS: Final = (CommitKind.APPEND, CommitKind.ANALYZE)
@@ -108,9 +107,9 @@ def _append(handle: TableHandle, source: str, target: str, around: Surroundings)
     check_store(on_target)
     made = make_snapshot(
         on_target,
-        parse_commit_options(on_target.options.raw),
+        on_target.options.commit,
         Wanted(CommitKind.APPEND, _IDENTIFIER, lambda _: Changes(new, no_entries()), check_conflicts=True),
-        Author(new_commit_user(on_target.options.raw)),
+        Author(new_commit_user(on_target.options)),
         around,
     )
     return Appended(

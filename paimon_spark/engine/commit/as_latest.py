@@ -16,7 +16,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import Surroundings
-from paimon_spark.options.commit import parse_commit_options
 
 _NOW = Surroundings()
 
@@ -44,5 +43,5 @@ def restore(handle: TableHandle, target: Snapshot, commit_user: str, around: Sur
         return Changes(together(gone, back), no_entries())
 
     wanted = Wanted(CommitKind.OVERWRITE, BATCH_COMMIT_IDENTIFIER, changes_on, same_changes=False, restores=target)
-    options = parse_commit_options(handle.options.raw)
+    options = handle.options.commit
     return make_snapshot(handle, options, wanted, Author(commit_user), around).snapshot

@@ -230,7 +230,7 @@ def _key_conflict(handle: TableHandle, wanted: Wanted, head: Snapshot) -> str | 
     """Whether keys that may move between partitions may have done so after the writers looked where they are."""
     if wanted.planned_on is None or wanted.planned_on == head.id or wanted.kind is CommitKind.COMPACT:
         return None
-    if not crosses_partitions(handle.schema, handle.options.raw):
+    if not crosses_partitions(handle.schema, handle.options):
         return None
     rolled_back = wanted.planned_on > head.id
     between = None if rolled_back else _between(handle, wanted.planned_on, head)

@@ -36,7 +36,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.retry import Surroundings, now_ms
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
+from paimon_spark.options.table import TableOptions
 
 _LOG = logging.getLogger(__name__)
 
@@ -86,9 +86,9 @@ class CommitResult:
         return self.snapshots[-1] if self.snapshots else None
 
 
-def new_commit_user(options: Mapping[str, str]) -> str:
+def new_commit_user(options: TableOptions) -> str:
     """A name that no committer had before: option `commit.user-prefix`, then a random UUID."""
-    prefix = USER_PREFIX.get(options)
+    prefix = options.commit.user_prefix
     name = str(uuid.uuid4())
     return f"{prefix}_{name}" if prefix else name
 
@@ -130,7 +130,7 @@ class Committer:
         check_store(handle)
         self._handle = handle
         self._user = commit_user
-        self._options = parse_commit_options(handle.options.raw)
+        self._options = handle.options.commit
         self._around = Surroundings(clock_ms, sleep, random)
         self._after_commit = tuple(after_commit)
         self._looked_up_to = looked_up_to

@@ -17,7 +17,6 @@ from paimon_spark.engine.commit.snapshot import NothingToMerge
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import Surroundings
-from paimon_spark.options.commit import parse_commit_options
 
 _NOW = Surroundings()
 
@@ -38,12 +37,10 @@ def compact_manifest(handle: TableHandle, around: Surroundings = _NOW) -> Snapsh
         StorageError: the store failed before that; the table is as before.
     """
     check_store(handle)
-    options = replace(
-        parse_commit_options(handle.options.raw), manifest_merge_min_count=1, manifest_full_compaction_bytes=1
-    )
+    options = replace(handle.options.commit, manifest_merge_min_count=1, manifest_full_compaction_bytes=1)
     nothing = Changes(no_entries(), no_entries())
     wanted = Wanted(CommitKind.COMPACT, BATCH_COMMIT_IDENTIFIER, lambda _: nothing, compacts_manifests=True)
     try:
-        return make_snapshot(handle, options, wanted, Author(new_commit_user(handle.options.raw)), around).snapshot
+        return make_snapshot(handle, options, wanted, Author(new_commit_user(handle.options)), around).snapshot
     except NothingToMerge:
         return None

@@ -21,7 +21,6 @@ from paimon_spark.errors import CommitOutcomeUnknownError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import Surroundings
-from paimon_spark.options.commit import parse_commit_options
 
 _NOW = Surroundings()
 
@@ -80,9 +79,9 @@ def commit_statistics(handle: TableHandle, statistics: Statistics, around: Surro
     handle.store.write(path, encode(statistics))
     nothing = Changes(no_entries(), no_entries())
     wanted = Wanted(CommitKind.ANALYZE, BATCH_COMMIT_IDENTIFIER, lambda _: nothing, statistics=name)
-    options = parse_commit_options(handle.options.raw)
+    options = handle.options.commit
     try:
-        return make_snapshot(handle, options, wanted, Author(new_commit_user(handle.options.raw)), around).snapshot
+        return make_snapshot(handle, options, wanted, Author(new_commit_user(handle.options)), around).snapshot
     except CommitOutcomeUnknownError:
         raise
     except Exception:

@@ -21,6 +21,7 @@ from paimon_spark.errors import DataError, SchemaMismatchError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.casts.timestamps import PER_SECOND
 from paimon_spark.types import (
     BIGINT,
     BOOLEAN,
@@ -46,7 +47,6 @@ _EXACT_FLOATS: Final = {"FLOAT": 24, "DOUBLE": 53}
 """Bits of integers that every value of the type can have."""
 _TOLD_APART: Final = {"FLOAT": 6, "DOUBLE": 15}
 """Digits of decimals that the type tells apart and gives back."""
-_NANOS_PER: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def assignment(source: pa.DataType, target: DataType, column: str, where: str) -> Assign:
@@ -244,7 +244,7 @@ def _to_timestamp(source: pa.DataType, target: TimestampType) -> Assign | None:
 
 def _precise(array: pa.Array, target: TimestampType) -> pa.Array:
     """The array, when no value has more fractional digits than the type."""
-    step = 10 ** (9 - target.precision) // _NANOS_PER[array.type.unit]
+    step = PER_SECOND[array.type.unit] // 10**target.precision
     if step > 1:
         lost = (arrow_numpy.values(array) % step != 0) & arrow_numpy.validity(array)
         if lost.any():

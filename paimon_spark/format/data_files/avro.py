@@ -39,7 +39,8 @@ from paimon_spark.format.arrays.nested import (
 from paimon_spark.format.avro_codec import decoder, encoder
 from paimon_spark.format.avro_codec.container import AvroType, Block, Container, open_container, parse_type
 from paimon_spark.format.avro_codec.encoder import ContainerWriter
-from paimon_spark.format.casts.conformance import conformed, conformer, rescale_timestamps
+from paimon_spark.format.casts.conformance import conformed, conformer
+from paimon_spark.format.casts.timestamps import rescale
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, RowGroups, Rows, WrittenFile
 from paimon_spark.options.descriptor import Option, string
 from paimon_spark.types import (
@@ -144,7 +145,7 @@ def _conformer(found: AvroType, wanted: DataType, path: str) -> Convert | None:
             return lambda a: decimals(a.cast(pa.binary()), wanted, scale)
         case TimestampType() if found.kind == "long":
             unit = pa.timestamp(_unit(found, wanted))
-            return lambda a: rescale_timestamps(a.cast(unit), target)
+            return lambda a: rescale(a.cast(unit), target)
     return conformer(decoder.arrow_type(found), wanted, path)
 
 
