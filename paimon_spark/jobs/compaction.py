@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.commit import compact_manifest as manifests
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.compaction.after_write import buckets_to_compact, compacts_after_writes, plan_after_write
 from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.keyed import hides_level0

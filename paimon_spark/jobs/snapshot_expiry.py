@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.errors import FileMissingError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import is_alive
 from paimon_spark.metadata.tags import find_tag
 
 

@@ -1,10 +1,9 @@
-"""Manifests, manifest lists and counts of one attempt → the Snapshot to publish.
+"""The manifests, manifest lists and counts of one attempt, and the Snapshot to publish.
 
-Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`.
+Numbers that only the commit knows are given here: row ids, and sequence numbers that are snapshot ids.
 
-Numbers that only the commit knows: row ids, and sequence numbers that are snapshot ids.
-
-Source: Java `operation/commit/RowTrackingCommitUtils`, `FileStoreCommitImpl.stampSequenceWithSnapshotId`.
+Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`,
+`operation/commit/RowTrackingCommitUtils`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import logging
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.commit import manifest_merge
-from paimon_spark.engine.commit import snapshot as row_tracking
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.entries import (
     adds,
@@ -38,7 +36,7 @@ from paimon_spark.engine.commit.entries import (
 )
 from paimon_spark.engine.commit.index_files import write_index
 from paimon_spark.engine.commit.manifest_merge import Merged
-from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.engine.commit.requests import CompactManifests, Restore, SetStatistics, SnapshotRequest
 from paimon_spark.errors import StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool
@@ -55,10 +53,6 @@ _LOG = logging.getLogger(__name__)
 
 WRITER_VERSION: Final = "paimon-spark-0.1.0"
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
-
-
-class NothingToMerge(Exception):  # noqa: N818 - no error: what was wanted is there already
-    """Manifests alone were to change, and they are as few as they can be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +99,7 @@ class Prepared:
 def prepare(
     handle: TableHandle,
     options: CommitOptions,
-    wanted: Wanted,
+    request: SnapshotRequest,
     changes: Changes,
     head: Snapshot | None,
     *,
@@ -113,14 +107,14 @@ def prepare(
     schema_id: int,
     time_ms: int,
     earlier: Prepared | None,
-) -> Prepared:
-    """Write the manifests and lists of the next snapshot after `head`.
+) -> Prepared | None:
+    """Write the manifests and lists of the next snapshot after `head`; None when there is nothing to change.
 
     Args:
         handle: whose store notes what is written; nothing is removed here after a failure.
         options: of the table.
-        wanted: the snapshot to make.
-        changes: what `wanted` changes on top of `head`.
+        request: the snapshot to make.
+        changes: what `request` changes on top of `head`.
         head: the newest snapshot.
         commit_user: who commits.
         schema_id: the newest schema of the branch.
@@ -130,25 +124,28 @@ def prepare(
     Raises:
         CommitConflictError: index changes do not fit those of the head.
         StorageError: a file cannot be read or written.
-        NothingToMerge: only the manifests should change, and there is nothing to change.
     """
-    if wanted.restores is not None and head is not None:
-        return _restored(handle, options, wanted, wanted.restores, changes, head, commit_user, time_ms)
-    snapshot_id = 1 if head is None else head.id + 1
     before = [] if head is None else data_manifests(handle, head)
-    merged = _merge(handle, options, before, None if wanted.compacts_manifests else earlier)
-    if wanted.compacts_manifests:
-        if head is None or merged is None or not _is_less(merged):
-            raise NothingToMerge
-        schema_id = head.schema_id
+    match request:
+        case Restore() if head is not None:
+            return _restored(handle, options, request, changes, head, commit_user, time_ms)
+        case CompactManifests():
+            unbounded = replace(options, manifest_merge_min_count=1, manifest_full_compaction_bytes=1)
+            compacted = manifest_merge.merge(handle, before, unbounded)
+            if head is None or not _is_less(compacted):
+                return None
+            merged: Merged | None = compacted
+            schema_id = head.schema_id
+        case _:
+            merged = _merge(handle, options, before, earlier)
     base = _list(handle, merged.after if merged else tuple(before))
-    delta, next_row_id = _delta(handle, options, wanted, changes, head, earlier)
-    changelog = _changelog(handle, wanted, changes, earlier)
+    delta, next_row_id = _delta(handle, options, request, changes, head, earlier)
+    changelog = _changelog(handle, request, changes, earlier)
     total = 0 if head is None else head.total_record_count
     if total is None:
         total = row_total(live_entries(handle, before))
     snapshot = Snapshot(
-        id=snapshot_id,
+        id=1 if head is None else head.id + 1,
         schema_id=schema_id,
         base_manifest_list=base.name,
         base_manifest_list_size=base.size,
@@ -158,19 +155,19 @@ def prepare(
         changelog_manifest_list_size=None if changelog is None else changelog.size,
         index_manifest=write_index(handle, head, changes.index),
         commit_user=commit_user,
-        commit_identifier=wanted.identifier,
-        commit_kind=wanted.kind,
+        commit_identifier=request.identifier,
+        commit_kind=request.kind,
         time_ms=time_ms,
         total_record_count=total + delta.rows,
         delta_record_count=delta.rows,
         changelog_record_count=None if changelog is None else changelog.rows,
-        watermark=_watermark(wanted.watermark, head),
-        statistics=wanted.statistics or _inherited_statistics(handle, head, schema_id),
-        properties=_properties(handle, options, wanted, head, before, delta) or None,
+        watermark=_watermark(request.watermark, head),
+        statistics=_statistics(handle, request, head, schema_id),
+        properties=_properties(handle, options, request, head, before, delta) or None,
         next_row_id=next_row_id,
         uuid=str(uuid.uuid4()),
         writer_version=WRITER_VERSION,
-        operation=wanted.operation,
+        operation=request.operation,
     )
     return Prepared(snapshot, merged, base, delta, changelog)
 
@@ -178,14 +175,13 @@ def prepare(
 def _restored(
     handle: TableHandle,
     options: CommitOptions,
-    wanted: Wanted,
-    target: Snapshot,
+    request: Restore,
     changes: Changes,
     head: Snapshot,
     commit_user: str,
     time_ms: int,
 ) -> Prepared:
-    """The snapshot after `head` that has the state of `target`.
+    """The snapshot after `head` that has the state of an earlier one.
 
     The manifests before it name no file that is gone: one that comes again would look deleted beside them. A file that
     is at another level in both is named before it as it is in `target`, since a DELETE of it there would stay, and hide
@@ -193,8 +189,8 @@ def _restored(
 
     Source: Java `operation/FileStoreCommitImpl.rollbackToAsLatest`, but for files that changed their level.
     """
+    target, back = request.target, request.live
     live = live_entries(handle, data_manifests(handle, head))
-    back = live_entries(handle, data_manifests(handle, target))
     before = together(where(live, ~named_in(live, back)), where(back, named_in(back, live)))
     base = _list(handle, tuple(write_manifest(handle, before)) if len(before) else ())
     gone = ~adds(changes.files)
@@ -210,8 +206,8 @@ def _restored(
         delta_manifest_list_size=delta.size,
         index_manifest=target.index_manifest,
         commit_user=commit_user,
-        commit_identifier=wanted.identifier,
-        commit_kind=wanted.kind,
+        commit_identifier=request.identifier,
+        commit_kind=request.kind,
         time_ms=time_ms,
         total_record_count=row_total(live) + delta.rows if total is None else total,
         delta_record_count=delta.rows,
@@ -242,28 +238,28 @@ def _is_less(merged: Merged) -> bool:
 def _delta(
     handle: TableHandle,
     options: CommitOptions,
-    wanted: Wanted,
+    request: SnapshotRequest,
     changes: Changes,
     head: Snapshot | None,
     earlier: Prepared | None,
 ) -> tuple[Listed, int]:
     snapshot_id, next_row_id = (1, 0) if head is None else (head.id + 1, head.next_row_id or 0)
-    stamps = options.snapshot_sequence_ordering and wanted.kind is not CommitKind.COMPACT
-    depends_on_head = handle.options.row_tracking or stamps or not wanted.same_changes
+    stamps = options.snapshot_sequence_ordering and request.kind is not CommitKind.COMPACT
+    depends_on_head = handle.options.row_tracking or stamps or request.depends_on_head
     if earlier is not None and not depends_on_head and not options.discard_duplicate_files:
         return earlier.delta, next_row_id
     files = without_value_stats(changes.files, ~adds(changes.files)) if options.delete_drop_stats else changes.files
     if handle.options.row_tracking:
-        files, next_row_id = row_tracking.assign(
-            files, snapshot_id, next_row_id, by_partition=options.row_tracking_groups
-        )
+        files, next_row_id = assign_row_ids(files, snapshot_id, next_row_id, by_partition=options.row_tracking_groups)
     if stamps:
-        files = row_tracking.stamp(files, snapshot_id)
+        files = stamp_sequence_numbers(files, snapshot_id)
     return _written(handle, files), next_row_id
 
 
-def _changelog(handle: TableHandle, wanted: Wanted, changes: Changes, earlier: Prepared | None) -> Listed | None:
-    if earlier is not None and wanted.same_changes:
+def _changelog(
+    handle: TableHandle, request: SnapshotRequest, changes: Changes, earlier: Prepared | None
+) -> Listed | None:
+    if earlier is not None and not request.depends_on_head:
         return earlier.changelog
     return _written(handle, changes.changelog) if len(changes.changelog) else None
 
@@ -286,8 +282,10 @@ def _watermark(given: int | None, head: Snapshot | None) -> int | None:
     return max(known, default=None)
 
 
-def _inherited_statistics(handle: TableHandle, head: Snapshot | None, schema_id: int) -> str | None:
-    """The head's statistics file, while it is of the newest schema."""
+def _statistics(handle: TableHandle, request: SnapshotRequest, head: Snapshot | None, schema_id: int) -> str | None:
+    """The new statistics file, else the head's while it is of the newest schema."""
+    if isinstance(request, SetStatistics):
+        return request.file_name
     if head is None or head.statistics is None:
         return None
     path = handle.layout.statistics_path(head.statistics)
@@ -303,17 +301,17 @@ def _inherited_statistics(handle: TableHandle, head: Snapshot | None, schema_id:
 def _properties(
     handle: TableHandle,
     options: CommitOptions,
-    wanted: Wanted,
+    request: SnapshotRequest,
     head: Snapshot | None,
     before: list[ManifestFileMeta],
     delta: Listed,
 ) -> Mapping[str, str]:
-    if wanted.compacts_manifests and head is not None:
+    if isinstance(request, CompactManifests) and head is not None:
         return head.properties or {}
     if not options.sequence_in_properties:
-        return wanted.properties
+        return request.properties
     known = [n for n in (_max_sequence_number(handle, head, before), delta.max_sequence_number) if n is not None]
-    return {**wanted.properties, MAX_SEQUENCE_NUMBER: str(max(known))} if known else wanted.properties
+    return {**request.properties, MAX_SEQUENCE_NUMBER: str(max(known))} if known else request.properties
 
 
 def _max_sequence_number(handle: TableHandle, head: Snapshot | None, before: list[ManifestFileMeta]) -> int | None:
@@ -333,7 +331,9 @@ def _largest(entries: pa.Table) -> int | None:
 _ROW_ID = "_ROW_ID"
 
 
-def assign(entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partition: bool) -> tuple[pa.Table, int]:
+def assign_row_ids(
+    entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partition: bool
+) -> tuple[pa.Table, int]:
     """Entries with sequence numbers and first row ids where they were left open, and the next free row id.
 
     A file whose smallest sequence number is 0 is all new; one whose largest is 0 has changed rows among old ones.
@@ -362,7 +362,7 @@ def assign(entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partitio
     return with_numbers(entries, "first_row_id", ids, valid | wanted), int(ends[-1])
 
 
-def stamp(entries: pa.Table, snapshot_id: int) -> pa.Table:
+def stamp_sequence_numbers(entries: pa.Table, snapshot_id: int) -> pa.Table:
     """Entries whose new files have the snapshot's id as the sequence number of all rows."""
     new = adds(entries)
     for name in ("min_sequence_number", "max_sequence_number"):
