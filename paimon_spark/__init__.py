@@ -12,22 +12,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark import spark_port
 from paimon_spark.errors import PaimonError
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog, load_catalog
     from paimon_spark.api.lineage_verbs import Lineage
-    from paimon_spark.api.scan import Scan
-    from paimon_spark.api.table import Table
+    from paimon_spark.api.table import Table, load_table
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.run import CompactResult
     from paimon_spark.jobs.batch_write import WriteResult
-    from paimon_spark.jobs.loading import load_table
+    from paimon_spark.jobs.scan import Scan
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
-    from paimon_spark.metadata.savepoints import Savepoint
-    from paimon_spark.metadata.tags import TagInfo
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.spark.register import register
     from paimon_spark.spark.session import configure_session
     from paimon_spark.versioning.diff import Diff
@@ -78,17 +77,32 @@ _MODULES = {
     "MergeResult": "paimon_spark.versioning.merge",
     "Picture": "paimon_spark.lineage.picture",
     "Removed": "paimon_spark.maintenance.removal",
-    "Savepoint": "paimon_spark.metadata.savepoints",
-    "Scan": "paimon_spark.api.scan",
+    "Savepoint": "paimon_spark.metadata.tags",
+    "Scan": "paimon_spark.jobs.scan",
     "Table": "paimon_spark.api.table",
     "TableStatus": "paimon_spark.versioning.status",
     "TagInfo": "paimon_spark.metadata.tags",
     "WriteResult": "paimon_spark.jobs.batch_write",
     "configure_session": "paimon_spark.spark.session",
     "load_catalog": "paimon_spark.api.catalog",
-    "load_table": "paimon_spark.jobs.loading",
+    "load_table": "paimon_spark.api.table",
     "register": "paimon_spark.spark.register",
 }
+
+
+def _spark_jobs() -> spark_port.SparkJobs:
+    from paimon_spark.spark import jobs
+
+    return jobs
+
+
+def _spark_sql() -> spark_port.SparkSql:
+    from paimon_spark.sql import execute
+
+    return execute
+
+
+spark_port.implement(_spark_jobs, _spark_sql)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,18 @@
 """Catalog: the databases and tables of a file-system warehouse.
 
 Source: Java `catalog/FileSystemCatalog`: a database is a directory `<name>.db`, a table one with a schema in it.
+
+Tables of a warehouse that regular expressions choose. In: a catalog. Out: databases and names of tables.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from paimon_spark.api.columns import SchemaLike, columns_of
-from paimon_spark.api.table import Table
+from paimon_spark.api.table import Table, load
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
     DatabaseNotFoundError,
@@ -22,25 +23,29 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs.loading import OptionValue, as_text, load
+from paimon_spark.jobs.alter import SchemaLike, columns_of
+from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.metadata.small_files import numbered
-from paimon_spark.options.catalog import TABLE_DEFAULT, table_defaults, without_table_defaults
-from paimon_spark.options.config import configured
 from paimon_spark.options.descriptor import did_you_mean, unknown_option
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
+    TABLE_DEFAULT,
+    configured,
     database_url,
     is_name,
     split_name,
     split_suffix,
+    table_defaults,
     table_url,
+    without_table_defaults,
 )
+from paimon_spark.spark_port import spark_sql
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 
@@ -67,9 +72,9 @@ class Catalog:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def _repr_html_(self) -> str:
-        from paimon_spark.api.showing import catalog_html
+        from paimon_spark.jobs.notebook import catalog_html
 
-        return catalog_html(self)
+        return catalog_html(self.warehouse, self.options, self.list_databases)
 
     def list_databases(self) -> list[str]:
         """Names of the databases, sorted."""
@@ -275,9 +280,7 @@ class Catalog:
             UnsupportedFeatureError: what cannot be done here; says what to do instead.
             Others as the verbs of Catalog and Table that do it; Spark's own for its part.
         """
-        # pyspark belongs to packages above this one: importing it by name keeps the layers apart.
-        frame: DataFrame = importlib.import_module("paimon_spark.sql.execute").execute(self, statement, args, session)
-        return frame
+        return spark_sql().execute(self, statement, args, session)
 
     def register_functions(self, session: SparkSession | None = None, prefix: str = "") -> list[str]:
         """Give plain `spark.sql` table functions on this warehouse; classic and Connect. Returns their names.
@@ -295,10 +298,7 @@ class Catalog:
             session: default is the active session, else one is made.
             prefix: in front of the names, for sessions with several warehouses.
         """
-        # pyspark belongs to packages above this one: importing it by name keeps the layers apart.
-        module = importlib.import_module("paimon_spark.sql.functions.table_functions")
-        names: list[str] = module.register_functions(self, session, prefix)
-        return names
+        return spark_sql().register_functions(self, session, prefix)
 
     @property
     def lineage(self) -> Lineage:
@@ -410,3 +410,37 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
     check_job_options(given)
     defaults.pop("warehouse", None)
     return Catalog(where, {**defaults, **given})
+
+
+def chosen_tables(
+    catalog: Catalog, databases: str | None = None, including: str | None = None, excluding: str | None = None
+) -> Iterator[tuple[str, str]]:
+    """Database and name of each table that is chosen, in order; the expressions are for whole names.
+
+    Args:
+        catalog: whose tables are meant.
+        databases: regular expression of databases; None is all.
+        including: of tables, as `db.t`; None is all.
+        excluding: of tables that are left out; None is none.
+
+    Raises:
+        InvalidInputError: one is no regular expression; at once.
+    """
+    return _chosen(catalog, _compiled(databases or ".*"), _compiled(including or ".*"), _compiled(excluding or ""))
+
+
+def _chosen(
+    catalog: Catalog, databases: re.Pattern[str], including: re.Pattern[str], excluding: re.Pattern[str]
+) -> Iterator[tuple[str, str]]:
+    for database in filter(databases.fullmatch, catalog.list_databases()):
+        for table in catalog.list_tables(database):
+            name = f"{database}.{table}"
+            if including.fullmatch(name) and not excluding.fullmatch(name):
+                yield database, table
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise InvalidInputError(f"{text!r} is no regular expression: {e}", pattern=text) from e

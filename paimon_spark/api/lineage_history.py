@@ -15,8 +15,7 @@ from paimon_spark.lineage.answers import Refs
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.model import Provenance, TableRef
 from paimon_spark.lineage.properties import decode
-from paimon_spark.metadata.branches import list_branches
-from paimon_spark.metadata.forks import fork_of
+from paimon_spark.metadata.branches import fork_of, list_branches
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import (

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.api.moments import Moment
     from paimon_spark.lineage.catch_up import Synced
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.lineage.rebuild import Rebuilt
     from paimon_spark.lineage.results import ImpactOfSnapshot, Jobs, LineageStatus, Relations, UnifiedVersion
+    from paimon_spark.metadata.version import Moment
 
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
@@ -377,8 +377,8 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError: what was sent cannot be written down. Whatever the client raises; call again then.
         """
-        from paimon_spark.api.moments import moment_ms
         from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
+        from paimon_spark.metadata.version import moment_ms
 
         check_installed()
         since_ms = None if since is None else moment_ms(since, "since")

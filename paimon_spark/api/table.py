@@ -1,39 +1,30 @@
-"""Table: a branch of a table, at a version. Only forwards."""
+"""Table: a branch of a table, at a version when one was named. Only forwards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from paimon_spark.api.branch_verbs import BranchVerbs
-from paimon_spark.api.compaction_verbs import CompactionVerbs
-from paimon_spark.api.expiry_verbs import ExpiryVerbs
-from paimon_spark.api.inspection_verbs import InspectionVerbs
-from paimon_spark.api.merge_verbs import MergeVerbs
-from paimon_spark.api.scan import Scan
-from paimon_spark.api.tag_verbs import TagVerbs
+from paimon_spark.api.table_maintenance import TableMaintenance
+from paimon_spark.api.table_refs import TableRefs
 from paimon_spark.display.values import ShownList
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.branches import Branch, list_branches
-from paimon_spark.metadata.handle import TableHandle, current, open_branch, open_table
-from paimon_spark.metadata.savepoints import Savepoint, list_savepoints
-from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.metadata.tag_infos import list_tag_infos
-from paimon_spark.metadata.tags import TagInfo
-from paimon_spark.options.scan import (
-    BRANCH,
-    COLUMNS,
-    INCREMENTAL_KEYS,
-    LOCATION_KEYS,
-    VERSION_KEYS,
-    ScanOptions,
-    canonical,
-    parse_scan_options,
-    with_stored_start,
+from paimon_spark.jobs.opened_table import (
+    OptionValue,
+    as_text,
+    at_version,
+    on_branch,
+    open_path,
+    scan_of,
+    schema_scan,
 )
+from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
+from paimon_spark.metadata.handle import current
+from paimon_spark.metadata.snapshots import list_snapshots
+from paimon_spark.metadata.tags import Savepoint, TagInfo, list_savepoints
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import RowType
 
@@ -41,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.jobs.batch_write import WriteResult
+    from paimon_spark.jobs.scan import Scan
 
-_VERSION = "versionAsOf"
 _SNAPSHOT_COLUMNS = (
     "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
 )  # fmt: skip
@@ -50,8 +41,7 @@ _TAG_COLUMNS = ("name", "snapshot", "create_time", "time_retained_s", "is_savepo
 """What notebooks show of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, InspectionVerbs):
+class Table(TableRefs, TableMaintenance):
     """A branch of a table, at a version when one was named. Picklable; every call sees the newest commits.
 
     Attributes:
@@ -60,14 +50,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         option_text: the same as the user gave it.
     """
 
-    handle: TableHandle
-    read_options: ScanOptions = field(default_factory=ScanOptions)
-    option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def name(self) -> str:
-        """How messages call the table: `db.t`, or its location."""
-        return self.handle.name
+    __slots__ = ()
 
     @property
     def branch_name(self) -> str:
@@ -80,19 +63,12 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         return self.handle.location
 
     @property
-    def is_system(self) -> bool:
-        """Whether it is a system table, such as `t$files`."""
-        return False
-
-    @property
     def schema(self) -> TableSchema:
         """The schema that a scan reads with: of the version when one was named, else the branch's latest.
 
         A version that the table's own options name (`scan.snapshot-id` and the like) is one of scans only.
         """
-        if self.is_system:
-            return self.scan().schema
-        return self._reading(self.read_options, self.option_text).schema
+        return schema_scan(self).schema
 
     @property
     def row_type(self) -> RowType:
@@ -105,7 +81,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         return self.handle.options
 
     def _repr_html_(self) -> str:
-        from paimon_spark.api.showing import table_html
+        from paimon_spark.jobs.notebook import table_html
 
         return table_html(self)
 
@@ -115,9 +91,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         Raises:
             BranchNotFoundError: there is no such branch.
         """
-        text = _without(self.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
-        options = replace(self.read_options.at(None), branch=name)
-        return Table(open_branch(self.handle, name), options, {**text, BRANCH.key: name})
+        return on_branch(self, name)
 
     def at(self, version: str | int) -> Table:
         """The same table at a version, as after `VERSION AS OF`; it is looked up when it is read.
@@ -125,8 +99,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         Args:
             version: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch, in that order.
         """
-        text = {**_without(self.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
-        return Table(self.handle, self.read_options.at((_VERSION, str(version))), text)
+        return at_version(self, version)
 
     def scan(
         self,
@@ -146,21 +119,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         Raises:
             InvalidOptionError: an option is unknown or wrong.
         """
-        start = self if version is None else self.at(version)
-        given, text = start.read_options, dict(start.option_text)
-        if options:
-            given, text = _with_options(start, {k: _text(v) for k, v in options.items()})
-        if columns is not None:
-            given = replace(given, columns=_column_names(columns))
-        if where is not None:
-            given = replace(given, where=where)
-        scan = self._reading(given, text)
-        asked = given if self.is_system else with_stored_start(given, text, scan.handle.schema.options)
-        return replace(scan, options=asked)
-
-    def _reading(self, given: ScanOptions, text: Mapping[str, str]) -> Scan:
-        branch = self.handle.branch if given.branch is None else given.branch
-        return Scan(_reopened(self.handle, branch, given.table_options), given, text)
+        return scan_of(self if version is None else at_version(self, version), columns, where, options)
 
     def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
         """Make the table, branch or version a temporary view, for plain `spark.sql`: as `Scan.create_temp_view`."""
@@ -187,7 +146,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         """
         from paimon_spark.jobs.batch_write import write_data
 
-        return write_data(self, data, mode, {k: _text(v) for k, v in options.items()})
+        return write_data(self, data, mode, as_text(options))
 
     def delete(self, where: str) -> WriteResult:
         """Delete the rows of the branch for which `where` is true, in one commit.
@@ -253,16 +212,16 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
             DataError: a row would be changed by several rows of the source; nothing was changed.
             Others as `update`.
         """
-        from paimon_spark.jobs.row_level import merge_rows
+        from paimon_spark.jobs.row_level import MergeClauses, merge_rows
 
-        clauses = {
-            "when_matched_update": when_matched_update,
-            "when_matched_condition": when_matched_condition,
-            "when_matched_delete": when_matched_delete,
-            "when_not_matched_insert": when_not_matched_insert,
-            "when_not_matched_condition": when_not_matched_condition,
-            "when_not_matched_by_source_delete": when_not_matched_by_source_delete,
-        }
+        clauses = MergeClauses(
+            when_matched_update,
+            when_matched_condition,
+            when_matched_delete,
+            when_not_matched_insert,
+            when_not_matched_condition,
+            when_not_matched_by_source_delete,
+        )
         return merge_rows(self, source, on, clauses)
 
     def alter(
@@ -303,7 +262,7 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
             InvalidOptionError: an option may not have that value, or may not change any more.
             UnsupportedFeatureError: a change needs a feature that this package lacks.
         """
-        from paimon_spark.api.altering import altered, schema_changes
+        from paimon_spark.jobs.alter import altered, schema_changes
 
         handle = altered(
             self.handle,
@@ -343,36 +302,54 @@ class Table(TagVerbs, BranchVerbs, MergeVerbs, ExpiryVerbs, CompactionVerbs, Ins
         return ShownList(list_savepoints(current(self.handle)), f"Savepoints of {self.handle.describe()}")
 
 
-def _reopened(handle: TableHandle, branch: str, overrides: Mapping[str, str]) -> TableHandle:
-    """The table with the definition it has now: columns and options may have changed since it was opened."""
-    return open_table(handle.store, handle.layout.root, branch, handle.name, overrides)
+class SystemTable(Table):
+    """A system table of a branch, such as `t$files`. `scan` reads it; verbs that change something are refused."""
+
+    __slots__ = ()
+
+    def write(self, data: Any, mode: str = "append", **options: str | float | bool) -> NoReturn:
+        """Refused."""
+        raise self._read_only("written to")
+
+    def delete(self, where: str) -> NoReturn:
+        """Refused."""
+        raise self._read_only("deleted from")
+
+    def update(self, where: str | None, set: Mapping[str, str]) -> NoReturn:
+        """Refused."""
+        raise self._read_only("updated")
+
+    def merge(self, source: Any, on: str, **clauses: Any) -> NoReturn:
+        """Refused."""
+        raise self._read_only("merged into")
+
+    def alter(self, **changes: Any) -> NoReturn:
+        """Refused."""
+        raise self._read_only("altered")
+
+    def _read_only(self, what: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self.name} is a system table and cannot be {what}; open table {self.handle.name} itself",
+            table=self.handle.name,
+        )
 
 
-def _with_options(table: Table, options: Mapping[str, str]) -> tuple[ScanOptions, dict[str, str]]:
-    """What is asked with `options` on top of what the table was opened with, parsed and as text."""
-    given = canonical(options)
-    for key in given:
-        if key in LOCATION_KEYS:
-            raise InvalidOptionError(
-                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
-            )
-    text = dict(table.option_text)
-    for group in ((*VERSION_KEYS, *INCREMENTAL_KEYS), (BRANCH.key, *BRANCH.fallbacks)):
-        if any(key in given for key in group):
-            text = _without(text, group)
-    text.update(given)
-    return parse_scan_options(text), text
+def load_table(path: str, **options: OptionValue) -> Table:
+    """The table at `path`, or called `path` in the option `warehouse`.
+
+    Args:
+        path: a path or URL, or `db.t`; `$branch_<name>` may follow, and `$<system table>`, such as `$files`.
+        options: options of reads, of the table and of the file system; those with dots as `**{"scan.tag-name": "v1"}`.
+
+    Raises:
+        TableNotFoundError, BranchNotFoundError: it does not exist.
+        InvalidOptionError: an option is unknown or wrong, or there is no such system table.
+    """
+    return load(path, as_text(options))
 
 
-def _column_names(columns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(columns, str):
-        raise InvalidOptionError(f"columns = {columns!r}: expected a list of names", option=COLUMNS.key)
-    return tuple(columns)
-
-
-def _text(value: str | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _without(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
-    return {k: v for k, v in options.items() if k not in keys}
+def load(path: str, options: Mapping[str, str]) -> Table:
+    """As `load_table`, from option text."""
+    found = open_path(path, options)
+    cls = SystemTable if found.is_system else Table
+    return cls(found.handle, found.read_options, found.option_text, found.system)

@@ -12,9 +12,8 @@ from paimon_spark.cli.answer import Answer
 from paimon_spark.cli.failure import NotConfirmedError, UsageError
 from paimon_spark.cli.text import lines_of, safe
 from paimon_spark.errors import NotFoundError, TableNotFoundError
-from paimon_spark.options.config import configured
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import is_name, split_suffix
+from paimon_spark.options.location import configured, is_name, split_suffix
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
@@ -94,7 +93,7 @@ class Call:
             UsageError: no warehouse is known.
             TableNotFoundError: there is no such table; the nearest names are offered.
         """
-        from paimon_spark.jobs.loading import load
+        from paimon_spark.api.table import load
 
         named = self.table_text if text is None else text
         options = {**self._options(storage=True), **self._options(storage=False)}

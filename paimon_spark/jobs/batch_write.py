@@ -7,7 +7,6 @@ Table.write: whatever holds rows → a WriteJob, run here or by Spark.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +28,7 @@ from paimon_spark.jobs.batch_recording import BatchRecording, batch_recording
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.compaction import compact_written
 from paimon_spark.jobs.existing_keys import ExistingKeys
-from paimon_spark.jobs.loading import Place, find_place
+from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.task_write import TaskWrite
@@ -46,10 +45,11 @@ from paimon_spark.options.batch_write import (
 )
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
+from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
     from paimon_spark.lineage.notes import TaskIdentity
 
 
@@ -292,22 +292,23 @@ def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source
 _SPARK: Final = "pyspark.sql."
 
 
-def write_data(table: Table, data: Any, mode: str, options: Mapping[str, str]) -> WriteResult:
+def write_data(table: OpenedTable, data: Any, mode: str, options: Mapping[str, str]) -> WriteResult:
     """Write `data` to the branch of `table`; as `Table.write`, from option text."""
     chosen = write_mode(mode)
     refuse_version(table)
     given = options_of(table, options)
     if type(data).__module__.startswith(_SPARK) and type(data).__name__ == "DataFrame":
-        # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart.
-        module = importlib.import_module("paimon_spark.spark.dataframe_write")
-        result: WriteResult = module.write_dataframe(table, data, chosen, given)
-        return result
+        return spark_jobs().write(table, data, chosen, given)
     schema, batches = arrow_stream(data)
     return write_batches(table, schema, batches, chosen, parse_batch_write_options(given, chosen))
 
 
 def write_batches(
-    table: Table, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: WriteMode, options: BatchWriteOptions
+    table: OpenedTable,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    mode: WriteMode,
+    options: BatchWriteOptions,
 ) -> WriteResult:
     """Write Arrow batches of `schema` in this process. Raises as `Table.write`."""
     job = plan_write(place_of(table, options), options, mode, schema)
@@ -319,7 +320,7 @@ def write_batches(
     return job.commit(messages)
 
 
-def place_of(table: Table, options: BatchWriteOptions) -> Place:
+def place_of(table: OpenedTable, options: BatchWriteOptions) -> Place:
     """Where the table lies, with the branch that the write names, else the table's own."""
     handle = table.handle
     return Place(handle.store, handle.layout.root, options.branch or handle.branch, handle.name)
@@ -358,7 +359,7 @@ def _converted(convert: Callable[[], Any]) -> Any:
         raise InvalidInputError(f"the rows to write cannot be made into Arrow columns: {e}") from e
 
 
-def options_of(table: Table, options: Mapping[str, str]) -> dict[str, str]:
+def options_of(table: OpenedTable, options: Mapping[str, str]) -> dict[str, str]:
     """Those of this write over those that the table was opened with."""
     for key in options:
         if key.lower() in LOCATION_KEYS:

@@ -18,7 +18,7 @@ from paimon_spark.storage.store import Store
 from paimon_spark.versioning.staging import STAGING_PREFIX
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
 
 T = TypeVar("T")
 
@@ -76,19 +76,23 @@ def undisturbed(handle: TableHandle, act: Callable[[], T]) -> T:
     return done[0]
 
 
-def at_head(table: Table) -> TableHandle:
+def at_head(table: OpenedTable) -> TableHandle:
     """The branch that a table is opened on. Raises as `refuse_version`."""
     refuse_version(table)
     return table.handle
 
 
-def opened_anew(table: Table) -> TableHandle:
-    """The branch that a table is opened on, as it is defined now. Raises as `refuse_version` and `open_table`."""
+def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
+    """The branch that a table is opened on, as it is defined now, with more table options.
+
+    Raises as `refuse_version` and `open_table`.
+    """
     handle = at_head(table)
-    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+    overrides = {**handle.overrides, **(options or {})}
+    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
 
 
-def refuse_version(table: Table) -> None:
+def refuse_version(table: OpenedTable) -> None:
     """Refuse a table opened at a version, and a system table. Raises InvalidInputError."""
     if table.is_system:
         raise InvalidInputError(

@@ -5,12 +5,9 @@ The compaction that follows a write: new rows that are not seen before it, or ru
 
 from __future__ import annotations
 
-import importlib
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
@@ -35,15 +32,16 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.commit import WRITE_ONLY
+from paimon_spark.spark_port import active_spark_jobs
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
 
 HERE_BYTES: Final = 256 << 20
 """Data files of fewer bytes are compacted before a Spark job of many tasks would have begun to work well."""
 
 
-def compact(table: Table, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
+def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
     """As `Table.compact`."""
     if not isinstance(full, bool):
         raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
@@ -59,12 +57,12 @@ def compact_fully(handle: TableHandle) -> CompactResult:
     return compact_branch(handle, full=True, runner=run_anywhere)
 
 
-def compact_manifest(table: Table) -> Snapshot | None:
+def compact_manifest(table: OpenedTable) -> Snapshot | None:
     """As `Table.compact_manifest`."""
     return manifests.compact_manifest(_current(table))
 
 
-def _current(table: Table) -> TableHandle:
+def _current(table: OpenedTable) -> TableHandle:
     refuse_version(table)
     handle = table.handle
     # Where writes leave maintenance to others, this is one of the others.
@@ -76,20 +74,10 @@ def run_anywhere(
     handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
 ) -> Sequence[CommitMessage | None]:
     """Run tasks here when there are few bytes or no session, else as a Spark job. A `Runner`."""
-    spark = _spark() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
+    spark = active_spark_jobs() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
     if spark is None:
         return run_here(handle, snapshot, tasks, commit_user)
-    done: Sequence[CommitMessage | None] = spark.run_tasks(handle, snapshot, tasks, commit_user)
-    return done
-
-
-def _spark() -> ModuleType | None:
-    """The module that runs tasks in Spark, when this process has a session."""
-    if "pyspark.sql" not in sys.modules:
-        return None
-    # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart.
-    module = importlib.import_module("paimon_spark.spark.compaction")
-    return module if module.active_session() is not None else None
+    return spark.run_tasks(handle, snapshot, tasks, commit_user)
 
 
 _LOG = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from paimon_spark.predicate.ast import Column, NullSafeEqual
 from paimon_spark.predicate.literals import partition_equal, zone_of
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DroppedPartitions:
 
 
 def drop_partitions(
-    table: Table, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
+    table: OpenedTable, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
 ) -> DroppedPartitions:
     """Drop the partitions that match one of `asked`; as `Table.drop_partitions`.
 

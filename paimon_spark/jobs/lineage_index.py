@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from paimon_spark.api.scan import Scan
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.write.job_files import new_job
 from paimon_spark.errors import (
@@ -40,7 +39,8 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.batch_write import WriteJob, plan_write
-from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.opened_table import Place
+from paimon_spark.jobs.scan import Scan
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.place import DATABASE, Warehouse
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows

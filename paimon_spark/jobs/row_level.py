@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -27,7 +24,7 @@ from paimon_spark.jobs.batch_recording import batch_recording
 from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, place_of, plan_write
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.compaction import compact_written
-from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.opened_table import Place
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
@@ -36,15 +33,28 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, WriteMode, canonical_write
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.spark_port import active_spark_jobs, spark_jobs
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.opened_table import OpenedTable
     from paimon_spark.lineage.notes import TaskIdentity
 
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClauses:
+    """The clauses of `Table.merge`, where they are documented."""
+
+    when_matched_update: Mapping[str, str] | str | None = None
+    when_matched_condition: str | None = None
+    when_matched_delete: str | None = None
+    when_not_matched_insert: Mapping[str, str] | str | None = None
+    when_not_matched_condition: str | None = None
+    when_not_matched_by_source_delete: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
     return plan_row_level(place, asked, source, operation, ROW_LEVEL_BASE.get(canonical_write(options)))
 
 
-def delete_rows(table: Table, where: str) -> WriteResult:
+def delete_rows(table: OpenedTable, where: str) -> WriteResult:
     """As `Table.delete`."""
     refuse_version(table)
     if not isinstance(where, str):
@@ -110,17 +120,16 @@ def delete_rows(table: Table, where: str) -> WriteResult:
             table=table.name,
         )
     handle = _current(table)
-    spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else _spark()
+    spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else active_spark_jobs()
     if spark is not None:
-        result: WriteResult = spark.delete(table, where)
-        return result
+        return spark.delete(table, where)
     predicate = parse_predicate(where, handle.schema.row_type, table.read_options.time_zone)
     refuse_rows_of_other_branch(handle, predicate)
     job = plan_rows(handle, predicate, updates=False)
     return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
 
 
-def delete_partitions(table: Table, overwritten: Overwritten, operation: str) -> WriteResult:
+def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: str) -> WriteResult:
     """Remove all rows of partitions, or of the table, by one commit that looks at no rows.
 
     Args:
@@ -155,7 +164,7 @@ def delete_partitions(table: Table, overwritten: Overwritten, operation: str) ->
     return WriteResult(made)
 
 
-def partitions_where(table: Table, where: str, time_zone: str | None) -> ChosenPartitions | None:
+def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> ChosenPartitions | None:
     """The partitions of a table for whose rows `where` is true; None when it also looks at something else.
 
     It is None as well where `where` is nothing that `Table.scan` takes.
@@ -191,36 +200,21 @@ def is_cut_by_spark(data_type: DataType) -> bool:
     return False
 
 
-def update_rows(table: Table, where: str | None, values: Mapping[str, str]) -> WriteResult:
+def update_rows(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
     """As `Table.update`."""
     refuse_version(table)
-    result: WriteResult = _spark_module().update(table, where, values)
-    return result
+    return spark_jobs().update(table, where, values)
 
 
-def merge_rows(table: Table, source: Any, on: str, clauses: Mapping[str, Any]) -> WriteResult:
+def merge_rows(table: OpenedTable, source: Any, on: str, clauses: MergeClauses) -> WriteResult:
     """As `Table.merge`."""
     refuse_version(table)
-    result: WriteResult = _spark_module().merge(table, source, on, **clauses)
-    return result
+    return spark_jobs().merge(table, source, on, clauses)
 
 
-def _current(table: Table) -> TableHandle:
+def _current(table: OpenedTable) -> TableHandle:
     place = place_of(table, BatchWriteOptions())
     return open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
-
-
-def _spark_module() -> ModuleType:
-    # pyspark belongs to paimon_spark.spark, above this package: importing it by name keeps the layers apart.
-    return importlib.import_module("paimon_spark.spark.row_level")
-
-
-def _spark() -> ModuleType | None:
-    """The module that runs things in Spark, when this process has a session."""
-    if "pyspark.sql" not in sys.modules:
-        return None
-    module = _spark_module()
-    return module if module.active_session() is not None else None
 
 
 def _commit(

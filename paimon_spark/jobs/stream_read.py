@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.jobs.loading import find_place
+from paimon_spark.jobs.opened_table import find_place
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.scan import canonical
 from paimon_spark.options.stream_read import StreamReadOptions, parse_rows_options, parse_stream_options

@@ -22,13 +22,13 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import open_to_change, undisturbed
-from paimon_spark.jobs.loading import Place
+from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import with_columns
 from paimon_spark.metadata.definition.alter import alter_table, apply
 from paimon_spark.metadata.definition.create import create_table, new_schema
+from paimon_spark.metadata.definition.merge_schema import merged_schema
 from paimon_spark.metadata.definition.validate import validate
-from paimon_spark.metadata.definition.widen import merged_schema
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout

@@ -16,6 +16,7 @@ from paimon_spark.display.html import MOST_ROWS, grid, paragraph, section
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, JobNotFoundError
 from paimon_spark.lineage.unrecorded import NOTHING, Unrecorded
+from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,10 +62,7 @@ class Result:
         Args:
             session: default is the active session, else one is made.
         """
-        # pyspark belongs to paimon_spark.spark, above this package.
-        module = importlib.import_module("paimon_spark.spark.arrow_frame")
-        frame: DataFrame = module.arrow_frame(self.to_arrow(), session)
-        return frame
+        return spark_jobs().arrow_dataframe(self.to_arrow(), session)
 
     def _heading(self) -> tuple[str, str]:
         """What stands above the rows, and a remark beside it."""

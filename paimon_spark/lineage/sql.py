@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.model import TableRef

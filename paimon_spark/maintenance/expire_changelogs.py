@@ -27,11 +27,10 @@ from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.retention import expired_changelogs
 from paimon_spark.maintenance.roots import RootKind
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshot_ids
 from paimon_spark.options.expiry import parse_expiry_options
 
 KIND: Final = "expire-changelogs"

@@ -12,9 +12,8 @@ from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.handover import HANDOVER, Handover, encode
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
-from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot
 
 KIND = "purge"
@@ -72,7 +71,9 @@ def _plan(handle: TableHandle) -> TableChange:
         if branch.branch not in (MAIN, main):
             # The schemas go before the file that hides them: without a schema it is no branch any more.
             schemas = [f"{directory}/schema/{SCHEMA_PREFIX}{i}" for i in list_schema_ids(branch.store, branch.layout)]
-            hidden = [Put(f"{directory}/schema/{HANDOVER}", encode(Handover(None)).decode())] if schemas else []
+            hidden = (
+                [Put(f"{directory}/schema/{HANDOVER}", encode_handover(Handover(None)).decode())] if schemas else []
+            )
             steps += [*hidden, DeleteFiles(tuple(schemas)), DeleteTree(directory)]
     if main != MAIN:
         steps += [DeleteTree(name) for name in ("snapshot", "tag", "changelog", "consumer")]

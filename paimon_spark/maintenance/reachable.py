@@ -21,7 +21,6 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths, last_segments
 from paimon_spark.maintenance.lists import changelog_lists, doubt, state_lists
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories, still_there
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.live_files import changelog_entries, live_entries
@@ -32,7 +31,7 @@ from paimon_spark.metadata.manifests import (
     read_manifest_list,
     read_manifests,
 )
-from paimon_spark.metadata.snapshots import list_snapshots
+from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.store import FileInfo
 from paimon_spark.storage.urls import external_path

@@ -21,8 +21,8 @@ from paimon_spark.maintenance.changes import (
     Step,
 )
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.handover import HANDOVER, Handover, encode, seen_schema_ids
 from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, seen_schema_ids
 from paimon_spark.metadata.small_files import numbered
 
 _CONCURRENT: Final = 8
@@ -110,7 +110,7 @@ def _copy_branch(handle: TableHandle, old: str, new: str, ids: Sequence[int]) ->
     store = handle.store
     if ids:
         # That of `old` first: who finds the other one finds it too.
-        note = encode(Handover(_branch_of(new), frozenset(ids)))
+        note = encode_handover(Handover(_branch_of(new), frozenset(ids)))
         store.write(f"{old}/schema/{HANDOVER}", note)
         store.write(f"{new}/schema/{HANDOVER}", note)
     places = [i.name for i in store.list(old) if i.is_directory and i.name != "schema"]

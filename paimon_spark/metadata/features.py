@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import check_job_options
-from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
 from paimon_spark.options.table import (
     BUCKET,
     BUCKET_FUNCTION,

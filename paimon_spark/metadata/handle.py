@@ -15,9 +15,8 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.metadata.features import check_definition, check_overrides
-from paimon_spark.metadata.handover import BranchLook, is_seen, look_at_branch
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
-from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
+from paimon_spark.metadata.schemas import BranchLook, is_seen, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.storage.store import Store

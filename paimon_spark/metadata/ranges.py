@@ -11,7 +11,6 @@ from datetime import datetime
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.auto_tags import auto_tag_time
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import (
@@ -21,9 +20,8 @@ from paimon_spark.metadata.snapshots import (
     latest_snapshot,
     snapshot_at_or_before_ms,
 )
-from paimon_spark.metadata.tags import find_tag, tag_names
-from paimon_spark.metadata.timestamp import epoch_ms
-from paimon_spark.metadata.version import snapshot_number, text_version
+from paimon_spark.metadata.tags import auto_tag_time, find_tag, tag_names
+from paimon_spark.metadata.version import epoch_ms, snapshot_number, text_version
 
 BETWEEN = "incremental-between"
 BETWEEN_TIMESTAMP = "incremental-between-timestamp"

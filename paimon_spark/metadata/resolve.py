@@ -22,7 +22,6 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.branches import branch_exists, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, read_main_branch
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.savepoints import get_savepoint, savepoint_tag
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import (
     alive_range,
@@ -33,7 +32,16 @@ from paimon_spark.metadata.snapshots import (
     snapshot_at_or_before_ms,
     snapshot_missing,
 )
-from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, listed, tag_names, tag_of_snapshot
+from paimon_spark.metadata.tags import (
+    find_tag,
+    get_savepoint,
+    get_tag,
+    list_tags,
+    listed,
+    savepoint_tag,
+    tag_names,
+    tag_of_snapshot,
+)
 from paimon_spark.metadata.version import (
     VersionKind,
     VersionSpec,

@@ -1,9 +1,9 @@
-"""Snapshot files of a branch: the ends by their hints, one by id, and by time and watermark.
+"""Snapshot files of a branch, by id, time, watermark and hints; and long-lived changelogs.
 
-Hints are only hints: stale, missing and garbage ones cost a listing and change no answer. Expiry may
-remove old snapshots at any moment, so an id that was seen may be gone when it is read.
+Hints may be stale, missing or garbage; they cost a listing and change no answer. Expiry may remove old snapshots at any
+moment, so an id that was seen may be gone when it is read.
 
-Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`.
+Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`, `utils/ChangelogManager`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.small_files import find_decoded, numbered
 from paimon_spark.storage.store import Store
 
@@ -244,3 +244,27 @@ def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundE
             **context,
         )
     return SnapshotNotFoundError(f"{handle.describe()} has no snapshot {snapshot_id}: {alive_range(handle)}", **context)
+
+
+def list_changelog_ids(handle: TableHandle) -> list[int]:
+    """Ids of the snapshots kept for their changelog, ascending."""
+    return numbered(handle.store, handle.layout.changelog_dir, CHANGELOG_PREFIX)
+
+
+def find_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
+    """The snapshot kept for its changelog; None when there is none. Raises CorruptFileError."""
+    return find_decoded(handle.store, handle.layout.changelog_path(snapshot_id), decode)
+
+
+def get_snapshot_or_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot, alive or kept for its changelog.
+
+    Raises:
+        SnapshotExpiredError: it is older than all that are kept.
+        SnapshotNotFoundError: it never was.
+        CorruptFileError: it cannot be decoded.
+    """
+    snapshot = find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
+    if snapshot is None:
+        raise snapshot_missing(handle, snapshot_id)
+    return snapshot

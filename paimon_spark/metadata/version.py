@@ -1,6 +1,7 @@
-"""Version text and version options as values. Nothing is read here; `resolve` finds what they mean.
+"""Version text, version options, timestamps and moments as values; `resolve` finds what versions mean.
 
-Source: Java `table/source/snapshot/TimeTravelUtil`; PIP-4 and PIP-14 for savepoints and branches.
+Source: Java `table/source/snapshot/TimeTravelUtil`, `DateTimeUtils.parseTimestampData`; PIP-4 and PIP-14 for savepoints
+and branches.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
 
-from paimon_spark.errors import InvalidOptionError, VersionSyntaxError
-from paimon_spark.metadata.timestamp import epoch_ms
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, VersionSyntaxError
 
 
 class VersionKind(str, Enum):
@@ -131,3 +134,108 @@ def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpe
         return VersionSpec(kind, int(text.strip()), text.strip())
     except ValueError:
         raise InvalidOptionError(f"option {key} = {text!r}: expected a whole number", option=key, value=text) from None
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SECONDS: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_TEXT: Final = re.compile(
+    r"(?P<date>\d{4}-\d{1,2}-\d{1,2})"
+    r"(?:[T ](?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
+    r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)+)?",
+    re.ASCII,
+)
+
+
+def epoch_ms(text: str, time_zone: str | None = None, option: str = "timestamp") -> int:
+    """Epoch milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.fraction]]][zone]`, or of a number of seconds.
+
+    Args:
+        text: what the user wrote; digits after the millisecond are cut off.
+        time_zone: zone of a text that names none; None means the machine's.
+        option: what the text was given for, for messages.
+
+    Raises:
+        VersionSyntaxError: the text is no timestamp.
+        InvalidOptionError: no such time zone.
+    """
+    stripped = text.strip()
+    if _SECONDS.fullmatch(stripped) and len(stripped) < 40:
+        return int((Decimal(stripped) * 1000).to_integral_value(rounding="ROUND_FLOOR"))
+    match = _TEXT.fullmatch(stripped)
+    try:
+        if match is None:
+            raise ValueError("it has another form")
+        return _epoch_ms(match, time_zone)
+    except InvalidOptionError:
+        raise
+    except (ValueError, OverflowError) as e:
+        raise VersionSyntaxError(
+            f"{option} = {text!r} is no timestamp ({e}); write 2024-01-31 12:30:00, with a zone if need be "
+            "(2024-01-31T12:30:00+02:00), or seconds since 1970",
+            value=text,
+        ) from e
+
+
+def _epoch_ms(match: re.Match[str], time_zone: str | None) -> int:
+    year, month, day = map(int, match["date"].split("-"))
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
+    moment = datetime(year, month, day, hour, minute, second)
+    millis = int((match["fraction"] or "").ljust(3, "0")[:3])
+    zone = zone_of(match["zone"] or time_zone)
+    # Without a zone datetime asks the machine for its own.
+    aware = moment.replace(tzinfo=zone) if zone else moment.astimezone()
+    return (aware - _EPOCH) // timedelta(milliseconds=1) + millis
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The zone called `name` (`Z`, `+02:00`, `Europe/Berlin`); None for None. Raises InvalidOptionError."""
+    if name is None:
+        return None
+    offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", name.strip())
+    try:
+        if offset is not None:
+            delta = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+            return timezone(-delta if offset[1] == "-" else delta)
+        return timezone.utc if name.strip() in ("Z", "UTC", "GMT") else ZoneInfo(name.strip())
+    except (ValueError, OSError, LookupError) as e:
+        raise InvalidOptionError(
+            f"no time zone is called {name!r}; write UTC, +02:00 or a name such as Europe/Berlin",
+            option="time-zone",
+            value=name,
+        ) from e
+
+
+Moment: TypeAlias = datetime | int | str
+"""A datetime (without a zone: the machine's), epoch milliseconds, or text such as `2024-01-31 12:30:00`."""
+
+_LAST_MS: Final = 253_402_214_400_000
+"""The last day of the year 9999, which no clock of Python goes beyond."""
+
+
+def moment_ms(value: Moment, name: str, time_zone: str | None = None) -> int:
+    """Epoch milliseconds of a moment.
+
+    Args:
+        value: the moment.
+        name: of the argument, for messages.
+        time_zone: zone of a text that names none; None means the machine's.
+
+    Raises:
+        InvalidInputError: it is no moment.
+    """
+    match value:
+        case datetime():
+            return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
+        case bool():
+            pass
+        case int() if abs(value) <= _LAST_MS:
+            return value
+        case str():
+            try:
+                return epoch_ms(value, time_zone, name)
+            except VersionSyntaxError as e:
+                raise InvalidInputError(str(e), argument=name, value=value) from e
+    raise InvalidInputError(
+        f"{name} = {value!r} is no moment; give a datetime, epoch milliseconds or text such as 2024-01-31 12:30:00",
+        argument=name,
+    )

@@ -1,4 +1,4 @@
-"""CommitOptions: how commits retry, what they check, and when manifests are merged.
+"""Options of a table for commits and manifests: retries, checks, when and how manifests are written.
 
 Source: Java `CoreOptions`.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from paimon_spark.options.data_files import ZSTD_LEVEL
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, enum_of, integer, memory_size, string
 
 
@@ -144,4 +145,46 @@ def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
         sequence_in_properties=from_snapshot,
         checks_buckets=WRITE_ONLY.get(raw) and (from_snapshot or not BUCKET_APPEND_ORDERED.get(raw)),
         pk_clustering_override=PK_CLUSTERING_OVERRIDE.get(raw),
+    )
+
+
+class ManifestFormat(Enum):
+    """The file format of manifests, manifest lists and index manifests."""
+
+    AVRO = "avro"
+    ORC = "orc"
+    PARQUET = "parquet"
+
+
+MANIFEST_COMPRESSION = Option(
+    "manifest.compression",
+    string,
+    "zstd",
+    "Codec of manifests, manifest lists and index manifests, of those that their format has.",
+)
+MANIFEST_FORMAT = Option(
+    "manifest.format",
+    enum_of(ManifestFormat),
+    ManifestFormat.AVRO,
+    "Format of manifests, manifest lists and index manifests; pypaimon reads only avro.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestOptions:
+    """The options of a table that its manifests are written by."""
+
+    format: ManifestFormat
+    compression: str
+    zstd_level: int
+    target_bytes: int
+
+
+def parse_manifest_options(raw: Mapping[str, str]) -> ManifestOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    return ManifestOptions(
+        format=MANIFEST_FORMAT.get(raw),
+        compression=MANIFEST_COMPRESSION.get(raw),
+        zstd_level=ZSTD_LEVEL.get(raw),
+        target_bytes=MANIFEST_TARGET_SIZE.get(raw),
     )

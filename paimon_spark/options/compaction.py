@@ -1,6 +1,6 @@
-"""CompactionOptions: how this package compacts.
+"""Options of a table for compaction: what triggers it, what it rewrites, which records it drops.
 
-Source: Java `CoreOptions`.
+Source: Java `CoreOptions`, `append/AppendCompactCoordinator`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, names
-from paimon_spark.options.table import COMPACTION_TRIGGER
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.data_files import parse_data_file_options
+from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, names, string
+from paimon_spark.options.table import COMPACTION_TRIGGER, SPLIT_OPEN_COST
 
 ROW_DEDUPLICATE: Final = Option(
     "changelog-producer.row-deduplicate", boolean, False, "A row written again unchanged gives no -U and +U."
@@ -132,3 +134,83 @@ def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
         row_deduplicate=ROW_DEDUPLICATE.get(raw),
         row_deduplicate_ignored=ROW_DEDUPLICATE_IGNORED.get(raw),
     )
+
+
+MIN_FILE_NUM: Final = Option(
+    "compaction.min.file-num", integer, 5, "So many small files of a table without keys are worth being made one."
+)
+DELETE_RATIO: Final = Option(
+    "compaction.delete-ratio-threshold",
+    fraction,
+    0.2,
+    "Part of the rows of a file without keys that must be deleted before it is written again for that.",
+)
+CLUSTERS: Final = Option("clustering.incremental", boolean, False, "Compaction sorts rows by columns, a bit at a time.")
+
+
+@dataclass(frozen=True, slots=True)
+class AppendCompactionOptions:
+    """Which files are worth being written again.
+
+    Attributes:
+        target_bytes: what files aim at.
+        small_bytes: files below are small.
+        open_bytes: what opening a file counts for.
+        min_files: so many small files are worth being made one.
+        delete_ratio: files of which more than this part of the rows is deleted are written again for that alone.
+        rewrites_all: a full compaction takes every file.
+    """
+
+    target_bytes: int
+    small_bytes: int
+    open_bytes: int
+    min_files: int
+    delete_ratio: float
+    rewrites_all: bool
+
+
+def parse_append_compaction_options(raw: Mapping[str, str]) -> AppendCompactionOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    target = parse_data_file_options(raw, False).target_file_size
+    return AppendCompactionOptions(
+        target_bytes=target,
+        small_bytes=int(target * SMALL_FILE_RATIO.get(raw)),
+        open_bytes=SPLIT_OPEN_COST.get(raw),
+        min_files=MIN_FILE_NUM.get(raw),
+        delete_ratio=DELETE_RATIO.get(raw),
+        rewrites_all=FORCE_REWRITE.get(raw),
+    )
+
+
+RECORD_EXPIRE_TIME: Final[Option[int | None]] = Option(
+    "record-level.expire-time", duration_ms, None, "Compactions leave rows out that are older."
+)
+RECORD_TIME_FIELD: Final[Option[str | None]] = Option(
+    "record-level.time-field", string, None, "The column that tells how old a row is."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExpiryOptions:
+    """How long rows are kept.
+
+    Attributes:
+        kept_s: seconds.
+        column: tells when a row was young.
+    """
+
+    kept_s: int
+    column: str
+
+
+def parse_record_expiry_options(raw: Mapping[str, str]) -> RecordExpiryOptions | None:
+    """The group of `raw`; None where rows do not expire. Raises InvalidOptionError."""
+    kept_ms, column = RECORD_EXPIRE_TIME.get(raw), (RECORD_TIME_FIELD.get(raw) or "").strip()
+    if kept_ms is None:
+        return None
+    if not column:
+        raise InvalidOptionError(
+            f"{RECORD_EXPIRE_TIME.key} is set, but no column tells how old rows are; set {RECORD_TIME_FIELD.key}",
+            option=RECORD_TIME_FIELD.key,
+        )
+    return RecordExpiryOptions(kept_ms // 1000, column)

@@ -91,7 +91,7 @@ FILE_COMPRESSION = Option("file.compression", _codec, "zstd", "Compression of da
 FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "file.compression.per.level", _per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
 )
-ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd; higher is smaller and slower.")
+ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
 BLOCK_SIZE: Option[int | None] = Option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
 TARGET_FILE_SIZE: Option[int | None] = Option(
     "target-file-size", memory_size, None, "Size at which a new data file begins: 128 mb with a primary key, else 256."

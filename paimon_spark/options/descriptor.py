@@ -1,4 +1,4 @@
-"""Option descriptors and the text forms they accept.
+"""Option descriptors, the text forms they parse, and option text in force for a read.
 
 Source: Java `options/ConfigOption`, `options/MemorySize`, `utils/TimeUtils` for durations and sizes.
 """
@@ -174,3 +174,34 @@ def describe(option: Option[Any]) -> dict[str, str]:
     """Key, default and sentence of an option, for references made from the code."""
     default = option.default.value if isinstance(option.default, Enum) else option.default
     return {"key": option.key, "default": "" if default is None else str(default), "doc": option.doc}
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """Options in force.
+
+    Attributes:
+        stored: keys whose values the table stores.
+    """
+
+    options: Mapping[str, str]
+    stored: frozenset[str]
+
+    def get(self, option: Option[T]) -> T:
+        """The value, or the default. Raises InvalidOptionError, which says so where the table stores the text."""
+        try:
+            return option.get(self.options)
+        except InvalidOptionError as e:
+            key = e.context.get("option")
+            if key not in self.stored:
+                raise
+            raise InvalidOptionError(
+                f"{e.message}; the table stores this value: give the read another one, or alter the table", **e.context
+            ) from e
+
+    def show(self, key: str) -> str:
+        """Key and value, and whence they come, for messages."""
+        return f"{key} = {self.options[key]!r}" + (" (stored in the table)" if key in self.stored else "")
+
+    def found(self, keys: Iterable[str]) -> list[str]:
+        return [key for key in keys if key in self.options]

@@ -15,7 +15,6 @@ from typing import Final
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, spelt, string, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
-from paimon_spark.options.stream_keys import OLD_KEYS
 
 
 class IncrementalMode(str, Enum):
@@ -34,6 +33,8 @@ VERSION_KEYS: Final = (
     "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "scan.watermark", FILE_TIME_KEY,
     CREATION_TIME_KEY,
 )  # fmt: skip
+OLD_KEYS: Final = {"log.scan.timestamp-millis": "scan.timestamp-millis", "log.scan": "scan.mode"}
+"""Keys of older releases, and what they are called now."""
 INCREMENTAL_KEYS: Final = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 
 BRANCH: Option[str | None] = Option("branch", string, None, "The branch to read.", ("scan.branch",))

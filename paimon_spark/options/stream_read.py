@@ -1,48 +1,42 @@
-"""StreamReadOptions: what one streaming read asks for, parsed once from option text.
+"""What one streaming read asks for, parsed once from option text into StreamReadOptions.
 
 A table may store options of streams (`consumer-id`, `scan.mode`, `read.stream.*`); they count where the read gives
-nothing else. A start given with the read takes the place of a stored one as a whole; given limits take the place of
-stored alignment, and the reverse.
+nothing else. A start given with the read replaces a stored one as a whole; given limits replace stored alignment, and
+the reverse.
 
-Source: Java `CoreOptions.startupMode`, `SchemaValidation.validateStartupMode`, `PaimonMicroBatchStream`.
+Source: Java `CoreOptions.startupMode`, `SchemaValidation.validateStartupMode`, `SparkConnectorOptions`,
+`PaimonMicroBatchStream`; `read.stream.aligned` is this package's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import wraps
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, did_you_mean, enum_of, integer
-from paimon_spark.options.in_force import InForce
-from paimon_spark.options.scan import BATCH_ROWS, INCREMENTAL_KEYS, ScanOptions, canonical, parse_scan_options
-from paimon_spark.options.stream_keys import (
-    ALIGNED,
-    ALIGNED_SNAPSHOTS,
-    ALIGNMENT,
-    BOUNDED_WATERMARK,
-    CONSUMER,
-    CONSUMER_MODE,
+from paimon_spark.options.descriptor import (
+    InForce,
+    Option,
+    boolean,
+    did_you_mean,
+    duration_ms,
+    enum_of,
+    integer,
+    memory_size,
+    string,
+)
+from paimon_spark.options.scan import (
+    BATCH_ROWS,
     CREATION_TIME_KEY,
-    DELAY,
     FILE_TIME_KEY,
-    ID_KEYS,
-    IGNORE_PROGRESS,
-    LIMITS,
-    MAX_DELAY,
-    MILLIS_KEYS,
-    MIN_ROWS,
-    MODE,
+    INCREMENTAL_KEYS,
     OLD_KEYS,
-    READ_APPEND_OVERWRITE,
-    READ_MODE,
-    READ_OVERWRITE,
-    SCAN_KIND,
-    SNAPSHOT_KEYS,
-    TIME_KEYS,
-    WATERMARK_KEY,
+    ScanOptions,
+    canonical,
+    parse_scan_options,
 )
 
 
@@ -59,6 +53,77 @@ class StartMode(str, Enum):
     FROM_CREATION_TIMESTAMP = "from-creation-timestamp"
 
 
+class ConsumerMode(str, Enum):
+    """How exactly progress of a consumer is kept (`consumer.mode`)."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+def _at_least_one(parse: Callable[[str], int]) -> Callable[[str], int]:
+    @wraps(parse)  # the options reference names the kind of value by it
+    def checked(text: str) -> int:
+        value = parse(text)
+        if value < 1:
+            raise ValueError("expected at least 1")
+        return value
+
+    return checked
+
+
+MODE: Option[str] = Option("scan.mode", string, "default", "Where a new stream begins.", ("log.scan",))
+CONSUMER: Option[str | None] = Option(
+    "consumer-id", string, None, "Name under which the branch keeps what the stream has yet to read."
+)
+IGNORE_PROGRESS = Option(
+    "consumer.ignore-progress", boolean, False, "A new stream begins as scan.mode says, whatever its consumer has read."
+)
+CONSUMER_MODE = Option(
+    "consumer.mode", enum_of(ConsumerMode), ConsumerMode.EXACTLY_ONCE, "Of Flink's readers; here all are exact."
+)
+BOUNDED_WATERMARK: Option[int | None] = Option(
+    "scan.bounded.watermark", integer, None, "The stream ends before the first snapshot with a later watermark."
+)
+DELAY: Option[int | None] = Option(
+    "streaming.read.snapshot.delay", duration_ms, None, "Age that a snapshot has to reach before it is read."
+)
+READ_OVERWRITE = Option(
+    "streaming-read-overwrite", boolean, False, "Overwrites of a table with a primary key are read as changes."
+)
+READ_APPEND_OVERWRITE = Option(
+    "streaming-read-append-overwrite", boolean, False, "Rows that overwrites of an append table write are read."
+)
+MAX_FILES: Option[int | None] = Option(
+    "read.stream.maxFilesPerTrigger", _at_least_one(integer), None, "Files after which a micro-batch takes no more."
+)
+MAX_BYTES: Option[int | None] = Option(
+    "read.stream.maxBytesPerTrigger", _at_least_one(memory_size), None, "Bytes after which a micro-batch takes no more."
+)
+MAX_ROWS: Option[int | None] = Option(
+    "read.stream.maxRowsPerTrigger", _at_least_one(integer), None, "Rows after which a micro-batch takes no more."
+)
+MIN_ROWS: Option[int | None] = Option(
+    "read.stream.minRowsPerTrigger", _at_least_one(integer), None, "Rows that a micro-batch waits for."
+)
+MAX_DELAY: Option[int | None] = Option(
+    "read.stream.maxTriggerDelayMs", _at_least_one(duration_ms), None, "How long a micro-batch waits for them."
+)
+LIMITS: Final = (MAX_FILES, MAX_BYTES, MAX_ROWS, MIN_ROWS, MAX_DELAY)
+ALIGNED = Option("read.stream.aligned", boolean, False, "A micro-batch is one snapshot that changed something.")
+ALIGNED_SNAPSHOTS: Option[int | None] = Option(
+    "read.stream.aligned.snapshots", _at_least_one(integer), None, "How many such snapshots an aligned micro-batch is."
+)
+ALIGNMENT: Final = (ALIGNED, ALIGNED_SNAPSHOTS)
+SCAN_KIND = Option("stream-scan-mode", string, "none", "Of jobs that compact tables.")
+READ_MODE = Option("streaming-read-mode", string, "file", "Of tables with a log system, which Paimon has no more.")
+
+TIME_KEYS: Final = ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf")
+SNAPSHOT_KEYS: Final = (
+    "scan.snapshot-id", "scan.tag-name", "scan.tag-id", "scan.savepoint-id", "scan.version", "versionAsOf",
+)  # fmt: skip
+WATERMARK_KEY: Final = "scan.watermark"
+MILLIS_KEYS: Final = ("scan.timestamp-millis", FILE_TIME_KEY, CREATION_TIME_KEY)
+ID_KEYS: Final = ("scan.snapshot-id", "scan.tag-id", "scan.savepoint-id")
 _MODES: Final = ", ".join(m.value for m in StartMode)
 _BATCH_MODES: Final = ("incremental", "latest-delta")
 _KEYS_OF: Final[Mapping[StartMode, tuple[str, ...]]] = {

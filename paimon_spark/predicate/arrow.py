@@ -34,8 +34,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_shape,
 )
-from paimon_spark.predicate.like import like_shape
 
 _KERNELS: Final = {
     Op.EQ: "equal",

@@ -2,17 +2,25 @@
 
 Comparison follows Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary
 compare by unsigned bytes, nulls never compare.
+
+Predicates as SQL text, for people.
+
+LIKE patterns: `%` any text, `_` any one character; a backslash takes them, or itself, literally.
+
+Source: Spark `StringUtils.escapeLikeRegex`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from paimon_spark.errors import PredicateSyntaxError
 from paimon_spark.types import DataType
 
 Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime
@@ -168,3 +176,119 @@ def columns_of(predicate: Predicate | None) -> Iterator[Column]:
 def names_of(predicate: Predicate | None) -> frozenset[str]:
     """Top-level columns the tree looks at."""
     return frozenset(c.name for c in columns_of(predicate))
+
+
+_MOST_SHOWN = 10
+
+
+def show(predicate: Predicate) -> str:
+    """The predicate as SQL. Long IN lists are cut, so the text is not for parsing."""
+    match predicate:
+        case And(children):
+            return " AND ".join(_inside(c) for c in children) or "true"
+        case Or(children):
+            return " OR ".join(_inside(c) for c in children) or "false"
+        case Not(child):
+            return f"NOT {_inside(child)}"
+        case Constant(value):
+            return "NULL" if value is None else str(value).lower()
+        case Compare(op, column, literal):
+            return f"{column} {op.value} {literal_text(literal)}"
+        case NullSafeEqual(column, literal):
+            return f"{column} <=> {'NULL' if literal is None else literal_text(literal)}"
+        case In(column, literals, has_null):
+            shown = [literal_text(v) for v in literals[:_MOST_SHOWN]] + ["NULL"] * has_null
+            if len(literals) > _MOST_SHOWN:
+                shown.append(f"… {len(literals) - _MOST_SHOWN} more")
+            return f"{column} IN ({', '.join(shown)})"
+        case IsNull(column):
+            return f"{column} IS NULL"
+        case IsNotNull(column):
+            return f"{column} IS NOT NULL"
+        case Text(op, column, pattern):
+            return f"{column} {op.value.upper()} {literal_text(pattern)}"
+
+
+def literal_text(literal: Literal) -> str:
+    """A literal as SQL."""
+    match literal:
+        case bool():
+            return str(literal).lower()
+        case str():
+            return "'" + literal.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case bytes():
+            return f"X'{literal.hex().upper()}'"
+        case datetime():
+            return f"TIMESTAMP '{literal.isoformat(' ')}'"
+        case date():
+            return f"DATE '{literal.isoformat()}'"
+        case Decimal():
+            return f"{literal:f}"
+    return str(literal)
+
+
+def _inside(predicate: Predicate) -> str:
+    text = show(predicate)
+    return f"({text})" if isinstance(predicate, And | Or | Not) else text
+
+
+class LikeShape(NamedTuple):
+    """A pattern taken apart.
+
+    Attributes:
+        prefix: literal text before the first wildcard.
+        exact: whether there is no wildcard at all.
+        regex: the whole pattern as an anchored regular expression (RE2).
+    """
+
+    prefix: str
+    exact: bool
+    regex: str
+
+
+def like_pattern(pattern: str, escape: str = "\\") -> str:
+    """`pattern` checked, and with a backslash as its escape character whatever it was.
+
+    Raises:
+        PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
+    """
+    out: list[str] = []
+    chars = iter(pattern)
+    for c in chars:
+        if c == escape:
+            following = next(chars, None)
+            if following is None or following not in ("%", "_", escape):
+                raise PredicateSyntaxError(
+                    f"the LIKE pattern {pattern!r} is wrong: {escape!r} must stand before %, _ or {escape!r}"
+                )
+            out.append(_literal(following))
+        else:
+            out.append(c if c in "%_" else _literal(c))
+    return "".join(out)
+
+
+def like_shape(pattern: str) -> LikeShape:
+    """A pattern, as `like_pattern` gives it, taken apart."""
+    prefix: list[str] = []
+    regex: list[str] = []
+    exact = True
+    chars = iter(pattern)
+    for c in chars:
+        if c in "%_":
+            exact = False
+            regex.append(".*" if c == "%" else ".")
+            continue
+        text = next(chars, c) if c == "\\" else c
+        regex.append(re_escape(text))
+        if exact:
+            prefix.append(text)
+    return LikeShape("".join(prefix), exact, rf"(?s)\A(?:{''.join(regex)})\z")
+
+
+def re_escape(text: str) -> str:
+    """`text` as a regular expression that RE2 takes literally."""
+    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)
+
+
+def _literal(c: str) -> str:
+    return "\\" + c if c in "%_\\" else c

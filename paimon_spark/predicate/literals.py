@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from paimon_spark.errors import InvalidOptionError, PredicateSyntaxError
-from paimon_spark.format.float_text import float_of_text
+from paimon_spark.format.casts.text import float_of_text
 from paimon_spark.predicate.ast import (
     Column,
     Compare,

@@ -31,8 +31,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_pattern,
 )
-from paimon_spark.predicate.like import like_pattern
 from paimon_spark.types import BOOLEAN, CharType, RowType
 
 Node: TypeAlias = Any

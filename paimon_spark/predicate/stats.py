@@ -32,8 +32,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_shape,
 )
-from paimon_spark.predicate.like import like_shape
 
 _MOST_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 
-def arrow_frame(rows: pa.Table, session: SparkSession | None = None) -> DataFrame:
+def arrow_dataframe(rows: pa.Table, session: SparkSession | None = None) -> DataFrame:
     """The DataFrame of rows that are in memory. User's process."""
     spark = session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     return spark.createDataFrame(rows)

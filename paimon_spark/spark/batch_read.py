@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
     from paimon_spark.spark.system_read import SystemReader
 
 _DIGITS: Final = 6
@@ -42,7 +42,7 @@ def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader
 
 def _system_reader(scan: Scan, declared: StructType) -> SystemReader:
     # Only reads of system tables pay for these.
-    from paimon_spark.api.system_table import SystemScan
+    from paimon_spark.jobs.system_scan import SystemScan
     from paimon_spark.spark.system_read import SystemReader
 
     assert isinstance(scan, SystemScan)

@@ -22,9 +22,8 @@ from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.format.arrays.arrow_numpy import fixed_array
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.dynamic_bucket import parse_dynamic_bucket_options
 from paimon_spark.options.location import quoted
-from paimon_spark.options.write import parse_write_options
+from paimon_spark.options.write import parse_dynamic_bucket_options, parse_write_options
 from paimon_spark.types import RowType
 
 _TASK: Final = "__paimon_task"

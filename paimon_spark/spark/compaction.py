@@ -29,11 +29,6 @@ _ROUND: Final = 4096
 _RESULT: Final = pa.schema([("number", pa.int32()), ("message", pa.binary())])
 
 
-def active_session() -> SparkSession | None:
-    """The session of this process or thread; None when there is none."""
-    return SparkSession.getActiveSession()
-
-
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What all tasks share. Picklable."""
@@ -65,7 +60,7 @@ def run_tasks(
 
     Raises as `run_task`, and PySparkException where Spark itself fails.
     """
-    session = active_session()
+    session = SparkSession.getActiveSession()
     assert session is not None
     work = _Work(handle, snapshot, commit_user, new_job())
     done: list[CommitMessage | None] = []

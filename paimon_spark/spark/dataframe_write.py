@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from paimon_spark import errors
-from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.batch_write import WriteResult, place_of
+from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.write_target import opened
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
@@ -37,7 +37,7 @@ _ERROR: Final = re.compile(
 )
 
 
-def write_dataframe(table: Table, rows: DataFrame, mode: WriteMode, options: Mapping[str, str]) -> WriteResult:
+def write(table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping[str, str]) -> WriteResult:
     """Write `rows` to the branch of `table` as a Spark job, clustered so that each bucket is written by one task.
 
     Raises as `Table.write`.

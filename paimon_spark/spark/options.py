@@ -9,7 +9,7 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
     from paimon_spark.jobs.stream_read import OpenStream
 
 
@@ -23,7 +23,7 @@ def scan_of(options: Mapping[str, str]) -> Scan:
         InvalidOptionError: no path, or several; an unknown or wrong option.
         NotFoundError: the table or branch does not exist.
     """
-    from paimon_spark.jobs.loading import open_scan  # streams do without
+    from paimon_spark.jobs.opened_table import open_scan  # streams do without
 
     path, rest = _named(options)
     return open_scan(path, rest)

@@ -10,8 +10,7 @@ from itertools import chain
 from typing import Final
 
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 
 _LEAST_BYTES: Final = 16 << 20
 """A Python task costs Spark some 50 ms; this many bytes take about as long to decode."""

@@ -8,10 +8,11 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from paimon_spark.api.table import Table
 from paimon_spark.engine.row_level.way import Way, check_deletes, way_of
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.row_level import MergeClauses
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import quoted
 from paimon_spark.spark.fitted import fitted
@@ -32,18 +33,13 @@ _SOURCE: Final = "s"
 _NEW: Final = "__paimon_new_"
 
 
-def active_session() -> SparkSession | None:
-    """The session of this process or thread; None when there is none."""
-    return SparkSession.getActiveSession()
-
-
-def delete(table: Table, where: str) -> WriteResult:
+def delete(table: OpenedTable, where: str) -> WriteResult:
     """As `Table.delete`."""
     change = deletion(table)
     return delete_found(change, change.read(_session()).where(F.expr(where)))
 
 
-def deletion(table: Table) -> Change:
+def deletion(table: OpenedTable) -> Change:
     """The change of a table that loses rows. Raises UnsupportedFeatureError."""
     change = Change.of(table)
     if way_of(change.handle) is Way.RETRACTS:
@@ -56,7 +52,7 @@ def delete_found(change: Change, rows: DataFrame) -> WriteResult:
     return change.run(rows.withColumn(ACTION, F.lit(DELETE)), "DELETE")
 
 
-def update(table: Table, where: str | None, values: Mapping[str, str]) -> WriteResult:
+def update(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
     """As `Table.update`."""
     change, new = updating(table, values)
     rows = change.read(_session())
@@ -67,7 +63,7 @@ def update(table: Table, where: str | None, values: Mapping[str, str]) -> WriteR
     return update_found(change, rows, named)
 
 
-def updating(table: Table, values: Mapping[str, str]) -> tuple[Change, dict[str, str]]:
+def updating(table: OpenedTable, values: Mapping[str, str]) -> tuple[Change, dict[str, str]]:
     """The change of a table whose rows change, and the values by its own names of the columns. Raises as `update`."""
     change = Change.of(table)
     way_of(change.handle)
@@ -87,35 +83,24 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     return change.run(rows.select(*columns, *places, F.lit(UPDATE).alias(ACTION)), "UPDATE")
 
 
-def merge(
-    table: Table,
-    source: DataFrame,
-    on: str,
-    *,
-    when_matched_update: Mapping[str, str] | str | None = None,
-    when_matched_condition: str | None = None,
-    when_matched_delete: str | None = None,
-    when_not_matched_insert: Mapping[str, str] | str | None = None,
-    when_not_matched_condition: str | None = None,
-    when_not_matched_by_source_delete: str | None = None,
-) -> WriteResult:
+def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
     """As `Table.merge`."""
     change = Change.of(table)
     handle = change.handle
     way_of(handle)
     clauses = []
-    if when_matched_delete is not None:
-        clauses.append(Clause(When.MATCHED, Verb.DELETE, when_matched_delete))
-    updates = _values(handle, source, when_matched_update)
+    if given.when_matched_delete is not None:
+        clauses.append(Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete))
+    updates = _values(handle, source, given.when_matched_update)
     if updates is not None:
-        is_star = isinstance(when_matched_update, str)
+        is_star = isinstance(given.when_matched_update, str)
         same = {n: updates.pop(n) for n in handle.schema.primary_keys if is_star and n in updates}
-        clauses.append(Clause(When.MATCHED, Verb.UPDATE, when_matched_condition, updates, same))
-    inserts = _values(handle, source, when_not_matched_insert)
+        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same))
+    inserts = _values(handle, source, given.when_not_matched_insert)
     if inserts is not None:
-        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, when_not_matched_condition, inserts))
-    if when_not_matched_by_source_delete is not None:
-        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, when_not_matched_by_source_delete))
+        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts))
+    if given.when_not_matched_by_source_delete is not None:
+        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
     if not clauses:
         raise InvalidInputError("a merge needs something to do: give one of its when_… arguments", table=table.name)
     return Merge(change, source, on, tuple(clauses), _TARGET, _SOURCE).run()

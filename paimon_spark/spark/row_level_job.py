@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from paimon_spark.api.table import Table
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.row_level.way import check_set, check_updates, cleared_columns, removing_columns, undeletable
 from paimon_spark.engine.scan.fallback import (
@@ -34,6 +33,7 @@ from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import WriteResult, options_of, place_of
 from paimon_spark.jobs.branch_access import open_to_change
+from paimon_spark.jobs.opened_table import OpenedTable, scan_of
 from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -43,7 +43,9 @@ from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
-from paimon_spark.spark.dataframe_write import save_job, write_dataframe
+from paimon_spark.spark.dataframe import dataframe
+from paimon_spark.spark.dataframe_write import save_job
+from paimon_spark.spark.dataframe_write import write as write_dataframe
 from paimon_spark.types import VALUE_KIND, RowKind
 
 ACTION: Final = "__paimon_action"
@@ -68,12 +70,12 @@ class Change:
         base_id: head before any row was read, 0 for none.
     """
 
-    table: Table
+    table: OpenedTable
     handle: TableHandle
     base_id: int
 
     @classmethod
-    def of(cls, table: Table) -> Change:
+    def of(cls, table: OpenedTable) -> Change:
         """Of the head of the branch of `table`."""
         place = place_of(table, BatchWriteOptions())
         handle = open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
@@ -100,7 +102,7 @@ class Change:
         columns = [*self.names, *(() if self.keyed else PLACES)]
         zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
         head = {"scan.mode": "latest"}  # whatever start the table's options have
-        return self.table.scan(columns=columns, where=where, **head, **zone).to_spark(session)
+        return dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
 
     def run(self, rows: DataFrame, operation: str) -> WriteResult:
         """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
@@ -268,7 +270,7 @@ def _hashable(rows: DataFrame) -> list[Column]:
     return [F.col(quoted(f.name)) for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
 
 
-def _run_keyed(table: Table, handle: TableHandle, rows: DataFrame) -> WriteResult:
+def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> WriteResult:
     deleted = F.col(ACTION) == DELETE
     removing = removing_columns(handle)
     if removing and rows.where(deleted & F.coalesce(*map(_text, removing)).isNull()).limit(1).count():

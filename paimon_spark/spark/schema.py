@@ -115,6 +115,11 @@ def row_type(schema: spark.StructType, *, all_nullable: bool = False) -> RowType
     return RowType(False, tuple(_column(i, f, f.name, all_nullable) for i, f in enumerate(schema.fields)))
 
 
+def column(name: str, data_type: spark.DataType) -> DataField:
+    """A nullable column of a type. Raises as `row_type`."""
+    return _column(0, spark.StructField(name, data_type), name, False)
+
+
 def _column(position: int, field: spark.StructField, where: str, all_nullable: bool) -> DataField:
     metadata = field.metadata or {}
     length = _CHAR.fullmatch(metadata.get(_CHAR_METADATA, ""))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from paimon_spark.api.scan import Scan
     from paimon_spark.errors import PaimonError
+    from paimon_spark.jobs.scan import Scan
 
 
 class PaimonDataSource(DataSource):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.api.system_table import ListingReading, SystemScan
+    from paimon_spark.jobs.system_scan import SystemScan
+    from paimon_spark.system_tables.registry import ListingReading
     from paimon_spark.system_tables.views import ViewReading
 
 _DIGITS = 6
@@ -80,8 +81,8 @@ class SystemTaskReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task, as Spark's Arrow schema wants them."""
-        from paimon_spark.api.system_table import ListingReading
-        from paimon_spark.format.casts.projection import fit
+        from paimon_spark.format.casts.conformance import fit
+        from paimon_spark.system_tables.registry import ListingReading
 
         # Spark makes a partition of its own when there are none.
         splits = partition.splits if isinstance(partition, SplitsPartition) else ()

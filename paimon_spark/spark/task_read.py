@@ -64,7 +64,7 @@ class TaskReader:
 
     def _read(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
         from paimon_spark.engine.read.split_reader import read_split
-        from paimon_spark.format.casts.projection import fit
+        from paimon_spark.format.casts.conformance import fit
 
         for split in splits:
             batches = read_split(self.requests[split.branch], split)

@@ -1,4 +1,4 @@
-"""Statement → DataFrame."""
+"""Statement → DataFrame. With `register_functions`, the port `SparkSql`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.sql.functions.table_functions import register_functions as register_functions
 from paimon_spark.sql.parse import families, parse
 from paimon_spark.sql.procedures.statements import Call
 from paimon_spark.sql.queries.run import run_query

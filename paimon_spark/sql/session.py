@@ -12,11 +12,10 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.batch_write import OPTIONS as WRITE_OPTIONS
 from paimon_spark.options.batch_write import canonical_write
-from paimon_spark.options.catalog import without_table_defaults
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import OF_ONE_USE
-from paimon_spark.options.location import table_url
+from paimon_spark.options.location import table_url, without_table_defaults
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,

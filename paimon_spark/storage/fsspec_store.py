@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 from paimon_spark.storage import fsspec_write
-from paimon_spark.storage.output_file import open_output_file
-from paimon_spark.storage.range_file import open_ranges
+from paimon_spark.storage.arrow_files import open_output_file, open_ranges
 from paimon_spark.storage.store import AtomicCreate, FileInfo
 
 _EXTRAS: Final = {

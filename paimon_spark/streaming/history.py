@@ -16,11 +16,11 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.changelogs import find_changelog
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    find_changelog,
     find_snapshot,
     latest_snapshot,
     list_snapshot_ids,

@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import HistoryChangedError, PaimonError, SnapshotExpiredError
-from paimon_spark.metadata.changelogs import list_changelog_ids
-from paimon_spark.metadata.forks import is_main, newest_shared, read_fork
+from paimon_spark.metadata.branches import is_main, newest_shared, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.snapshots import alive_range, find_snapshot, latest_snapshot, list_snapshot_ids
+from paimon_spark.metadata.snapshots import (
+    alive_range,
+    find_snapshot,
+    latest_snapshot,
+    list_changelog_ids,
+    list_snapshot_ids,
+)
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.start_search import changes_since

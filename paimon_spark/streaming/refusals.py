@@ -10,8 +10,7 @@ from typing import Final
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.stream_keys import READ_APPEND_OVERWRITE, READ_OVERWRITE
-from paimon_spark.options.stream_read import StreamReadOptions
+from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, StreamReadOptions
 from paimon_spark.options.table import ChangelogProducer
 
 _MAKES_CHANGELOG: Final = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)

@@ -24,7 +24,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
-from paimon_spark.metadata.forks import fork_of, same_snapshot
+from paimon_spark.metadata.branches import fork_of, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot, latest_snapshot

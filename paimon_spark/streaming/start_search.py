@@ -7,9 +7,14 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, decode
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, snapshot_at_or_after_ms
+from paimon_spark.metadata.snapshots import (
+    find_changelog,
+    find_snapshot,
+    list_changelog_ids,
+    list_snapshot_ids,
+    snapshot_at_or_after_ms,
+)
 from paimon_spark.options.descriptor import Option, integer
 from paimon_spark.options.table import ChangelogProducer
 

@@ -19,7 +19,7 @@ from paimon_spark.engine.scan.file_stats import list_items
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.system_tables.java_text import joined, map_text, object_text, text

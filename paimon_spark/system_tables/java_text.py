@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrays.arrow_numpy import scalar
 from paimon_spark.format.casts.evolution import caster
-from paimon_spark.format.casts.text import by_distinct, plain_decimals
-from paimon_spark.format.float_text import float_text
+from paimon_spark.format.casts.text import by_distinct, float_text, plain_decimals
 from paimon_spark.types import (
     STRING,
     ArrayType,

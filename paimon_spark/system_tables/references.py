@@ -13,12 +13,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_spark.maintenance.consumers import list_consumers
-from paimon_spark.metadata.branches import Branch, list_branches
+from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos, tag_info
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.savepoints import list_savepoints
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
-from paimon_spark.metadata.tag_infos import list_tag_infos, tag_info
-from paimon_spark.metadata.tags import TagInfo, list_tags
+from paimon_spark.metadata.tags import TagInfo, list_savepoints, list_tags
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, batch_of_rows, columns, required
 from paimon_spark.types import BIGINT, STRING, ArrayType
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.system_tables import files, history, manifests, references, totals
-from paimon_spark.system_tables.listing import Listing
+from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LISTINGS: Final[dict[str, Listing]] = {
     listing.name: listing for module in (history, references, files, totals, manifests) for listing in module.LISTINGS
@@ -40,3 +48,37 @@ def find(name: str, table: str) -> Listing | View:
             path=table,
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ListingReading:
+    """A read of a system table that one task makes. Picklable.
+
+    Attributes:
+        system: its name.
+        handle, snapshot: what it tells of.
+        time_zone: the reader's; None means the machine's.
+        names: columns that come out, in order.
+        predicate: what must be true of each row.
+        travelled: whether the snapshot was named.
+    """
+
+    system: str
+    handle: TableHandle
+    snapshot: Snapshot | None
+    time_zone: str | None
+    names: tuple[str, ...]
+    predicate: Predicate | None
+    travelled: bool = False
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Its rows."""
+        from paimon_spark.predicate.arrow import matches
+
+        listing = find(self.system, self.handle.name)
+        assert isinstance(listing, Listing)
+        wanted = frozenset(self.names) | names_of(self.predicate)
+        asked = Asked(self.handle, self.snapshot, self.time_zone, wanted, self.travelled)
+        for batch in listing.read(asked):
+            kept = batch if self.predicate is None else batch.filter(matches(self.predicate, batch))
+            yield kept.select(list(self.names))

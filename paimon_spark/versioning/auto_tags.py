@@ -17,14 +17,20 @@ from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Step, TableChange
-from paimon_spark.metadata.auto_tags import TagPeriods, tag_periods
-from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.savepoints import savepoint_id_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
-from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, tag_names
-from paimon_spark.metadata.timestamp import zone_of
+from paimon_spark.metadata.tags import (
+    TagPeriods,
+    find_tag,
+    get_tag,
+    guarded_branch,
+    list_tags,
+    savepoint_id_of,
+    tag_names,
+    tag_periods,
+)
+from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.reopening import change_branch

@@ -26,23 +26,33 @@ from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, RenameTree
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import RootKind, all_roots
-from paimon_spark.metadata.branches import Branch, branch_exists, list_branch_names, list_branches
-from paimon_spark.metadata.forks import (
+from paimon_spark.metadata.branches import (
+    Branch,
     Fork,
-    encode,
+    branch_exists,
+    encode_fork,
     fork_of,
     fork_path,
     is_main,
+    list_branch_names,
+    list_branches,
     logical_name,
     read_fork,
     same_snapshot,
 )
-from paimon_spark.metadata.guards import guard_name, guarded_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
-from paimon_spark.metadata.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
+from paimon_spark.metadata.tags import (
+    find_tag,
+    get_tag,
+    guard_name,
+    guarded_branch,
+    list_tags,
+    tag_names,
+    tag_of_snapshot,
+)
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.versioning.guarding import Guards, guard_put, plan_guards, relative
 from paimon_spark.versioning.names import check_branch_name
@@ -184,7 +194,7 @@ def plan_create(
     )
     steps = (
         *guards.steps,
-        Put(relative(handle, fork_path(handle.on_branch_directory(name))), encode(fork).decode()),
+        Put(relative(handle, fork_path(handle.on_branch_directory(name))), encode_fork(fork).decode()),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
         *schemas_put(name, relative(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
@@ -473,7 +483,7 @@ def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
 
 
 def _fork_put(on_branch: TableHandle, fork: Fork) -> Put:
-    return Put(relative(on_branch, fork_path(on_branch)), encode(fork).decode())
+    return Put(relative(on_branch, fork_path(on_branch)), encode_fork(fork).decode())
 
 
 def _still_there(handle: TableHandle, source: _Source, name: str) -> bool:

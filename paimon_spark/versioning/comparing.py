@@ -12,7 +12,7 @@ from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import values
-from paimon_spark.metadata.forks import same_snapshot
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import value_text
 from paimon_spark.metadata.resolve import Resolved, resolve

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.display.html import amount, facts, grid, section
-from paimon_spark.options.secrets import shown_changes
+from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,11 +17,10 @@ from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Put
 from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata.forks import lineage
-from paimon_spark.metadata.guards import guard_name
+from paimon_spark.metadata.branches import ancestry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
+from paimon_spark.metadata.tags import find_tag, guard_name, tag_of_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
     steps: list[Put] = []
     released: list[Root] = []
     child = handle
-    for name, snapshot_id in lineage(handle, snapshot.id):
+    for name, snapshot_id in ancestry(handle, snapshot.id):
         parent = handle.on_branch_directory(name)
         base = snapshot if snapshot_id == snapshot.id else known(parent, snapshot_id) or known(child, snapshot_id)
         child = parent

@@ -12,10 +12,9 @@ from typing import TypeVar
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
-from paimon_spark.metadata.changelogs import list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
 

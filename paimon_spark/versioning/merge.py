@@ -26,11 +26,11 @@ from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, Step, Tabl
 from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.forks import Fork
-from paimon_spark.metadata.guards import guard_name
+from paimon_spark.metadata.branches import Fork
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.late_commits import keep_late_commits
 from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
 from paimon_spark.versioning.publication import (

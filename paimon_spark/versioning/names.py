@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.metadata.guards import GUARD_PREFIX
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.tags import GUARD_PREFIX
 from paimon_spark.metadata.version import branch_version, typed_version
 
 _BRANCH_WORDS: Final = frozenset(("snapshot", "savepoint", "tag-name", "tag-id", "watermark"))

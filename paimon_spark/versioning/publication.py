@@ -14,12 +14,12 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Delete, IfSnapshots, Put, Step
 from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata.forks import Fork, encode, fork_of, identity, lineage
-from paimon_spark.metadata.guards import guard_name
+from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.tags import guard_name
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.versioning.line import Line, Ref, read_line, snapshot_of_tag
 from paimon_spark.versioning.published import Other, Published, Source, backup_line, published, without_life_time
@@ -111,7 +111,7 @@ def read_publication(
     head = _head(on_branch, name, snapshot, verb)
     line = read_line(on_branch)
     line = replace(line, snapshots={**line.snapshots, head.id: line.snapshots.get(head.id) or snapshot_of_tag(head)})
-    trail = lineage(on_branch, head.id)
+    trail = ancestry(on_branch, head.id)
     between = {n: read_line(main.on_branch_directory(n)) for n, _ in trail if n not in (name, MAIN)}
     fork = fork_of(on_branch)
     is_recorded = fork is not None and fork.recorded
@@ -199,7 +199,7 @@ def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, .
 
 def fork_put(directory: str, fork: Fork) -> Put:
     """Write the record of where the branch comes from."""
-    return Put(f"{directory_path(directory)}/FORK", encode(fork).decode())
+    return Put(f"{directory_path(directory)}/FORK", encode_fork(fork).decode())
 
 
 def guard_put(directory: str, branch: str, ref: Ref) -> Put:
@@ -218,9 +218,9 @@ def with_guard_of_backup(line: Line, plan: Publication) -> Line:
 def released(old: Line, new: Line | None, kept: Iterable[Line]) -> tuple[Root, ...]:
     """Roots of `old` that `new` in the same directory lacks, or has otherwise, and that no kept line holds either."""
     lines = [*([] if new is None else [new]), *kept]
-    alive = {identity(ref.snapshot) for line in lines for ref in line.snapshots.values()}
-    states = alive | {identity(ref.snapshot) for line in lines for ref in line.tags.values()}
-    logs = alive | {identity(ref.snapshot) for line in lines for ref in line.changelogs.values()}
+    alive = {snapshot_identity(ref.snapshot) for line in lines for ref in line.snapshots.values()}
+    states = alive | {snapshot_identity(ref.snapshot) for line in lines for ref in line.tags.values()}
+    logs = alive | {snapshot_identity(ref.snapshot) for line in lines for ref in line.changelogs.values()}
     roots: list[Root] = []
     for kind, refs, held in (
         (RootKind.SNAPSHOT, {str(i): ref for i, ref in old.snapshots.items()}, alive),
@@ -230,7 +230,7 @@ def released(old: Line, new: Line | None, kept: Iterable[Line]) -> tuple[Root, .
         roots += [
             Root(kind, old.directory, key, ref.snapshot)
             for key, ref in refs.items()
-            if identity(ref.snapshot) not in held
+            if snapshot_identity(ref.snapshot) not in held
         ]
     return tuple(roots)
 
@@ -276,7 +276,7 @@ def _branches(main: TableHandle) -> list[str]:
 
 def _other(main: TableHandle, name: str) -> Other:
     branch = main.on_branch_directory(name)
-    return Other(name, fork_of(branch), lineage(branch, _EVER))
+    return Other(name, fork_of(branch), ancestry(branch, _EVER))
 
 
 def _check_call(handle: TableHandle, name: str, verb: str) -> None:

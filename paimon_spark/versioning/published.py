@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.forks import Fork, same_snapshot
-from paimon_spark.metadata.guards import guard_name, guarded_branch
+from paimon_spark.metadata.branches import Fork, same_snapshot
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.tags import guard_name, guarded_branch
 from paimon_spark.versioning.line import Line, Ref, run_up_to, snapshot_of_tag
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.forks import is_main, lineage, newest_shared, read_fork, same_snapshot
+from paimon_spark.metadata.branches import ancestry, is_main, newest_shared, read_fork, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import find_snapshot
@@ -36,7 +36,7 @@ def relation(
         return Relation(None, new_snapshot.id if new_snapshot else 0, old_snapshot.id if old_snapshot else 0)
     if same_snapshot(old_snapshot, new_snapshot):
         return Relation(new_snapshot.id, 0, 0)
-    trails = [dict(lineage(h, s.id)) for h, s in ((old, old_snapshot), (new, new_snapshot))]
+    trails = [dict(ancestry(h, s.id)) for h, s in ((old, old_snapshot), (new, new_snapshot))]
     common = max((min(newest, trails[1][name]) for name, newest in trails[0].items() if name in trails[1]), default=0)
     if common and not _holds(common, old, old_snapshot, new, new_snapshot):
         shared = newest_shared(old, new)

@@ -21,10 +21,10 @@ from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata.guards import guard_name, guarded_branch
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.tags import guard_name, guarded_branch
 from paimon_spark.versioning.line import Line
 from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
 from paimon_spark.versioning.publication import (

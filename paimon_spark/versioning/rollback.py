@@ -17,9 +17,16 @@ from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata import forks
-from paimon_spark.metadata.branches import list_branch_names
-from paimon_spark.metadata.forks import same_snapshot
+from paimon_spark.metadata.branches import (
+    Fork,
+    encode_fork,
+    fork_path,
+    is_main,
+    list_branch_names,
+    logical_name,
+    read_fork,
+    same_snapshot,
+)
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.resolve import resolve
@@ -227,12 +234,12 @@ def _changelog_steps(branch: TableHandle, line: Line, target: Snapshot, later: S
     return [Put(relative(branch, f"{branch.layout.changelog_dir}/{LATEST}"), hint), *goes]
 
 
-def _left_later(branch: TableHandle, target: Snapshot) -> list[tuple[str, forks.Fork]]:
+def _left_later(branch: TableHandle, target: Snapshot) -> list[tuple[str, Fork]]:
     """Branches that left this one after the target, as their `FORK` files say."""
-    names = {forks.logical_name(branch), branch.layout.directory_branch}
+    names = {logical_name(branch), branch.layout.directory_branch}
     found = []
     for name in list_branch_names(branch):
-        fork = forks.read_fork(branch.on_branch_directory(name))
+        fork = read_fork(branch.on_branch_directory(name))
         if fork is not None and fork.parent in names and (fork.snapshot_id or 0) > target.id:
             found.append((name, fork))
     return found
@@ -243,7 +250,7 @@ def _own_fork(branch: TableHandle, target: Snapshot) -> tuple[list[Step], tuple[
 
     The guard moves too, as what is needed of the parent now is older.
     """
-    fork = None if forks.is_main(branch) else forks.read_fork(branch)
+    fork = None if is_main(branch) else read_fork(branch)
     if fork is None or (fork.snapshot_id or 0) <= target.id:
         return [], ()
     parent = branch.on_branch_directory(fork.parent)
@@ -255,11 +262,11 @@ def _own_fork(branch: TableHandle, target: Snapshot) -> tuple[list[Step], tuple[
     return [*guards.steps, _fork_put(branch, branch.branch, fork, target)], guards.released
 
 
-def _fork_put(branch: TableHandle, name: str, fork: forks.Fork, target: Snapshot) -> Put:
+def _fork_put(branch: TableHandle, name: str, fork: Fork, target: Snapshot) -> Put:
     """What comes after the target has an id that another snapshot had, so the branch is to be told where it left."""
     moved = replace(fork, snapshot_id=target.id, tag=None, time_ms=target.time_ms)
-    path = forks.fork_path(branch.on_branch_directory(name))
-    return Put(relative(branch, path), forks.encode(moved).decode())
+    path = fork_path(branch.on_branch_directory(name))
+    return Put(relative(branch, path), encode_fork(moved).decode())
 
 
 def _without_late(branch: TableHandle, done: RolledBack) -> RolledBack:

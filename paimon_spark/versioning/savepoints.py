@@ -18,12 +18,19 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Ta
 from paimon_spark.maintenance.changes import TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.forks import same_snapshot
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.savepoints import Savepoint, get_savepoint, savepoint_id_of, savepoint_tag
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.metadata.tags import find_tag, get_tag, tag_names
-from paimon_spark.metadata.timestamp import zone_of
+from paimon_spark.metadata.tags import (
+    Savepoint,
+    find_tag,
+    get_savepoint,
+    get_tag,
+    savepoint_id_of,
+    savepoint_tag,
+    tag_names,
+)
+from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
 from paimon_spark.versioning.reopening import change_branch
 from paimon_spark.versioning.tag_source import check_still_there

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 
 from paimon_spark.maintenance.changes import Delete, Put, PutNew, Step
-from paimon_spark.metadata.handover import HANDOVER, Handover, encode
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover
 from paimon_spark.versioning.line import Line, Ref
 
 K = TypeVar("K", int, str)
@@ -97,12 +97,12 @@ def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tup
     if len(puts) < 2:
         return tuple(puts)
     path = f"{schema_dir}/{HANDOVER}"
-    return (Put(path, encode(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
+    return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
 
 
 def schemas_gone(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
     """Make a branch unseen, with the first step; its directory goes afterwards."""
-    hidden = [Put(f"{schema_dir}/{HANDOVER}", encode(Handover(None)).decode())] if len(ids) > 1 else []
+    hidden = [Put(f"{schema_dir}/{HANDOVER}", encode_handover(Handover(None)).decode())] if len(ids) > 1 else []
     return (*hidden, *(Delete(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
 
 

@@ -17,15 +17,13 @@ from paimon_spark.maintenance.consumers import list_consumers
 from paimon_spark.maintenance.expire_snapshots import may_expire
 from paimon_spark.maintenance.intents import check_there, unfinished
 from paimon_spark.metadata.branches import list_branches
-from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.savepoints import savepoint_id_of
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
-from paimon_spark.metadata.tags import tag_names
-from paimon_spark.options.append_compaction import parse_append_compaction_options
+from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
+from paimon_spark.options.compaction import parse_append_compaction_options
 from paimon_spark.options.table import COMPACTION_TRIGGER
 from paimon_spark.versioning.doctor.diagnose import diagnose
 from paimon_spark.versioning.relation import relation

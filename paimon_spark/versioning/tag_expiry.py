@@ -14,8 +14,7 @@ from paimon_spark.maintenance.expire_snapshots import dry
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.savepoints import savepoint_id_of
-from paimon_spark.metadata.tags import list_tags
+from paimon_spark.metadata.tags import list_tags, savepoint_id_of
 from paimon_spark.versioning.reopening import change_branch
 from paimon_spark.versioning.tag_steps import deletion, living_branch
 

@@ -9,7 +9,7 @@ from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, Snapsho
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import TableChange
 from paimon_spark.maintenance.expire_snapshots import reopened
-from paimon_spark.metadata.forks import same_snapshot
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, list_tags, tag_of_snapshot

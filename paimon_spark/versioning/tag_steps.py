@@ -15,8 +15,8 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_ta
 from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
 from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.branches import branch_exists
-from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.options.tags import TagOptions, parse_tag_options
 from paimon_spark.versioning.guarding import relative
 

@@ -22,14 +22,17 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.changes import Put, Step, TableChange
 from paimon_spark.maintenance.expire_snapshots import dry, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata import forks
-from paimon_spark.metadata.auto_tags import auto_tag_time
-from paimon_spark.metadata.branches import list_branch_names
-from paimon_spark.metadata.guards import guarded_branch
+from paimon_spark.metadata.branches import encode_fork, fork_path, list_branch_names, logical_name, read_fork, tag_info
 from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.metadata.savepoints import savepoint_id_of
-from paimon_spark.metadata.tag_infos import tag_info
-from paimon_spark.metadata.tags import TagInfo, find_tag, get_tag, list_tags
+from paimon_spark.metadata.tags import (
+    TagInfo,
+    auto_tag_time,
+    find_tag,
+    get_tag,
+    guarded_branch,
+    list_tags,
+    savepoint_id_of,
+)
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
 from paimon_spark.versioning.guarding import relative
@@ -314,12 +317,12 @@ def _renamed_bases(handle: TableHandle, tag: Tag, new: str) -> list[Step]:
     steps: list[Step] = []
     for name in list_branch_names(handle):
         branch = handle.on_branch_directory(name)
-        fork = forks.read_fork(branch)
+        fork = read_fork(branch)
         if fork is None or fork.tag != tag.name or fork.snapshot_id != tag.snapshot.id:
             continue
-        if fork.parent == forks.logical_name(handle):
-            text = forks.encode(replace(fork, tag=new)).decode()
-            steps.append(Put(relative(branch, forks.fork_path(branch)), text))
+        if fork.parent == logical_name(handle):
+            text = encode_fork(replace(fork, tag=new)).decode()
+            steps.append(Put(relative(branch, fork_path(branch)), text))
     return steps
 
 

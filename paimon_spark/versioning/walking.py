@@ -14,14 +14,11 @@ from dataclasses import dataclass, field
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
-from paimon_spark.metadata.branches import list_branch_names
-from paimon_spark.metadata.forks import identity, logical_name, read_fork
-from paimon_spark.metadata.guards import guarded_branch
+from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, same_snapshot, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.savepoints import savepoint_id_of
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_snapshots
-from paimon_spark.metadata.tags import list_tags
+from paimon_spark.metadata.tags import guarded_branch, list_tags, savepoint_id_of
 from paimon_spark.versioning.history import Commit, History, HistoryRef
 
 _Identity = tuple[int, str, str]
@@ -167,7 +164,7 @@ def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
         # What was written down is believed unless the files say otherwise: another engine may have moved histories.
         contradicted = [
             i for i, s in line.commits.items()
-            if i <= line.fork[1] and i in parent.commits and identity(parent.commits[i]) != identity(s)
+            if i <= line.fork[1] and i in parent.commits and not same_snapshot(parent.commits[i], s)
         ]  # fmt: skip
         newest = min([line.fork[1], *(i - 1 for i in contradicted)])
         return (parent, newest) if newest else (None, 0)
@@ -175,9 +172,7 @@ def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
     for other in lines.values():
         if other is line or (other.name != MAIN and min(other.commits, default=0) > min(line.commits, default=0)):
             continue
-        shared = [
-            i for i, s in line.commits.items() if i in other.commits and identity(other.commits[i]) == identity(s)
-        ]
+        shared = [i for i, s in line.commits.items() if i in other.commits and same_snapshot(other.commits[i], s)]
         if max(shared, default=0) > best[1]:
             best = other, max(shared)
     return best
@@ -190,20 +185,20 @@ def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
     refs: dict[_Identity, list[HistoryRef]] = defaultdict(list)
     for line in lines.values():
         for snapshot in line.commits.values():
-            found.setdefault(identity(snapshot), snapshot)
-            held[identity(snapshot)].append(line.name)
+            found.setdefault(snapshot_identity(snapshot), snapshot)
+            held[snapshot_identity(snapshot)].append(line.name)
         for snapshot in line.alive.values():
-            found[identity(snapshot)] = snapshot
-            alive.add(identity(snapshot))
+            found[snapshot_identity(snapshot)] = snapshot
+            alive.add(snapshot_identity(snapshot))
         for tag in line.tags:
             # Also one of a history that no branch has any more.
-            found.setdefault(identity(tag.snapshot), tag.snapshot)
-            refs[identity(tag.snapshot)].append(_ref(tag, line.name))
+            found.setdefault(snapshot_identity(tag.snapshot), tag.snapshot)
+            refs[snapshot_identity(tag.snapshot)].append(_ref(tag, line.name))
         if line.alive:
-            refs[identity(line.alive[max(line.alive)])].insert(0, HistoryRef("branch", line.name, line.name))
+            refs[snapshot_identity(line.alive[max(line.alive)])].insert(0, HistoryRef("branch", line.name, line.name))
         for consumer in line.consumers:
             if consumer.next_snapshot in line.commits:
-                key = identity(line.commits[consumer.next_snapshot])
+                key = snapshot_identity(line.commits[consumer.next_snapshot])
                 refs[key].append(HistoryRef("consumer", consumer.name, line.name))
     order = list(lines)
     keys = _distinct({i: f"{(held[i] or [refs[i][0].branch])[0]}.{i[0]}" for i in found})
@@ -215,7 +210,7 @@ def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
             Commit(
                 keys[key],
                 snapshot,
-                None if parent is None else keys[identity(parent)],
+                None if parent is None else keys[snapshot_identity(parent)],
                 snapshot.id > 1 and (parent is None or parent.id != snapshot.id - 1),
                 branches,
                 key in alive,

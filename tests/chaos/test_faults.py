@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
 )
 from paimon_spark.jobs.drop_partitions import drop_partitions
-from paimon_spark.jobs.replacing import replace_table
+from paimon_spark.jobs.replace import replace_table
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.definition.create import create_table

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.jobs import loading
+from paimon_spark.jobs import opened_table as loading
 from paimon_spark.maintenance.orphans import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE

@@ -10,10 +10,9 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files import table_schema as schema_file
-from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.live_files import live_entries

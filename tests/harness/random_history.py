@@ -15,7 +15,7 @@ from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifes
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.roots import Root, RootKind, all_roots
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.manifest_files import write_index_manifest
+from paimon_spark.metadata.manifest_writer import write_index_manifest
 from tests.harness.commits import PARTITIONED
 from tests.harness.table_builder import File, TableBuilder
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_spark.api.table import Table
-from paimon_spark.metadata.guards import guarded_branch
+from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.versioning.restoring import AS_LATEST
 
 Rows = tuple[tuple[Any, ...], ...]

@@ -62,7 +62,7 @@ def test_reads_work_without_a_jvm_in_the_client(server: ConnectServer) -> None:
 
 WRITES = """
 def run(spark, home):
-    from paimon_spark.api import compaction
+    from paimon_spark.jobs import compaction
 
     def rows(path):
         return sorted(map(tuple, spark.read.format("paimon").load(path).collect()))

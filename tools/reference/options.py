@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import paimon_spark.options
 from paimon_spark.metadata import vector_files
-from paimon_spark.metadata.definition import widen
+from paimon_spark.metadata.definition import merge_schema as widen
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
-from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_keys, stream_write
+from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_write
+from paimon_spark.options import stream_read as stream_read
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
 from tools.reference.options_without_effect import by_reason
@@ -123,7 +124,7 @@ def options_page() -> str:
     internal = take((batch_write.CLUSTERED.key, batch_write.ROW_LEVEL.key, batch_write.ROW_LEVEL_BASE.key))
     writes = take(o.key for o in batch_write.OPTIONS)
     writes |= take(sorted(key for key in keys if key.startswith("write.merge-schema")))
-    streams = take(v.key for v in vars(stream_keys).values() if isinstance(v, Option))
+    streams = take(v.key for v in vars(stream_read).values() if isinstance(v, Option))
     sinks = take(o.key for o in stream_write.OPTIONS)
     commits = take(sorted(key for key in keys if key.startswith(("commit.", "manifest.", "snapshot.", "changelog."))))
     tags = take(sorted(key for key in keys if key.startswith(("tag.", "savepoint.", "sink."))))

@@ -44,7 +44,7 @@ def _expire_changelogs(call: Call) -> Answer:
 
 
 def _partitions(table: Table) -> list[dict[str, Any]]:
-    from paimon_spark.jobs.loading import load
+    from paimon_spark.api.table import load
 
     listing = load(f"{table.location}$partitions", dict(table.option_text))
     columns = ["partition", "record_count", "file_count", "file_size_in_bytes", "last_update_time"]

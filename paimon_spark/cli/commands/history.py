@@ -10,7 +10,7 @@ from paimon_spark.cli.call import Call
 from paimon_spark.cli.command import Argument, Command, flag
 from paimon_spark.cli.failure import Exit, UsageError
 from paimon_spark.cli.text import counted, grid, moment, safe, shown, size
-from paimon_spark.options.secrets import shown_changes
+from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table

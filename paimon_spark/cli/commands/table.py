@@ -10,7 +10,7 @@ from paimon_spark.cli.command import Argument, Command, Kind, Scope, flag, key_v
 from paimon_spark.cli.failure import UsageError
 from paimon_spark.cli.removed import names
 from paimon_spark.cli.text import counted, grid, safe, shown
-from paimon_spark.options.secrets import shown_options
+from paimon_spark.options.known import shown_options
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table

@@ -68,7 +68,7 @@ def _compact_manifest(call: Call) -> Answer:
 def _compact_database(call: Call) -> Answer:
     _only_supported(call)
     catalog = call.catalog()
-    from paimon_spark.api.chosen_tables import chosen_tables
+    from paimon_spark.api.catalog import chosen_tables
 
     patterns = (call["including_databases"], call["including_tables"], call["excluding_tables"])
     found, told, code = [], [], 0

@@ -23,8 +23,8 @@ from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.features import crosses_partitions
-from paimon_spark.metadata.forks import same_snapshot
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids

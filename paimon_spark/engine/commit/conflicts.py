@@ -21,7 +21,7 @@ from paimon_spark.engine.merge.ordering import column_words, sort_rows
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.metadata.handle import TableHandle

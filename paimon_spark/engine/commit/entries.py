@@ -20,7 +20,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, validity, values
 from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.format.arrays.python_values import array_of
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle

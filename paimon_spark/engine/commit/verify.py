@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     FileMissingError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.forks import same_snapshot
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.retry import Clock

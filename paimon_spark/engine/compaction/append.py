@@ -33,7 +33,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.vector_files import changed_vectors
-from paimon_spark.options.append_compaction import CLUSTERS, parse_append_compaction_options
+from paimon_spark.options.compaction import CLUSTERS, parse_append_compaction_options
 from paimon_spark.types import TRACKING_FIELDS
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.options.append_compaction import AppendCompactionOptions
+from paimon_spark.options.compaction import AppendCompactionOptions
 
 Group = tuple[int, ...]
 """Numbers of files that are read one after the other and become new files together."""

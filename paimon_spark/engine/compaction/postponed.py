@@ -37,8 +37,7 @@ from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
 from paimon_spark.options.commit import parse_commit_options
-from paimon_spark.options.postponed import buckets_of_new_partition
-from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.options.write import ROWKIND_FIELD, buckets_of_new_partition
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.types import VALUE_KIND
 

@@ -17,11 +17,11 @@ from paimon_spark.engine.read.file_reader import fields_of
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.record_expiry import parse_record_expiry_options
+from paimon_spark.options.compaction import parse_record_expiry_options
 from paimon_spark.types import DataField
 
 _SMALLEST_MILLIS = 1_000_000_000_000

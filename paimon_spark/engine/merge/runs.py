@@ -16,7 +16,7 @@ import numpy.typing as npt
 from paimon_spark.engine.merge.exact_values import order_key
 from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format import binary_row
-from paimon_spark.format.binary_row_columns import MICROSECOND_DIGITS, REST_OF_MICROSECOND
+from paimon_spark.format.binary_row import MICROSECOND_DIGITS, REST_OF_MICROSECOND
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import DataType, TimestampType
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, fixed_array, take_indices, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.predicate.stats import ColumnStats, may_match

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.predicate.stats import ColumnStats, may_match

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.format.arrays.arrow_numpy import Bool, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of
 from paimon_spark.predicate.arrow import matches

@@ -16,7 +16,7 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.predicate.show import show
+from paimon_spark.predicate.ast import show
 from paimon_spark.types import RowType
 
 _SPLIT_BYTES: Final = 400

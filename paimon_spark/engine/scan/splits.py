@@ -17,8 +17,7 @@ from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.units import CHANGES, MODES, Units, reordered
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.format.arrays.arrow_numpy import take_indices, validity, values
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.metadata.handle import TableHandle
 
 _EMPTY_ROW: Final = bytes(12)

@@ -16,7 +16,7 @@ from paimon_spark.engine.merge.ordering import Word, column_words
 from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
-from paimon_spark.format.binary_row_columns import decode_column, decode_upper_bounds
+from paimon_spark.format.binary_row import decode_column, decode_upper_bounds
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import MergeEngine
 

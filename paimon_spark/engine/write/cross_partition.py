@@ -30,10 +30,10 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.python_values import array_of
-from paimon_spark.format.binary_row_columns import decode_column
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.metadata.partition_path import partition_path
-from paimon_spark.options.dynamic_bucket import MOST_BUCKETS, parse_dynamic_bucket_options
 from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.write import MOST_BUCKETS, parse_dynamic_bucket_options
 from paimon_spark.types import VALUE_KIND, RowKind
 
 I64 = npt.NDArray[np.int64]

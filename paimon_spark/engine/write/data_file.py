@@ -17,11 +17,17 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.data_files.registry import open_writer
-from paimon_spark.format.data_files.stats import ColumnStats, StatsCollector, encode_all, encode_dense, kept, row_values
-from paimon_spark.format.data_files.writing import FileWrite
-from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.data_files.requests import FileWrite
+from paimon_spark.format.metadata_files.column_stats import (
+    ColumnStats,
+    StatsCollector,
+    encode_all,
+    encode_dense,
+    kept,
+    row_values,
+)
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.options.data_files import DataFileOptions, FileKindOptions, StatsKind, StatsMode
 from paimon_spark.storage.store import Store
 from paimon_spark.types import (

@@ -31,7 +31,7 @@ from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
-from paimon_spark.options.dynamic_bucket import DynamicBucketOptions, parse_dynamic_bucket_options
+from paimon_spark.options.write import DynamicBucketOptions, parse_dynamic_bucket_options
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

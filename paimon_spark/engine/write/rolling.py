@@ -16,7 +16,7 @@ from paimon_spark.engine.write.data_file import DataFileWriter, FileLayout
 from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import StorageError
-from paimon_spark.format.data_files.avro_schema import fits_avro
+from paimon_spark.format.data_files.avro import fits_avro
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.options.data_files import (

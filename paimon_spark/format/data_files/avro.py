@@ -4,34 +4,59 @@ Values come raw from the decoder; logical types only tell units. That is why it 
 writes TIMESTAMP and TIMESTAMP_LTZ under swapped names: both are counts since 1970, in UTC.
 
 Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`, `FieldReaderFactory`.
+
+Avro data files, encoded a table of rows at a time.
+
+Source: Paimon spec, chapter Data file; Java `format/avro/AvroFileFormat`, `AvroRowDatumWriter`.
+
+Paimon types as Avro schemas, as Java writes them.
+
+Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import FormatError
+from paimon_spark.errors import FormatError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
-from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
-from paimon_spark.format.avro_codec import columns as avro_columns
-from paimon_spark.format.avro_codec.container import AvroType, Block, Container, open_container
+from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, timestamp_unit
+from paimon_spark.format.arrays.nested import (
+    Convert,
+    Replacement,
+    convert_table,
+    replaced_fields,
+    with_children,
+    with_elements,
+    with_entries,
+)
+from paimon_spark.format.avro_codec import decoder, encoder
+from paimon_spark.format.avro_codec.container import AvroType, Block, Container, open_container, parse_type
+from paimon_spark.format.avro_codec.encoder import ContainerWriter
 from paimon_spark.format.casts.conformance import conformed, conformer, rescale_timestamps
-from paimon_spark.format.data_files.requests import FileRead, Rows
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, RowGroups, Rows, WrittenFile
+from paimon_spark.options.descriptor import Option, string
 from paimon_spark.types import (
     ArrayType,
+    AtomicType,
+    BinaryType,
+    CharType,
     DataField,
     DataType,
     DecimalType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TimestampType,
+    TimeType,
+    VectorType,
 )
 
 _GROUP_BYTES: Final = 8 << 20
@@ -56,7 +81,7 @@ def read_avro(read: FileRead) -> Iterator[Rows]:
     columns = [_column(record, f) for f in read.fields]
     first = 0
     for blocks in _block_groups(container):
-        for rows in avro_columns.decode([replace(container, blocks=blocks)]).chunks:
+        for rows in decoder.decode([replace(container, blocks=blocks)]).chunks:
             if rows.null_count:
                 raise FormatError("a row of it is null")
             arrays = [
@@ -120,7 +145,7 @@ def _conformer(found: AvroType, wanted: DataType, path: str) -> Convert | None:
         case TimestampType() if found.kind == "long":
             unit = pa.timestamp(_unit(found, wanted))
             return lambda a: rescale_timestamps(a.cast(unit), target)
-    return conformer(avro_columns.arrow_type(found), wanted, path)
+    return conformer(decoder.arrow_type(found), wanted, path)
 
 
 def _row(found: AvroType, wanted: RowType, target: pa.DataType, path: str) -> Convert:
@@ -192,3 +217,178 @@ def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array
     stored = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [bitmap, pa.py_buffer(little)])
     stored.validate(full=True)
     return stored.cast(arrow_type(wanted))
+
+
+CODEC: Option[str | None] = Option("avro.codec", string, None, "Compression; wins over all others.")
+
+_STEP_ROWS: Final = 32 << 10
+_STEP_BYTES: Final = 8 << 20
+_BLOCK_BYTES: Final = 64_000
+
+
+class AvroFileWriter:
+    """Writes one Avro file; see `writing.FileWriter`."""
+
+    def __init__(self, write: FileWrite) -> None:
+        schema = file_schema(write.fields, write.row_is_nullable)
+        self._type = parse_type(schema)
+        self._schema, self._converts = replaced_fields(arrow_schema(write.fields), _decimal_as_bytes)
+        self._groups = RowGroups(arrow_schema(write.fields), _STEP_BYTES, _STEP_ROWS, self._encode)
+        self._write = write
+        codec = CODEC.get(write.settings) or _codec(write.compression or "zstd")
+        self._container = ContainerWriter(schema, codec, write.zstd_level)
+        self._out = write.store.open_output(write.path)
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+        self._groups.add(batch)
+
+    @property
+    def estimated_bytes(self) -> int:
+        return self._container.size + self._groups.bytes // 2
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._groups.bytes
+
+    def flush(self) -> None:
+        self._groups.flush()
+
+    def close(self) -> WrittenFile:
+        self._groups.flush()
+        self._out.write(self._container.drain())
+        self._out.close()
+        return WrittenFile(self._container.size, self._rows)
+
+    def abort(self) -> None:
+        self._groups.clear()
+        with suppress(Exception):
+            self._out.close()
+        with suppress(StorageError):
+            self._write.store.delete(self._write.path)
+
+    def _encode(self, table: pa.Table, rows: int) -> None:
+        for batch in convert_table(table, self._schema, self._converts).combine_chunks().to_batches(rows):
+            records = encoder.encode(batch.to_struct_array(), self._type)
+            size = max(records.nbytes // len(records), 1)
+            for count, payload in encoder.slices(records, max(_BLOCK_BYTES // size, 1)):
+                self._container.add(count, payload)
+        self._out.write(self._container.drain())
+
+
+def _codec(compression: str) -> str:
+    return "null" if compression.lower() == "none" else compression
+
+
+def _decimal_as_bytes(kind: pa.DataType) -> Replacement | None:
+    return Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None
+
+
+def decimal_bytes(array: pa.Array) -> pa.Array:
+    """Unscaled values as the fewest big-endian bytes of two's complement."""
+    raw = np.frombuffer(array.buffers()[1], np.uint8, len(array) * _DECIMAL_BYTES, array.offset * _DECIMAL_BYTES)
+    big = raw.reshape(-1, _DECIMAL_BYTES)[:, ::-1]
+    sign = np.where(big[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
+    # A byte can go when all before it can, it is but sign, and the next one tells the same sign.
+    spare = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 0x80)
+    needed = np.ones(big.shape, np.bool_)
+    needed[:, :-1] = ~np.logical_and.accumulate(spare, axis=1)
+    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    if valid is not None:
+        needed &= valid[:, None]
+    offsets = np.zeros(len(array) + 1, np.int32)
+    np.cumsum(needed.sum(axis=1), out=offsets[1:])
+    bitmap = None if valid is None else arrow_numpy.pack_bits(valid)
+    return pa.Array.from_buffers(pa.binary(), len(array), [bitmap, pa.py_buffer(offsets), pa.py_buffer(big[needed])])
+
+
+_RECORD: Final = "org.apache.paimon.avro.generated.record"
+_ATOMIC: Final = {
+    "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long",
+    "FLOAT": "float", "DOUBLE": "double",
+}  # fmt: skip
+_TIME_DIGITS: Final = 3
+_TIMESTAMP_DIGITS: Final = 6
+
+
+def fits_avro(t: DataType) -> bool:
+    """Whether Avro files can hold values of the type."""
+    match t:
+        case AtomicType(name="VARIANT") | OpaqueType() | VectorType():
+            return False
+        case TimeType():
+            return t.precision <= _TIME_DIGITS
+        case TimestampType():
+            return t.precision <= _TIMESTAMP_DIGITS
+        case ArrayType() | MultisetType():
+            return fits_avro(t.element)
+        case MapType():
+            return fits_avro(t.key) and fits_avro(t.value)
+        case RowType():
+            return all(fits_avro(f.type) for f in t.fields)
+    return True
+
+
+def file_schema(fields: Sequence[DataField], row_is_nullable: bool) -> Any:
+    """The schema of a file of such rows, as the JSON value it is written as.
+
+    Raises:
+        UnsupportedFeatureError: Avro files cannot hold a column's type.
+    """
+    for f in fields:
+        if not fits_avro(f.type):
+            raise UnsupportedFeatureError(
+                f"column {f.name} is {f.type}, which Avro files cannot hold; use file.format = parquet",
+                feature=f"{f.type} in Avro",
+            )
+    return _schema(RowType(row_is_nullable, tuple(fields)), _RECORD)
+
+
+def _schema(t: DataType, record: str) -> Any:
+    found = _not_null(t, record)
+    return ["null", found] if t.nullable else found
+
+
+def _not_null(t: DataType, record: str) -> Any:
+    match t:
+        case AtomicType():
+            return {"type": "int", "logicalType": "date"} if t.name == "DATE" else _ATOMIC[t.name]
+        case CharType():
+            return "string"
+        case BinaryType():
+            return "bytes"
+        case DecimalType():
+            return {"type": "bytes", "logicalType": "decimal", "precision": t.precision, "scale": t.scale}
+        case TimeType():
+            return {"type": "int", "logicalType": "time-millis"}
+        case TimestampType():
+            # Java has the names of the two kinds the other way round than Avro means them.
+            unit = "millis" if timestamp_unit(t.precision) == "ms" else "micros"
+            return {"type": "long", "logicalType": f"{'local-' if t.local_zone else ''}timestamp-{unit}"}
+        case ArrayType():
+            return {"type": "array", "items": _schema(t.element, record)}
+        case MultisetType():
+            return _map_schema(t.element, AtomicType(name="INT"), record)
+        case MapType():
+            return _map_schema(t.key, t.value, record)
+        case RowType():
+            return {"type": "record", "name": record, "fields": [_field(f, record) for f in t.fields]}
+    raise UnsupportedFeatureError(f"Avro files cannot hold {t}", feature=f"{t} in Avro")
+
+
+def _field(f: DataField, record: str) -> dict[str, Any]:
+    out = {"name": f.name, "type": _schema(f.type, f"{record}_{f.name}")}
+    return out | {"default": None} if f.type.nullable else out
+
+
+def _map_schema(key: DataType, value: DataType, record: str) -> dict[str, Any]:
+    """Avro's map when keys are text, else an array of entries."""
+    if isinstance(key, CharType):
+        return {"type": "map", "values": _schema(value, record)}
+    fields = [
+        {"name": "key", "type": _schema(key, f"{record}_key")},
+        {"name": "value", "type": _schema(value, f"{record}_value")} | ({"default": None} if value.nullable else {}),
+    ]
+    entry = {"type": "record", "name": record, "fields": fields}
+    return {"type": "array", "items": entry, "logicalType": "map"}

@@ -4,22 +4,34 @@ ORC keeps no nanosecond count but seconds and a fraction; Arrow makes 64-bit nan
 do not fit (Java writes years 1 to 9999) are decoded apart from Arrow, see `orc_timestamps`.
 
 Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`.
+
+ORC data files. Types are those of Java, but CHAR and VARCHAR are plain strings: Arrow cannot name them.
+
+Java asks for the type it knows and converts, so it reads the same values.
+
+Source: Paimon spec, chapter Data file; Java `format/orc/OrcTypeUtil`, `format/OrcOptions`.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.orc as po
 
-from paimon_spark.errors import FormatError
-from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.casts.conformance import conformed, conformer, naming
+from paimon_spark.errors import FormatError, InvalidOptionError, StorageError, UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_type, with_field_id
+from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
+from paimon_spark.format.casts.conformance import NANOSECONDS, conformed, conformer, naming
 from paimon_spark.format.data_files.orc_file import read_tail, stripe_rows
 from paimon_spark.format.data_files.orc_timestamps import Restorer, far_columns, with_longs
-from paimon_spark.format.data_files.requests import FileRead, Rows, opened
-from paimon_spark.types import DataField
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, Rows, WrittenFile, opened
+from paimon_spark.options.descriptor import Option, integer, memory_size, string
+from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
 
 
 def read_orc(read: FileRead) -> Iterator[Rows]:
@@ -69,3 +81,195 @@ def _has_timestamps(kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return True
     return any(_has_timestamps(kind.field(i).type) for i in range(kind.num_fields))
+
+
+COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
+STRIPE_SIZE: Option[int | None] = Option("orc.stripe.size", memory_size, None, "Bytes of a stripe.")
+BUFFER_SIZE = Option("orc.compress.size", memory_size, 256 << 10, "Bytes that are compressed together.")
+INDEX_STRIDE = Option("orc.row.index.stride", integer, 10_000, "Rows between entries of the index.")
+
+_STRIPE_BYTES: Final = 16 << 20
+"""A quarter of Java's: a writer keeps a whole stripe in memory, and a task may have many writers open."""
+_BATCH_ROWS: Final = 4096
+_CODECS: Final = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
+_FIELD_ID: Final = b"paimon.id"
+
+
+class OrcFileWriter:
+    """Writes one ORC file; see `writing.FileWriter`. Rows wait inside the library until a stripe is full."""
+
+    def __init__(self, write: FileWrite) -> None:
+        for f in write.fields:
+            _check(f.type, f.name)
+        schema = pa.schema([_attributed(with_field_id(f)) for f in write.fields])
+        self._schema, self._converts = replaced_fields(schema, _replacement)
+        self._write = write
+        codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
+        self._sink = _Sink(write.store.open_output(write.path))
+        self._writer = po.ORCWriter(
+            self._sink.file,
+            batch_size=_BATCH_ROWS,
+            stripe_size=STRIPE_SIZE.get(write.settings) or write.row_group_bytes or _STRIPE_BYTES,
+            compression=codec,
+            compression_block_size=BUFFER_SIZE.get(write.settings),
+            row_index_stride=INDEX_STRIDE.get(write.settings),
+        )
+        self._rows = 0
+        self._taken = 0
+        self._flushed_at, self._flushed = 0, 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        table = pa.Table.from_batches([batch])
+        self._writer.write(_plain(convert_table(table, self._schema, self._converts)))
+        self._rows += batch.num_rows
+        self._taken += batch.nbytes
+        self._sink.check()
+        position = self._sink.tell()
+        if position > self._flushed:  # a stripe went out
+            self._flushed, self._flushed_at = position, self._taken
+
+    @property
+    def estimated_bytes(self) -> int:
+        ratio = self._flushed / self._flushed_at if self._flushed_at else 1.0
+        return self._flushed + int((self._taken - self._flushed_at) * min(ratio, 1.0))
+
+    @property
+    def buffered_bytes(self) -> int:
+        return 0
+
+    def flush(self) -> None:
+        """Nothing: the library ends stripes by itself."""
+
+    def close(self) -> WrittenFile:
+        if not self._rows:
+            self._writer.write(self._schema.empty_table())
+        self._writer.close()
+        self._sink.check()
+        self._sink.out.close()
+        return WrittenFile(self._sink.tell(), self._rows)
+
+    def abort(self) -> None:
+        self._sink.discards = True
+        with suppress(Exception):
+            self._writer.close()
+        with suppress(Exception):
+            self._sink.out.close()
+        with suppress(StorageError):
+            self._write.store.delete(self._write.path)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The table with nested columns as the library writes them right.
+
+    It takes the nulls of a sliced struct from its beginning, and shifts the fields of a null struct inside a
+    struct without nulls, unless they are null themselves.
+    """
+    columns = [
+        pa.concat_arrays([with_null_fields(chunk) for chunk in c.chunks])
+        if pa.types.is_nested(f.type) and c.num_chunks
+        else c
+        for f, c in zip(table.schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _codec(name: str) -> str:
+    codec = name.strip().lower().replace("none", "uncompressed")
+    if codec not in _CODECS:
+        raise InvalidOptionError(
+            f"compression {name!r} cannot be written in ORC files; {', '.join(_CODECS)} can", value=name
+        )
+    return codec
+
+
+def _check(t: DataType, column: str) -> None:
+    """Raise UnsupportedFeatureError for a type that ORC files of Paimon do not have."""
+    match t:
+        case AtomicType(name="VARIANT"):
+            raise UnsupportedFeatureError(
+                f"column {column} is VARIANT, which ORC files cannot hold; use file.format = parquet",
+                feature="VARIANT in ORC",
+            )
+        case ArrayType():
+            _check(t.element, column)
+        case MapType():
+            _check(t.key, column)
+            _check(t.value, column)
+        case RowType():
+            for f in t.fields:
+                _check(f.type, f"{column}.{f.name}")
+
+
+def _attributed(f: pa.Field) -> pa.Field:
+    """The field with its id as the attribute of ORC, nested ones too."""
+    ids = dict(f.metadata or {})
+    metadata = {_FIELD_ID: next(iter(ids.values()))} if ids else None
+    kind = f.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_attributed(c) for c in kind])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_attributed(kind.key_field), _attributed(kind.item_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_attributed(kind.value_field))
+    return pa.field(f.name, kind, f.nullable, metadata)
+
+
+def _replacement(kind: pa.DataType) -> Replacement | None:
+    """Times become integers; timestamps are looked at."""
+    if pa.types.is_time32(kind):
+        return Replacement(pa.int32(), lambda a: a.cast(pa.int32()))
+    return Replacement(kind, _checked) if pa.types.is_timestamp(kind) else None
+
+
+def _checked(array: pa.Array) -> pa.Array:
+    """The timestamps, when the library writes them so that Java reads them.
+
+    Before 1970 it takes the fraction of a second as negative, on which Java's reader fails.
+
+    Raises:
+        UnsupportedFeatureError: there is such a timestamp.
+    """
+    values = arrow_numpy.values(array)
+    bad = (values < 0) & (values % (NANOSECONDS["s"] // NANOSECONDS[array.type.unit]) != 0)
+    if bool((bad & arrow_numpy.validity(array)).any()):
+        raise UnsupportedFeatureError(
+            "a timestamp before 1970 with a fraction of a second cannot be written to ORC so that Java reads it; "
+            "set the table option file.format to parquet",
+            feature="timestamps before 1970 in ORC",
+        )
+    return array
+
+
+class _Sink(io.RawIOBase):
+    """The file as the library sees it: writing never fails, for an error there would end the whole process.
+
+    Attributes:
+        discards: whether bytes are taken and dropped.
+    """
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self.out = out
+        self.file = pa.PythonFile(self, mode="w")
+        self.discards = False
+        self._failure: Exception | None = None
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        self._position += len(data)
+        if not self.discards:
+            try:
+                self.out.write(data)
+            except Exception as e:  # noqa: BLE001  whatever it is, `check` raises it
+                self._failure, self.discards = e, True
+        return len(data)
+
+    def check(self) -> None:
+        """Raise what a write failed with."""
+        if self._failure is not None:
+            raise self._failure

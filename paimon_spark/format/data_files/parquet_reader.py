@@ -17,10 +17,10 @@ from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.format.casts.conformance import conformed, conformer
-from paimon_spark.format.data_files.bounds import Bounds, may_match
 from paimon_spark.format.data_files.parquet_footer import as_file, int96_as_bytes
 from paimon_spark.format.data_files.requests import FileRead, Pruning, Rows, opened
 from paimon_spark.predicate.ast import Column
+from paimon_spark.predicate.row_groups import Bounds, may_match
 from paimon_spark.types import DataField, RowType, TimestampType
 
 _FETCHED_BYTES: Final = 64 << 20

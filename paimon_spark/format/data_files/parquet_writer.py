@@ -26,12 +26,10 @@ import pyarrow.parquet as pq
 
 from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.format.data_files.field_ids import with_field_id
-from paimon_spark.format.data_files.leaves import Replacement, convert_table, leaf_arrays, leaf_types, replaced_fields
+from paimon_spark.format.arrays.arrow_types import arrow_schema, with_field_id
+from paimon_spark.format.arrays.nested import Replacement, convert_table, leaf_arrays, leaf_types, replaced_fields
 from paimon_spark.format.data_files.parquet_footer import MAGIC, bytes_as_int96, without_bounds
-from paimon_spark.format.data_files.row_groups import RowGroups
-from paimon_spark.format.data_files.writing import FileWrite, WrittenFile
+from paimon_spark.format.data_files.requests import FileWrite, RowGroups, WrittenFile
 from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
 
 COMPRESSION: Option[str | None] = Option("parquet.compression", string, None, "Compression; wins over all others.")

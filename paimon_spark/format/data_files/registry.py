@@ -24,8 +24,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.data_files.compacted_changelog import FORMAT_PREFIX, PREFIX, slice_of
-from paimon_spark.format.data_files.requests import FileRead, Rows
-from paimon_spark.format.data_files.writing import FileWrite, FileWriter, WrittenFile
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, FileWriter, Rows, WrittenFile
 
 _COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
 _SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
@@ -119,11 +118,11 @@ def _writer(write: FileWrite) -> FileWriter:
 
             return ParquetFileWriter(write)
         case "orc":
-            from paimon_spark.format.data_files.write_orc import OrcFileWriter
+            from paimon_spark.format.data_files.orc import OrcFileWriter
 
             return OrcFileWriter(write)
         case "avro":
-            from paimon_spark.format.data_files.write_avro import AvroFileWriter
+            from paimon_spark.format.data_files.avro import AvroFileWriter
 
             return AvroFileWriter(write)
     raise UnsupportedFeatureError(

@@ -1,17 +1,22 @@
-"""What the readers of data files take and give."""
+"""What the readers of data files take and give.
+
+What a writer of data files is asked and gives back, whatever the format.
+
+Rows kept until they fill a row group, whatever size the batches come in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.storage.range_file import failure_of
-from paimon_spark.storage.store import ReadableStore
+from paimon_spark.storage.arrow_files import failure_of
+from paimon_spark.storage.store import ReadableStore, Store
 from paimon_spark.types import DataField
 
 
@@ -79,3 +84,107 @@ def opened(read: FileRead) -> Iterator[pa.NativeFile]:
             if failure is None or failure is e:
                 raise
             raise failure from e
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """One data file to write.
+
+    Attributes:
+        store, path: where; nothing is there yet.
+        format: `parquet`, `orc` or `avro`.
+        fields: columns of the file in order, with field ids; key and system columns included.
+        compression: codec as the option names it, such as `zstd`; None is the format's default of Paimon.
+        zstd_level: for zstd.
+        row_is_nullable: Avro only: the top level is a union with null, as append files of Java are.
+        settings: options of the format itself (`parquet.…`, `orc.…`, `avro.…`) as text, prefix included.
+        row_group_bytes: bytes of rows in memory that become a row group or stripe; None is the format's default.
+        row_group_rows: most rows of a row group, about.
+    """
+
+    store: Store
+    path: str
+    format: str
+    fields: tuple[DataField, ...]
+    compression: str | None = None
+    zstd_level: int = 1
+    row_is_nullable: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
+    row_group_bytes: int | None = None
+    row_group_rows: int = 1 << 20
+
+
+class WrittenFile(NamedTuple):
+    """What became of a file: bytes and physical rows."""
+
+    file_size: int
+    row_count: int
+
+
+class FileWriter(Protocol):
+    """An open data file. Batches have the canonical Arrow types of the fields (`spec.arrow`), in their order."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; they may stay in memory until a row group is full."""
+        ...
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how large the file would be if closed now; decides when to roll."""
+        ...
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory of rows that wait for their row group to fill."""
+        ...
+
+    def flush(self) -> None:
+        """Write what is buffered, though it may make a small row group."""
+        ...
+
+    def close(self) -> WrittenFile:
+        """Finish the file. Raises StorageError; then `abort` is still to be called."""
+        ...
+
+    def abort(self) -> None:
+        """Close without finishing and delete what is there. Raises nothing."""
+        ...
+
+
+class RowGroups:
+    """Gathers batches and hands them on, as a table and the rows that each of its row groups shall have."""
+
+    def __init__(
+        self, schema: pa.Schema, most_bytes: int, most_rows: int, emit: Callable[[pa.Table, int], None]
+    ) -> None:
+        self._schema = schema
+        self._most_bytes = max(most_bytes, 1)
+        self._most_rows = max(most_rows, 1)
+        self._emit = emit
+        self._batches: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows, and emit what is there once it fills a row group."""
+        if not batch.num_rows:
+            return
+        self._batches.append(batch)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+        if self.bytes >= self._most_bytes or self.rows >= self._most_rows:
+            self.flush()
+
+    def flush(self) -> None:
+        """Emit what is there, in as many row groups of equal size as come nearest to the limits."""
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, self._schema)
+        groups = max(1, round(self.bytes / self._most_bytes), round(self.rows / self._most_rows))
+        each = -(-self.rows // groups)
+        self._batches, self.rows, self.bytes = [], 0, 0
+        self._emit(table, each)
+
+    def clear(self) -> None:
+        """Forget what is there."""
+        self._batches, self.rows, self.bytes = [], 0, 0

@@ -4,6 +4,10 @@ A NamedTuple, because plans hold them by the hundred thousand: building one cost
 dataclass and pickles to a plain tuple.
 
 Source: Paimon spec, chapter Manifest; Java `io/DataFileMeta`.
+
+SimpleStats: minimum, maximum and null count of columns, as stored in manifests.
+
+Source: Paimon spec, chapter Manifest; Java `stats/SimpleStats`.
 """
 
 from __future__ import annotations
@@ -11,8 +15,6 @@ from __future__ import annotations
 import time
 from enum import IntEnum
 from typing import NamedTuple
-
-from paimon_spark.format.simple_stats import SimpleStats
 
 
 class FileSource(IntEnum):
@@ -100,3 +102,16 @@ def wall_clock_of(moment_ms: int) -> int:
         return moment_ms + time.localtime(moment_ms // 1000).tm_gmtoff * 1000
     except (OverflowError, OSError, ValueError):  # beyond what the system's clock knows; no zone matters there
         return moment_ms
+
+
+class SimpleStats(NamedTuple):
+    """Statistics of some columns, still encoded.
+
+    Attributes:
+        min_values, max_values: BinaryRow bytes with the 4-byte big-endian arity prefix. A null in them means unknown.
+        null_counts: nulls per column, in the same order; None where not counted.
+    """
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...] | None

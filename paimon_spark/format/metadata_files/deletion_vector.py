@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.format import roaring_bytes
+from paimon_spark.format.metadata_files import roaring
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange
-from paimon_spark.format.roaring_bytes import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
+from paimon_spark.format.metadata_files.roaring import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
 
 MAGIC_32: Final = 1581511376
 MAGIC_64: Final = 1681511377
@@ -74,7 +74,7 @@ def encode(positions: Positions, bitmap64: bool = False) -> bytes:
 
 
 def _body_32(positions: Positions) -> bytes:
-    return struct.pack(">i", MAGIC_32) + roaring_bytes.encode(positions)
+    return struct.pack(">i", MAGIC_32) + roaring.encode(positions)
 
 
 def _bitmaps(positions: Positions) -> bytes:
@@ -84,7 +84,7 @@ def _bitmaps(positions: Positions) -> bytes:
     parts = [struct.pack("<q", count)]
     for key in range(count):
         low = positions[bounds[key] : bounds[key + 1]] & 0xFFFFFFFF
-        parts.append(struct.pack("<i", key) + roaring_bytes.encode(low))
+        parts.append(struct.pack("<i", key) + roaring.encode(low))
     return b"".join(parts)
 
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError
-from paimon_spark.format import manifest_schema
-from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.avro_codec.container import array_items
 from paimon_spark.format.metadata_files import manifest_format
 
 VERSION: Final = 1
@@ -98,7 +97,7 @@ def encode(
         InvalidOptionError: the compression is not known.
     """
     rows = [_row(e) for e in entries]
-    return manifest_format.encode_rows(manifest_schema.INDEX_ENTRY, rows, compression, level, file_format)
+    return manifest_format.encode_rows(manifest_format.INDEX_ENTRY, rows, compression, level, file_format)
 
 
 def _row(entry: IndexManifestEntry) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def _row(entry: IndexManifestEntry) -> dict[str, Any]:
             "_ROW_RANGE_START": index.row_range_start,
             "_ROW_RANGE_END": index.row_range_end,
             "_INDEX_FIELD_ID": index.index_field_id,
-            "_EXTRA_FIELD_IDS": avro.items(index.extra_field_ids),
+            "_EXTRA_FIELD_IDS": array_items(index.extra_field_ids),
             "_INDEX_META": index.index_meta,
             "_SOURCE_META": index.source_meta,
         },

@@ -23,12 +23,11 @@ import pyarrow.compute as pc
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import no_rows
-from paimon_spark.format.arrow_objects import objects
-from paimon_spark.format.avro_codec import columns as avro_columns
-from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.arrays.python_values import objects
+from paimon_spark.format.avro_codec import decoder
+from paimon_spark.format.avro_codec.container import Container, open_container
 from paimon_spark.format.metadata_files import manifest_format
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 
 VERSION: Final = 2
 """`_VERSION` of manifests and manifest lists. Version 1 was before Paimon; Java refuses it too."""
@@ -130,9 +129,7 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
         UnsupportedFeatureError: an unknown Avro codec.
     """
     containers = {
-        i: avro.open_container(data, path)
-        for i, (path, data) in enumerate(files)
-        if manifest_format.format_of(data) is None
+        i: open_container(data, path) for i, (path, data) in enumerate(files) if manifest_format.format_of(data) is None
     }
     by_schema: dict[bytes, list[int]] = {}
     for i, c in containers.items():
@@ -169,11 +166,11 @@ def _interleaved(groups: list[list[int]], counts: Any) -> Any:
     return np.repeat(start - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum(), dtype=np.int64)
 
 
-def _entries(containers: Sequence[avro.Container]) -> pa.Table:
+def _entries(containers: Sequence[Container]) -> pa.Table:
     batches: list[pa.RecordBatch] = []
     size = 0
     try:
-        for records in avro_columns.iter_arrays(containers):
+        for records in decoder.iter_arrays(containers):
             batches.append(_flat(records))
             size += batches[-1].nbytes
             if size > MOST_BYTES:

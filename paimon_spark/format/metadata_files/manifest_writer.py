@@ -12,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format import avro_rows, avro_writer, manifest_schema
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.avro_codec import columns as avro_columns
-from paimon_spark.format.avro_codec import container as avro
-from paimon_spark.format.avro_codec.container import AvroType
+from paimon_spark.format.avro_codec import decoder, encoder
+from paimon_spark.format.avro_codec.container import AvroType, array_items, parse_type
 from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
 
 _BLOCK_ROWS: Final = 256
 _STEP_ROWS: Final = 128 * _BLOCK_ROWS
-_ENTRY_TYPE: Final = avro.parse_type(manifest_schema.ENTRY)
+_ENTRY_TYPE: Final = parse_type(manifest_format.ENTRY)
 
 
 def entries(
@@ -40,7 +38,7 @@ def entries(
     for field in ENTRY_SCHEMA:
         name = field.name
         values = [constants[name]] * len(files) if name in constants else [_value(f, name) for f in files]
-        array = avro_columns.array_of(values, _type_at(COLUMN_PATHS[name]))
+        array = decoder.array_of(values, _type_at(COLUMN_PATHS[name]))
         columns.append(_as_int8(array) if field.type == pa.int8() else array)
     return pa.Table.from_arrays(columns, schema=ENTRY_SCHEMA)
 
@@ -80,8 +78,8 @@ def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1, 
         InvalidOptionError: the compression is not known.
     """
     if file_format != "avro":
-        return manifest_format.encode(_records(table), manifest_schema.ENTRY, file_format, compression, level)
-    writer = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level)
+        return manifest_format.encode(_records(table), manifest_format.ENTRY, file_format, compression, level)
+    writer = encoder.ContainerWriter(manifest_format.ENTRY, compression, level)
     for rows, payload in _blocks(table):
         writer.add(rows, payload)
     return writer.finish()
@@ -98,13 +96,13 @@ def encode_manifests(
     if file_format != "avro":
         yield from _columnar(table, compression, level, file_format, target_bytes)
         return
-    writer, count = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level), 0
+    writer, count = encoder.ContainerWriter(manifest_format.ENTRY, compression, level), 0
     for rows, payload in _blocks(table):
         writer.add(rows, payload)
         count += rows
         if writer.size >= target_bytes:
             yield count, writer.finish()
-            writer, count = avro_writer.ContainerWriter(manifest_schema.ENTRY, compression, level), 0
+            writer, count = encoder.ContainerWriter(manifest_format.ENTRY, compression, level), 0
     if count:
         yield count, writer.finish()
 
@@ -129,11 +127,11 @@ def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
     """Entries encoded, `_BLOCK_ROWS` at a time."""
     for start in range(0, len(table), _STEP_ROWS):
         records = _records(table.slice(start, _STEP_ROWS))
-        yield from avro_rows.slices(avro_rows.encode(records, _ENTRY_TYPE), _BLOCK_ROWS)
+        yield from encoder.slices(encoder.encode(records, _ENTRY_TYPE), _BLOCK_ROWS)
 
 
 def _records(table: pa.Table) -> pa.StructArray:
-    """Entries as the records of `manifest_schema.ENTRY`."""
+    """Entries as the records of `manifest_format.ENTRY`."""
     part = table.combine_chunks()
     columns = {path: _chunk(part.column(name)) for name, path in COLUMN_PATHS.items()}
     columns[("_VERSION",)] = arrow_numpy.fixed_array(np.full(len(part), VERSION, np.int32), pa.int32())
@@ -180,7 +178,7 @@ def encode_manifest_list(
             "_PARTITION_STATS": {
                 "_MIN_VALUES": m.partition_stats.min_values,
                 "_MAX_VALUES": m.partition_stats.max_values,
-                "_NULL_COUNTS": avro.items(m.partition_stats.null_counts),
+                "_NULL_COUNTS": array_items(m.partition_stats.null_counts),
             },
             "_SCHEMA_ID": m.schema_id,
             "_MIN_BUCKET": m.min_bucket,
@@ -192,4 +190,4 @@ def encode_manifest_list(
         }
         for m in metas
     ]
-    return manifest_format.encode_rows(manifest_schema.LIST_ROW, rows, compression, level, file_format)
+    return manifest_format.encode_rows(manifest_format.LIST_ROW, rows, compression, level, file_format)

@@ -1,16 +1,12 @@
-"""What a table is: its schema made, checked and changed. Data files are not touched.
+"""Definition of a table: its schema created, validated and changed; data files are not touched.
 
-from_arrow.py       Arrow schema → columns of a table
-ddl.py              Spark DDL text → columns of a table
-field_ids.py        ids of new columns and of what is inside them
-create.py           a new table: columns, keys, options → schema-0
-validate.py         what Paimon demands of columns, keys and buckets
-option_rules.py     which options go together, and with which columns
-changes.py          what can be changed, as values
-alter.py            changes applied to a schema: pure, then committed
-edit.py             changes of single columns
-renaming.py         options that follow a renamed column
-option_changes.py   which options may still change once there are rows
-casts.py            which column types may become which
-widen.py            the changes that `write.merge-schema` needs
+from_arrow.py      Arrow schema to columns
+ddl.py             Spark DDL text to columns
+option_rules.py    which options go together, and with which columns
+validate.py        what Paimon requires of columns, keys and buckets
+create.py          columns, keys and options to schema-0
+schema_changes.py  changes of a schema, as values
+column_changes.py  changes of columns applied to a schema
+alter.py           changes applied and committed
+merge_schema.py    the changes that `write.merge-schema` needs
 """

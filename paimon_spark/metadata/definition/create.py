@@ -1,19 +1,19 @@
-"""A new table: columns, keys and options → schema-0.
+"""Creation of a table: columns, keys and options to schema-0, with new field ids.
 
-Source: Paimon spec, chapter Schema; Java `schema/Schema`, `schema/SchemaManager.createTable`.
+Source: Paimon spec, chapter Schema; Java `schema/Schema`, `schema/SchemaManager.createTable`, `types/ReassignFieldId`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.format.casts.type_changes import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.definition.field_ids import renumbered
 from paimon_spark.metadata.definition.option_rules import not_stored, unknown_options
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate
 from paimon_spark.metadata.features import check_readable
@@ -24,7 +24,7 @@ from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.storage.store import Store
-from paimon_spark.types import RowType
+from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
 PRIMARY_KEY = "primary-key"
 PARTITION = "partition"
@@ -171,3 +171,45 @@ def _exists(name: str, url: str) -> TableAlreadyExistsError:
         table=name,
         path=url,
     )
+
+
+class FieldIds:
+    """Gives out field ids above `highest`; `highest` is the last one given."""
+
+    __slots__ = ("_ids", "highest")
+
+    def __init__(self, highest: int = -1) -> None:
+        self.highest = highest
+        self._ids: Iterator[int] = count(highest + 1)
+
+    def next(self) -> int:
+        """The next id."""
+        self.highest = next(self._ids)
+        return self.highest
+
+    def column(self, field: DataField) -> DataField:
+        """A new column: its own id first, then those of the rows inside it."""
+        own = self.next()
+        return replace(field, id=own, type=self.inside(field.type))
+
+    def inside(self, t: DataType) -> DataType:
+        """The type with new ids for the fields of all rows in it; a field's inner rows come before itself."""
+        match t:
+            case RowType():
+                return replace(t, fields=tuple(self._nested(f) for f in t.fields))
+            case ArrayType() | MultisetType() | VectorType():
+                return replace(t, element=self.inside(t.element))
+            case MapType():
+                key = self.inside(t.key)
+                return replace(t, key=key, value=self.inside(t.value))
+        return t
+
+    def _nested(self, field: DataField) -> DataField:
+        inner = self.inside(field.type)
+        return replace(field, id=self.next(), type=inner)
+
+
+def renumbered(fields: Iterable[DataField]) -> tuple[RowType, int]:
+    """Columns of a new table with their field ids, and the highest one."""
+    ids = FieldIds()
+    return RowType(False, tuple(ids.column(f) for f in fields)), ids.highest

@@ -13,11 +13,10 @@ from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.commit import parse_manifest_options
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
-from paimon_spark.options.known import is_table_option
-from paimon_spark.options.manifests import parse_manifest_options
+from paimon_spark.options.known import is_table_option, per_level
 from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
-from paimon_spark.options.value_kinds import per_level
 from paimon_spark.types import (
     ArrayType,
     AtomicType,

@@ -16,7 +16,7 @@ from paimon_spark.sql.values import arguments_of, values_of
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
     from paimon_spark.sql.session import Session
 
 

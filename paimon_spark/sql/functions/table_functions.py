@@ -23,7 +23,7 @@ from paimon_spark.sql.place import Place
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
 
 TABLE_FUNCTION: Final = "paimon_table"
 _DIGITS: Final = 6
@@ -98,7 +98,7 @@ def rows_of(scan: Scan, schema: StructType) -> Iterator[Any]:
     # Private to Spark, but it is what Connect makes rows of.
     from pyspark.sql.conversion import ArrowTableToRowsConversion
 
-    from paimon_spark.format.casts.projection import fit
+    from paimon_spark.format.casts.conformance import fit
 
     target = arrow_schema(schema)
     for batch in fit(scan.to_batches(), scan.row_type.names, target, scan.table_name):

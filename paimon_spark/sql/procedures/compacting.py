@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paimon_spark.api.chosen_tables import chosen_tables
+from paimon_spark.api.catalog import chosen_tables
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format import binary_row

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.queries.find import Reference
 from paimon_spark.sql.queries.needed import select_of
 from paimon_spark.sql.queries.tree import Reading, Tree

@@ -27,7 +27,7 @@ from paimon_spark.sql.text import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.api.scan import Scan
+    from paimon_spark.jobs.scan import Scan
 
 _SETTING: Final = re.compile(
     r"(\s*(?:RE)?SET\s+)(spark\.paimon\.[^\s=`;]*[^\s=`;\w.][^\s=`;]*)((?:\s*=.*)?)", re.IGNORECASE | re.DOTALL

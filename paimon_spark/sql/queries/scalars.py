@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.brackets import closing
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.text import Edit, edited, words

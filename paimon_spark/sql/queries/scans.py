@@ -20,8 +20,8 @@ from paimon_spark.sql.session import Session
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
-    from paimon_spark.api.scan import Scan
     from paimon_spark.api.table import Table
+    from paimon_spark.jobs.scan import Scan
 
 _VERSION: Final = "versionAsOf"
 _TIMESTAMP: Final = "timestampAsOf"
@@ -115,7 +115,7 @@ def _function_scan(session: Session, reading: Reading, reference: Reference, job
     scan = scan_of_call(session, reference.function, inner)
     if job is None:
         return scan
-    from paimon_spark.jobs.loading import open_scan
+    from paimon_spark.jobs.opened_table import open_scan
 
     return open_scan(scan.load_path, {**scan.option_text, "branch": scan.handle.branch, JOB.key: job})
 

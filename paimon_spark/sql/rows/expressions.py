@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.pieces import piece

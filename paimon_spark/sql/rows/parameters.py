@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Final
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.text import Edit, edited, words
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.shows.facts import partitions, properties

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.partitions import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.options.secrets import shown_options
+from paimon_spark.options.known import shown_options
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.text import quoted
 from paimon_spark.system_tables.java_text import sql_text

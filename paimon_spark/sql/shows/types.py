@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.definition.ddl import default_text
-from paimon_spark.predicate.show import literal_text
+from paimon_spark.predicate.ast import literal_text
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.text import quoted
 from paimon_spark.types import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.ddl import data_type, default_text
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -20,8 +21,7 @@ from paimon_spark.metadata.definition.changes import (
     UpdateTableComment,
     UpdateType,
 )
-from paimon_spark.metadata.definition.changes import shown as shown_path
-from paimon_spark.metadata.definition.ddl import data_type, default_text
+from paimon_spark.metadata.definition.schema_changes import shown as shown_path
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.statement import Statement
 from paimon_spark.sql.tables.grammar_parts import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.metadata.definition.changes import After, First, Path, Position
 from paimon_spark.metadata.definition.ddl import row_type
+from paimon_spark.metadata.definition.schema_changes import After, First, Path, Position
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.statement import Statement
 from paimon_spark.sql.tables.statements import Misread, Name, Spec

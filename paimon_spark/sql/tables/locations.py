@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.options.catalog import without_table_defaults
-from paimon_spark.options.location import database_url, table_url
+from paimon_spark.options.location import database_url, table_url, without_table_defaults
 from paimon_spark.sql.names import TableName
 from paimon_spark.storage.urls import open_store
 

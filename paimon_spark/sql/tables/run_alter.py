@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from paimon_spark.api.altering import altered
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.drop_partitions import drop_partitions
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     DropColumn,

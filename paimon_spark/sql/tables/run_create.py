@@ -14,12 +14,12 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs.replacing import replace_table, undo_replacement
+from paimon_spark.jobs.replace import replace_table, undo_replacement
 from paimon_spark.jobs.write_target import undo_creation
 from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
-from paimon_spark.options.catalog import table_defaults
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
+from paimon_spark.options.location import table_defaults
 from paimon_spark.spark.schema import row_type
 from paimon_spark.sql.names import TableName, source, target
 from paimon_spark.sql.queries.run import query_dataframe

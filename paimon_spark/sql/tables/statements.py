@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.metadata.definition.changes import SchemaChange
+from paimon_spark.metadata.definition.schema_changes import SchemaChange
 from paimon_spark.sql.statement import Statement
 from paimon_spark.types import RowType
 

@@ -8,10 +8,9 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.maintenance.roots import RootKind
-from paimon_spark.metadata.guards import guarded_branch
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.savepoints import savepoint_tag
+from paimon_spark.metadata.tags import guarded_branch, savepoint_tag
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity
 from paimon_spark.versioning.names import check_branch_name, check_tag_name
 

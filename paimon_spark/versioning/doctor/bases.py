@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from paimon_spark.maintenance.changes import Delete, Put, Step
 from paimon_spark.maintenance.roots import RootKind
-from paimon_spark.metadata.forks import Fork, encode, fork_of, fork_path, is_main, lineage, logical_name, same_snapshot
-from paimon_spark.metadata.guards import guard_name, guarded_branch
+from paimon_spark.metadata.branches import (
+    Fork,
+    ancestry,
+    encode_fork,
+    fork_of,
+    fork_path,
+    is_main,
+    logical_name,
+    same_snapshot,
+)
 from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.metadata.tags import find_tag
+from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity
 from paimon_spark.versioning.guarding import guard_put, known, plan_guards, relative
 
@@ -22,7 +30,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     guard = guard_name(branch.branch)
     lacking, stale = [], []
     child = branch
-    for name, snapshot_id in lineage(branch, fork.snapshot_id)[1:]:
+    for name, snapshot_id in ancestry(branch, fork.snapshot_id)[1:]:
         parent = branch.on_branch_directory(name)
         base = known(parent, snapshot_id) or known(child, snapshot_id)
         child = parent
@@ -53,7 +61,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     steps: tuple[Step, ...] = (
         *guards.steps,
         guard_put(branch, branch.branch, base),
-        Put(relative(branch, fork_path(branch)), encode(record).decode()),
+        Put(relative(branch, fork_path(branch)), encode_fork(record).decode()),
     )
     return [Case(finding, steps, guards.released)]
 

@@ -19,9 +19,8 @@ from paimon_spark.maintenance.changes import DeleteTree, TableChange
 from paimon_spark.maintenance.intents import change_table, check_there, recover, unfinished
 from paimon_spark.maintenance.roots import Root, all_roots
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
-from paimon_spark.metadata.handover import seen_schema_ids
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.schemas import list_schema_ids, seen_schema_ids
 from paimon_spark.versioning.doctor.ambiguous import ambiguous_names
 from paimon_spark.versioning.doctor.bases import stale_guards, unprotected_bases
 from paimon_spark.versioning.doctor.files import missing_files

@@ -9,11 +9,11 @@ from typing import Final
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.changes import Put
 from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata.forks import is_main, same_snapshot
-from paimon_spark.metadata.guards import guarded_branch
+from paimon_spark.metadata.branches import is_main, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import read_hint
+from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity
 from paimon_spark.versioning.guarding import relative
 from paimon_spark.versioning.splices import contradicts, follows

@@ -8,7 +8,7 @@ from paimon_spark.errors import FileMissingError
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.maintenance.changes import Put, Step
 from paimon_spark.maintenance.roots import RootKind
-from paimon_spark.metadata.forks import fork_of, is_main, newest_shared, same_snapshot
+from paimon_spark.metadata.branches import fork_of, is_main, newest_shared, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity

@@ -10,7 +10,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.jobs.replacing import replace_table, undo_replacement
+from paimon_spark.jobs.replace import replace_table, undo_replacement
 from paimon_spark.metadata.definition.ddl import row_type
 
 

@@ -59,7 +59,7 @@ def test_an_array_of_nulls_has_no_valid_row() -> None:
 def test_pandas_is_never_imported() -> None:
     code = (
         "import sys, pyarrow as pa, numpy as np\n"
-        "from paimon_spark.format import arrow_numpy as an\n"
+        "from paimon_spark.format.arrays import arrow_numpy as an\n"
         "a = an.fixed_array(np.arange(5), pa.int64(), np.array([1, 1, 0, 1, 1], bool))\n"
         "an.values(a); an.validity(a); an.boolean_array(an.validity(a)); an.take_indices(np.arange(2))\n"
         "sys.exit('pandas' in sys.modules)"

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, UnsupportedFeatureError
-from paimon_spark.format.avro_codec import columns as avro_columns
 from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.avro_codec import decoder
 
 SCHEMA = {
     "type": "record",
@@ -70,10 +70,10 @@ def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_int
     opened = containers(files, sync_interval)
     expected = [row for rows in files for row in rows]
     group = [p for c in opened for p in c.payloads()]
-    lanes = avro_columns._decode_lanes(group, opened[0].type) if group else None
+    lanes = decoder._decode_lanes(group, opened[0].type) if group else None
     assert lanes is not None or not expected
     for lock_step in (False, True, None):
-        decoded = avro_columns.decode(opened, lock_step=lock_step)
+        decoded = decoder.decode(opened, lock_step=lock_step)
         decoded.validate(full=True)
         assert decoded.to_pylist() == expected
         assert lanes is None or decoded.combine_chunks().equals(lanes)
@@ -83,9 +83,9 @@ def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_int
 def test_groups_of_blocks_of_any_size_give_the_same(files: list[list[dict[str, Any]]], lanes: int, size: int) -> None:
     opened = containers(files, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(avro_columns, "_LANES", lanes)
-        patch.setattr(avro_columns, "_GROUP_BYTES", size)
-        arrays = list(avro_columns.iter_arrays(opened, lock_step=True))
+        patch.setattr(decoder, "_LANES", lanes)
+        patch.setattr(decoder, "_GROUP_BYTES", size)
+        arrays = list(decoder.iter_arrays(opened, lock_step=True))
     assert [row for a in arrays for row in a.to_pylist()] == [row for rows in files for row in rows]
 
 
@@ -100,7 +100,7 @@ def test_damaged_files_are_refused_or_read_alike(rows: list[dict[str, Any]], dat
     error = ""
     try:
         opened = avro.open_container(bytes(whole), "the file")
-        avro_columns.decode([opened], lock_step=True).validate(full=True)
+        decoder.decode([opened], lock_step=True).validate(full=True)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         error = str(e)
     assert not error or "the file" in error
@@ -110,7 +110,7 @@ def test_damaged_files_are_refused_or_read_alike(rows: list[dict[str, Any]], dat
 def test_garbage_is_refused(data: bytes) -> None:
     for garbage in (data, b"Obj\x01" + data):
         with pytest.raises(CorruptFileError, match="the file"):
-            avro_columns.decode([avro.open_container(garbage, "the file")])
+            decoder.decode([avro.open_container(garbage, "the file")])
 
 
 @given(st.binary(max_size=100), st.integers(1, 5))
@@ -121,9 +121,9 @@ def test_garbage_records_are_refused_or_read_alike(payload: bytes, count: int) -
         group = list(opened.payloads())
     except CorruptFileError:
         return
-    lanes = avro_columns._decode_lanes(group, opened.type)
+    lanes = decoder._decode_lanes(group, opened.type)
     try:
-        records = avro_columns.decode([opened], lock_step=False).combine_chunks()
+        records = decoder.decode([opened], lock_step=False).combine_chunks()
     except CorruptFileError:
         records = None
     assert lanes is None or (records is not None and lanes.equals(records))
@@ -161,7 +161,7 @@ def test_codecs(codec: str) -> None:
         pytest.importorskip("cramjam")
     opened = containers([[ROW] * 50], codec=codec)
     assert [b.rows for b in opened[0].blocks] == [1] * 50
-    assert avro_columns.decode(opened).to_pylist() == [ROW] * 50
+    assert decoder.decode(opened).to_pylist() == [ROW] * 50
 
 
 def test_snappy_blocks_are_checked() -> None:
@@ -230,14 +230,14 @@ def test_records_must_fill_their_block(count: int, payload: bytes) -> None:
     opened = avro.open_container(container_of("long", [(count, payload)]), "the file")
     for lock_step in (True, False):
         with pytest.raises(CorruptFileError, match="the file"):
-            avro_columns.decode([opened], lock_step=lock_step)
+            decoder.decode([opened], lock_step=lock_step)
 
 
 def test_a_damaged_file_among_many_is_named() -> None:
     good = avro.open_container(container_of("string", [(1, varint(1) + b"a")] * 3), "the good file")
     bad = avro.open_container(container_of("string", [(1, varint(1) + b"\xff")]), "the bad file")
     with pytest.raises(CorruptFileError, match="the bad file"):
-        avro_columns.decode([good, bad, good], lock_step=True)
+        decoder.decode([good, bad, good], lock_step=True)
 
 
 def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
@@ -252,7 +252,7 @@ def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
     }
     rows = [{"m": {"a": 1, "b": None}, "e": "B", "x": b"ab"}, {"m": {}, "e": "A", "x": None}]
     opened = avro.open_container(avro.encode(schema, rows), "f")
-    decoded = avro_columns.decode([opened], lock_step=True).combine_chunks()
+    decoded = decoder.decode([opened], lock_step=True).combine_chunks()
     decoded.validate(full=True)
     assert decoded.to_pylist() == [{**rows[0], "m": [("a", 1), ("b", None)]}, {**rows[1], "m": []}]
 
@@ -260,7 +260,7 @@ def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
 def test_a_union_of_two_values_is_refused() -> None:
     opened = avro.open_container(avro.encode(["long", "string"], [1, "a"]), "the file")
     with pytest.raises(CorruptFileError, match="the file"):
-        avro_columns.decode([opened])
+        decoder.decode([opened])
 
 
 def test_arrays_may_come_in_blocks_with_their_size() -> None:
@@ -269,7 +269,7 @@ def test_arrays_may_come_in_blocks_with_their_size() -> None:
     schema = {"type": "array", "items": "long"}
     opened = avro.open_container(container_of(schema, [(1, array), (2, array * 2), (1, varint(0))]), "f")
     for lock_step in (True, False):
-        assert avro_columns.decode([opened], lock_step=lock_step).to_pylist() == [[7, 8, 0]] * 3 + [[]]
+        assert decoder.decode([opened], lock_step=lock_step).to_pylist() == [[7, 8, 0]] * 3 + [[]]
 
 
 def test_type_names_may_be_used_again() -> None:
@@ -279,13 +279,13 @@ def test_type_names_may_be_used_again() -> None:
     ]
     row = {"a": {"x": 1}, "b": {"x": 2}}
     opened = avro.open_container(avro.encode({"type": "record", "name": "r", "fields": fields}, [row]), "f")
-    assert avro_columns.decode([opened], lock_step=True).to_pylist() == [row]
+    assert decoder.decode([opened], lock_step=True).to_pylist() == [row]
 
 
 @pytest.mark.parametrize("lock_step", [True, False])
 def test_negative_zero_keeps_its_sign(lock_step: bool) -> None:
     container = avro.open_container(avro.encode(["null", "double"], [None, -0.0, 0.0]), "f")
-    assert [str(v) for v in avro_columns.decode([container], lock_step=lock_step).to_pylist()] == [
+    assert [str(v) for v in decoder.decode([container], lock_step=lock_step).to_pylist()] == [
         "None",
         "-0.0",
         "0.0",

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format import avro_rows
-from paimon_spark.format.avro_codec import columns as avro_columns
 from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.avro_codec import decoder, encoder
 from tests.unit.format.test_avro import ROWS, SCHEMA
 
 MORE = {
@@ -63,8 +62,8 @@ def payload(encoded: pa.Array) -> bytes:
 def test_records_have_the_bytes_of_fastavro(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(rows)))
     count = data.draw(st.integers(0, len(rows) - start))
-    values = avro_columns.array_of(rows, TYPE).slice(start, count)
-    encoded = avro_rows.encode(values, TYPE)
+    values = decoder.array_of(rows, TYPE).slice(start, count)
+    encoded = encoder.encode(values, TYPE)
     encoded.validate(full=True)
     assert len(encoded) == count
     assert payload(encoded) == avro.encode_rows(MORE, rows[start : start + count])
@@ -73,8 +72,8 @@ def test_records_have_the_bytes_of_fastavro(rows: list[dict[str, Any]], data: st
 @given(MORE_ROWS)
 def test_values_of_pyarrow_s_own_making_are_the_same(rows: list[dict[str, Any]]) -> None:
     """Its null lists and records may hide values, its large types have wide offsets."""
-    values = pa.array(rows, avro_columns.arrow_type(TYPE))
-    assert payload(avro_rows.encode(values, TYPE)) == avro.encode_rows(MORE, rows)
+    values = pa.array(rows, decoder.arrow_type(TYPE))
+    assert payload(encoder.encode(values, TYPE)) == avro.encode_rows(MORE, rows)
 
 
 def test_hidden_values_of_null_lists_and_records_are_not_written() -> None:
@@ -86,30 +85,30 @@ def test_hidden_values_of_null_lists_and_records_are_not_written() -> None:
         children=[pa.array([7, 8, 9, 10], pa.int32())],
     )
     assert lists.to_pylist() == [[7], None, [10]]
-    assert avro_rows.encode(lists, t).to_pylist() == [b"\x02\x02\x0e\x00", b"\x00", b"\x02\x02\x14\x00"]
+    assert encoder.encode(lists, t).to_pylist() == [b"\x02\x02\x0e\x00", b"\x00", b"\x02\x02\x14\x00"]
 
 
 def test_large_types_are_written_as_the_others() -> None:
     t = avro.parse_type({"type": "array", "items": "string"})
     values = pa.array([["a"], [], ["bc", "d"]], pa.large_list(pa.large_string()))
-    assert payload(avro_rows.encode(values, t)) == b"\x02\x02a\x00\x00\x04\x04bc\x02d\x00"
+    assert payload(encoder.encode(values, t)) == b"\x02\x02a\x00\x00\x04\x04bc\x02d\x00"
 
 
 @pytest.mark.parametrize("kind", ["long", "string", {"type": "array", "items": "int"}])
 def test_a_null_that_the_type_has_not_is_refused(kind: Any) -> None:
     t = avro.parse_type(kind)
     with pytest.raises(FormatError, match="a value is null"):
-        avro_rows.encode(pa.nulls(2, avro_columns.arrow_type(t)), t)
+        encoder.encode(pa.nulls(2, decoder.arrow_type(t)), t)
 
 
 def test_a_schema_without_fields_makes_records_without_bytes() -> None:
     t = avro.parse_type({"type": "record", "name": "r", "fields": [{"name": "n", "type": "null"}]})
     values = pa.StructArray.from_arrays([pa.nulls(3)], names=["n"])
-    assert avro_rows.encode(values, t).to_pylist() == [b"", b"", b""]
+    assert encoder.encode(values, t).to_pylist() == [b"", b"", b""]
 
 
 def test_blocks_have_the_rows_asked_for() -> None:
-    encoded = avro_rows.encode(pa.array(range(7), pa.int64()), avro.parse_type("long"))
-    assert avro_rows.slices(encoded, 3) == [(3, b"\x00\x02\x04"), (3, b"\x06\x08\x0a"), (1, b"\x0c")]
-    assert avro_rows.slices(encoded.slice(5), 3) == [(2, b"\x0a\x0c")]
-    assert avro_rows.slices(encoded[:0], 3) == []
+    encoded = encoder.encode(pa.array(range(7), pa.int64()), avro.parse_type("long"))
+    assert encoder.slices(encoded, 3) == [(3, b"\x00\x02\x04"), (3, b"\x06\x08\x0a"), (1, b"\x0c")]
+    assert encoder.slices(encoded.slice(5), 3) == [(2, b"\x0a\x0c")]
+    assert encoder.slices(encoded[:0], 3) == []

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format import binary_row, binary_row_columns
+from paimon_spark.format import binary_row
+from paimon_spark.format import binary_row as binary_row_columns
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.types import BIGINT, BYTES, INT, STRING, DataType, parse_type
 from tests.harness.java_vectors import JavaVectors, java_vectors, keeps_room_for_null

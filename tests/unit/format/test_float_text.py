@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.format.float_text import float_of_text, float_text
+from paimon_spark.format.casts.text import float_of_text, float_text
 from tests.harness.java_vectors import float_texts
 
 NAMES = ("FLOAT", "DOUBLE")

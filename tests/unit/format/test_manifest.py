@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError, UnsupportedFeatureError
-from paimon_spark.format.avro_codec import columns as avro_columns
 from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.avro_codec import decoder
 from paimon_spark.format.metadata_files import deletion_vector, index_manifest, manifest
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from tests.harness import golden
 from tests.harness.manifests import (
     encode_index_manifest,
@@ -95,7 +94,7 @@ def decoded(*files: bytes) -> list[tuple[tuple[Any, ...], DataFileMeta]]:
 def test_entries_come_back(lock_step: bool, files: list[list[dict[str, Any]]], interval: int) -> None:
     data = [encode_manifest(f, sync_interval=interval) for f in files]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(avro_columns, "_pays", lambda *_: lock_step)
+        patch.setattr(decoder, "_pays", lambda *_: lock_step)
         assert decoded(*data) == [expected(e) for f in files for e in f]
 
 
@@ -249,7 +248,7 @@ def test_manifests_of_real_tables_decode_alike_both_ways(producer: str) -> None:
     tables = []
     for lock_step in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(avro_columns, "_pays", lambda *_, choice=lock_step: choice)
+            patch.setattr(decoder, "_pays", lambda *_, choice=lock_step: choice)
             tables.append(manifest.decode_manifests(files)[0].combine_chunks())
     assert len(tables[0]) >= 20
     assert tables[0].equals(tables[1])
@@ -290,7 +289,7 @@ def test_deletion_vectors_and_hashes_of_real_tables_are_as_their_index_manifests
 def test_decoding_does_not_import_pandas() -> None:
     code = """
 import sys
-from paimon_spark.format import manifest
+from paimon_spark.format.metadata_files import manifest
 from tests.harness.manifests import encode_manifest, entry
 for count in (1, 300):
     data = encode_manifest([entry(f"f{i}") for i in range(count)], sync_interval=1)

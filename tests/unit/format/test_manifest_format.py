@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, InvalidOptionError
 from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_format, manifest_writer
+from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
 from tests.harness.golden import FIXTURES
 from tests.unit.format.test_manifest_writer import a_file, entry_tables
 

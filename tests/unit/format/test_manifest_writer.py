@@ -15,14 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format import manifest_schema
-from paimon_spark.format.avro_codec import columns as avro_columns
 from paimon_spark.format.avro_codec import container as avro
-from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.avro_codec import decoder
+from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_format, manifest_writer
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
 from tests.harness import golden
 
 names = st.text(st.characters(exclude_characters="/\\\0", codec="utf-8"), min_size=3, max_size=12)
@@ -75,7 +73,7 @@ def fastavro_rows(data: bytes) -> list[Any]:
 def test_entries_come_back(table: pa.Table, compression: str, lock_step: bool) -> None:
     data = manifest_writer.encode_manifest(table, compression)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(avro_columns, "_pays", lambda *_: lock_step)
+        patch.setattr(decoder, "_pays", lambda *_: lock_step)
         decoded, found = manifest.decode_manifests([("m", data)])
     assert found == [len(table)]
     assert decoded.to_pylist() == table.to_pylist()
@@ -87,7 +85,7 @@ def test_fastavro_reads_what_its_own_writer_would_have_written(table: pa.Table) 
     container = avro.open_container(manifest_writer.encode_manifest(table, "null"), "m")
     ours = list(avro.records(container))
     payload = b"".join(p.data for p in container.payloads())
-    assert avro.encode_rows(manifest_schema.ENTRY, ours) == payload
+    assert avro.encode_rows(manifest_format.ENTRY, ours) == payload
 
 
 @given(st.lists(files, max_size=5), rows, buckets)
@@ -227,9 +225,9 @@ def test_metadata_of_real_tables_stays_the_same_when_written_again(producer: str
 def test_encoding_does_not_import_pandas() -> None:
     code = """
 import sys
-from paimon_spark.format import manifest, manifest_writer
+from paimon_spark.format.metadata_files import manifest, manifest_writer
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import SimpleStats
 stats = SimpleStats(bytes(20), bytes(20), (0, None))
 file = DataFileMeta("data", 1000, 10, bytes(12), bytes(12), stats, stats, 0, 9, 0, 0, ("x",), None, 1, b"", 0, ("a",))
 table = manifest_writer.entries(manifest.FileKind.ADD, bytes(12), 0, 1, [file] * 600)

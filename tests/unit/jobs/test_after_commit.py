@@ -26,9 +26,8 @@ from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
 from paimon_spark.maintenance.intents import change_table
 from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.metadata.changelogs import list_changelog_ids
 from paimon_spark.metadata.retry import Clock
-from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
+from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore

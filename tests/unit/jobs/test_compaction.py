@@ -38,7 +38,7 @@ ROWS = pa.table(
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "_spark", lambda: None)
+    monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
 
 
 def table_of(path: Path, writes: int = 3, **options: str) -> paimon_spark.Table:
@@ -225,7 +225,7 @@ def test_small_jobs_run_here_and_others_in_spark(monkeypatch: pytest.MonkeyPatch
             ran.append(len(tasks))
             return run_here(handle, snapshot, tasks, user)
 
-    monkeypatch.setattr(compaction, "_spark", lambda: Spark)
+    monkeypatch.setattr(compaction, "active_spark_jobs", lambda: Spark)
     table.compact(full=True, partitions="hr=0")
     assert ran == []
     monkeypatch.setattr(compaction, "HERE_BYTES", 0)

@@ -48,7 +48,7 @@ KINDS: dict[str, dict[str, str]] = {
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "_spark", lambda: None)
+    monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
 
 
 def rows(first: int = 0) -> pa.Table:

@@ -22,7 +22,7 @@ ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "dt": ["x", "y"] * 5})
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_level, "_spark", lambda: None)
+    monkeypatch.setattr(row_level, "active_spark_jobs", lambda: None)
 
 
 def table_of(path: Path, **options: str) -> paimon_spark.Table:

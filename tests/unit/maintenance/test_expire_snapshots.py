@@ -20,10 +20,16 @@ from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots, 
 from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.metadata.snapshots import earliest_snapshot_id, list_snapshot_ids, list_snapshots, read_hint
+from paimon_spark.metadata.snapshots import (
+    earliest_snapshot_id,
+    find_changelog,
+    list_changelog_ids,
+    list_snapshot_ids,
+    list_snapshots,
+    read_hint,
+)
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import KEYED, PARTITIONED, a_file, committer, compaction, make_table, message

@@ -13,8 +13,8 @@ from paimon_spark.errors import (
     VersionSyntaxError,
 )
 from paimon_spark.metadata import ranges
-from paimon_spark.metadata.auto_tags import auto_tag_time
 from paimon_spark.metadata.ranges import BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG, ResolvedRange, resolve_range
+from paimon_spark.metadata.tags import auto_tag_time
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from paimon_spark.errors import CorruptFileError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.metadata import small_files
-from paimon_spark.metadata.changelogs import find_changelog, get_snapshot_or_changelog, list_changelog_ids
 from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
     earliest_snapshot_id,
+    find_changelog,
     find_snapshot,
     get_snapshot,
+    get_snapshot_or_changelog,
     latest_snapshot,
     latest_snapshot_id,
+    list_changelog_ids,
     list_snapshots,
     snapshot_at_or_after_ms,
     snapshot_at_or_after_watermark,

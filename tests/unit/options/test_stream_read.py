@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options import stream_keys
+from paimon_spark.options import stream_read as stream_keys
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.known import TABLE_OPTIONS
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS, ScanOptions, parse_scan_options

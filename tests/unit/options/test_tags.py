@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.known import check_values
 from paimon_spark.options.tags import (
     SavepointOptions,
     TagCreation,
     parse_savepoint_options,
     parse_tag_options,
 )
-from paimon_spark.options.value_kinds import check_values
 
 
 def test_nothing_is_made_by_itself_unless_asked() -> None:

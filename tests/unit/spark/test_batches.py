@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import DataError
-from paimon_spark.format.casts.projection import converter, fit
+from paimon_spark.format.casts.conformance import converter, fit
 
 
 def converted(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.packing import pack
 
 MIB = 1 << 20

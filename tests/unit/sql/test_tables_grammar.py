@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.ddl import data_type, row_type
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     DropColumn,
@@ -22,7 +23,6 @@ from paimon_spark.metadata.definition.changes import (
     UpdateTableComment,
     UpdateType,
 )
-from paimon_spark.metadata.definition.ddl import data_type, row_type
 from paimon_spark.sql.parse import parse
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.tables.statements import (

@@ -23,10 +23,9 @@ from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.maintenance.intents import recover, unfinished
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.branches import list_branch_names
-from paimon_spark.metadata.guards import guard_name
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.metadata.tags import tag_names
+from paimon_spark.metadata.tags import guard_name, tag_names
 from paimon_spark.storage.urls import open_store
 from paimon_spark.versioning.branches import create_branch, delete_branch, rename_branch
 from tests.harness.commits import a_file, committer, files, make_table, manifest_names, message

@@ -25,8 +25,7 @@ from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Tag
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
-from paimon_spark.metadata.branches import list_branch_names, list_branches
-from paimon_spark.metadata.forks import Fork, fork_of, fork_path, read_fork
+from paimon_spark.metadata.branches import Fork, fork_of, fork_path, list_branch_names, list_branches, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot, list_snapshots

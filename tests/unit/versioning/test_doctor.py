@@ -13,8 +13,8 @@ from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.orphans import orphans
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.metadata.forks import read_fork
-from paimon_spark.metadata.guards import guard_name
+from paimon_spark.metadata.branches import read_fork
+from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.doctor.findings import Finding, Severity
 from paimon_spark.versioning.tags import create_tag
 from tests.unit.versioning.publishing import in_order, new_table, put, rows

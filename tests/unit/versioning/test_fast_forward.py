@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
-from paimon_spark.metadata.forks import read_fork
+from paimon_spark.metadata.branches import read_fork
 from paimon_spark.versioning.tags import create_tag
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 

@@ -13,9 +13,9 @@ from paimon_spark.errors import BranchNotFoundError, CommitConflictError, Invali
 from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.maintenance import intents
 from paimon_spark.maintenance.changes import Put, Step
-from paimon_spark.metadata.forks import read_fork
-from paimon_spark.metadata.guards import guard_name
+from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags

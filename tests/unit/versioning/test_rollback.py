@@ -24,7 +24,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.intents import recover
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.metadata.forks import read_fork
+from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch

@@ -24,9 +24,8 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.metadata.forks import read_fork
+from paimon_spark.metadata.branches import list_tag_infos, read_fork
 from paimon_spark.metadata.snapshots import get_snapshot
-from paimon_spark.metadata.tag_infos import list_tag_infos
 from paimon_spark.metadata.tags import find_tag, get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.tags import (

@@ -12,12 +12,11 @@ import pytest
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.data_file import FileSource, SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema, encode
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import changelog_entries
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests

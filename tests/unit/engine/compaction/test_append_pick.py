@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.compaction.append_pick import Mark, pick
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.options.append_compaction import AppendCompactionOptions, parse_append_compaction_options
+from paimon_spark.options.compaction import AppendCompactionOptions, parse_append_compaction_options
 from tests.harness.commits import a_file
 
 OPTIONS = AppendCompactionOptions(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from paimon_spark.engine.compaction.pick import Rewrite, output_level, pick_level0
 from paimon_spark.format import binary_row
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.types import BIGINT
 
 NO_STATS = SimpleStats(b"", b"", None)

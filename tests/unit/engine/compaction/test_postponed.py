@@ -25,7 +25,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.postponed import buckets_of_new_partition
+from paimon_spark.options.write import buckets_of_new_partition
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import VALUE_KIND
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
@@ -40,7 +40,7 @@ Key = tuple[int, int]
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "_spark", lambda: None)
+    monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
 
 
 def a_table(path: Path, **options: str) -> paimon_spark.Table:

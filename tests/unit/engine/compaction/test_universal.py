@@ -16,8 +16,7 @@ from paimon_spark.engine.compaction.universal import (
     run_count,
     sorted_runs,
 )
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.simple_stats import SimpleStats
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.options.compaction import parse_compaction_options
 
 NO_STATS = SimpleStats(b"", b"", None)

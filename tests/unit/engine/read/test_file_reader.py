@@ -29,9 +29,8 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format import binary_row
 from paimon_spark.format.avro_codec.container import encode
-from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.predicate.ast import Column, Compare, Op, Predicate
 from paimon_spark.storage.local import LocalStore

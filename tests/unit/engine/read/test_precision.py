@@ -19,9 +19,8 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import DataError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, DataField, RowType, parse_type

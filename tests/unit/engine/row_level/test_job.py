@@ -25,7 +25,7 @@ from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.definition.alter import alter_table
-from paimon_spark.metadata.definition.changes import AddColumn
+from paimon_spark.metadata.definition.schema_changes import AddColumn
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

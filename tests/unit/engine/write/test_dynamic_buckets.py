@@ -29,8 +29,8 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.partition_path import index_file_path
-from paimon_spark.options.dynamic_bucket import parse_dynamic_bucket_options
 from paimon_spark.options.table import parse_table_options
+from paimon_spark.options.write import parse_dynamic_bucket_options
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, DataField, RowType
 from tests.harness import merge_model as model
@@ -210,7 +210,7 @@ def test_index_files_lie_in_the_bucket_when_the_table_says_so(tmp_path: Path) ->
 
 
 def test_used_up_bucket_numbers_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.options.dynamic_bucket.MOST_BUCKETS", 2)
+    monkeypatch.setattr("paimon_spark.options.write.MOST_BUCKETS", 2)
     writer = Table(tmp_path, dynamic_bucket_target_row_num="1").writer()
     with pytest.raises(InvalidInputError, match="target-row-num"):
         writer.assign(P1, i32([1, 2, 3]))

@@ -17,9 +17,8 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead
-from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_spark.format.metadata_files.manifest import files_of
-from paimon_spark.format.simple_stats import SimpleStats
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.format.data_files.bounds import Bounds, may_match
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead, Pruning
 from paimon_spark.predicate.arrow import matches
@@ -30,6 +29,7 @@ from paimon_spark.predicate.ast import (
     Text,
     TextOp,
 )
+from paimon_spark.predicate.row_groups import Bounds, may_match
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import DataField, parse_type
 

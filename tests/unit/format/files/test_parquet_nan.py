@@ -17,8 +17,7 @@ from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.data_files.parquet_footer import as_file, without_bounds
 from paimon_spark.format.data_files.registry import open_writer, read_rows
-from paimon_spark.format.data_files.requests import FileRead
-from paimon_spark.format.data_files.writing import FileWrite
+from paimon_spark.format.data_files.requests import FileRead, FileWrite
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType, parse_type
 from tests.harness.typed_values import array_of

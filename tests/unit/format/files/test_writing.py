@@ -21,8 +21,7 @@ from paimon_spark.errors import DataError, InvalidOptionError, UnsupportedFeatur
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type
 from paimon_spark.format.avro_codec.container import open_container
 from paimon_spark.format.data_files.registry import open_writer, read_rows
-from paimon_spark.format.data_files.requests import FileRead
-from paimon_spark.format.data_files.writing import FileWrite, WrittenFile
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, WrittenFile
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import (
     INT,

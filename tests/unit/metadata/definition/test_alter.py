@@ -22,7 +22,9 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.alter import alter_table, apply
-from paimon_spark.metadata.definition.changes import (
+from paimon_spark.metadata.definition.create import create_table, new_schema
+from paimon_spark.metadata.definition.ddl import data_type, row_type
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     Before,
@@ -43,8 +45,6 @@ from paimon_spark.metadata.definition.changes import (
     parse_path,
     shown,
 )
-from paimon_spark.metadata.definition.create import create_table, new_schema
-from paimon_spark.metadata.definition.ddl import data_type, row_type
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.storage.urls import open_store

@@ -1,0 +1,337 @@
+"""Compaction, expiry, clean-up and inspection, as methods of Table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.display.values import ShownList
+from paimon_spark.jobs.branch_access import at_head, opened_anew
+from paimon_spark.jobs.opened_table import OpenedTable, on_branch
+
+if TYPE_CHECKING:
+    from paimon_spark.engine.compaction.run import CompactResult
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.jobs.partition_specs import Asked
+    from paimon_spark.maintenance.consumers import Consumer
+    from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
+    from paimon_spark.maintenance.orphans import RemovedOrphans
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.metadata.version import Moment
+    from paimon_spark.versioning.diff import Diff
+    from paimon_spark.versioning.doctor.findings import Finding
+    from paimon_spark.versioning.history import History
+    from paimon_spark.versioning.status import TableStatus
+
+
+class TableMaintenance(OpenedTable):
+    """What `Table` does to stay small and sound, and how it shows what it is."""
+
+    __slots__ = ()
+
+    def compact(
+        self, full: bool = False, *, partitions: Asked | None = None, where: str | None = None
+    ) -> CompactResult:
+        """Make files of the branch fewer without changing its rows: one snapshot of kind COMPACT, or none.
+
+        Small jobs run in this process, others as a job of the active Spark session, classic or Connect. Option
+        `write-only` keeps writes from compacting, not this call. Other branches and their files stay as they are.
+
+        Args:
+            full: tables with keys: merge everything into one sorted run; others: rewrite every small file, and every
+                file with deleted rows. Otherwise only what Paimon finds worth it by now.
+            partitions: only these, by values of all or some partition columns: a mapping, text such as
+                `dt=2024-01-01,hr=5;dt=2024-01-02`, or a list of them.
+            where: only partitions for which this SQL condition, over partition columns, is true.
+
+        Returns:
+            What went, what came, and the snapshot that holds the compacted state.
+
+        Raises:
+            InvalidInputError: the choice of partitions is wrong, or the table was opened at a version.
+            UnsupportedFeatureError: the table has something that would be compacted wrongly.
+            CommitConflictError, CommitRetriesExhaustedError: others changed the same files every time. Nothing changed.
+            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+        """
+        from paimon_spark.jobs.compaction import compact
+
+        return compact(self, full, partitions, where)
+
+    def compact_manifest(self) -> Snapshot | None:
+        """Put the branch's list of files into as few manifests as can be, by a snapshot that changes nothing else.
+
+        Returns:
+            That snapshot; None when there was nothing to do.
+
+        Raises:
+            InvalidInputError: the table was opened at a version.
+            CommitRetriesExhaustedError: others were faster every time. Nothing changed.
+            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+        """
+        from paimon_spark.jobs.compaction import compact_manifest
+
+        return compact_manifest(self)
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        *,
+        retain_min: int | None = None,
+        older_than: Moment | None = None,
+        max_deletes: int | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Let old snapshots of the branch expire, and delete the files that nothing else of the table needs.
+
+        What is not given is as the table's options say (`snapshot.num-retained.max`, `snapshot.num-retained.min`,
+        `snapshot.time-retained`). The head always stays, and what consumers have yet to read.
+
+        Args:
+            retain_max: snapshots beyond so many expire, however young.
+            retain_min: so many of the newest stay, however old; at least 1. Not more than `retain_max` if only that
+                is given.
+            older_than: snapshots that were the newest one then, or later, stay: a datetime, epoch milliseconds, or
+                text such as `2024-01-31 12:30:00`.
+            max_deletes: how many may expire at most; default is any number (option `snapshot.expire.limit` is for
+                what expires after commits).
+            dry_run: only tell what would go.
+
+        Raises:
+            InvalidInputError: the arguments contradict each other, or the table was opened at a version.
+            UnsafeDeletionError: it cannot be told what is still needed; nothing was deleted.
+            OperationInProgressError: another process changes tags or branches all the time.
+        """
+        from paimon_spark.jobs.expiry import limits_of
+        from paimon_spark.maintenance.expire_snapshots import expire_snapshots
+
+        limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
+        return expire_snapshots(opened_anew(self), limits, dry_run=dry_run)
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        *,
+        retain_min: int | None = None,
+        older_than: Moment | None = None,
+        max_deletes: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Let old changelogs of expired snapshots expire, and delete the files that nothing else of the table needs.
+
+        Tables have such where changelogs are to outlive their snapshots (options `changelog.num-retained.max`,
+        `changelog.num-retained.min`, `changelog.time-retained`). The newest one stays, and what consumers have yet to
+        read.
+
+        Args:
+            retain_max: changelogs expire where they and the snapshots are more than so many, however young.
+            retain_min: so many of the newest of both stay, however old; at least 1.
+            older_than: changelogs made then, or later, stay; as in `expire_snapshots`.
+            max_deletes: how many may expire at most; default is any number.
+            delete_all: all of them go, whatever consumers, options and arguments say.
+            dry_run: only tell what would go.
+
+        Raises:
+            As `expire_snapshots`.
+        """
+        from paimon_spark.jobs.expiry import limits_of
+        from paimon_spark.maintenance.expire_changelogs import expire_changelogs
+
+        limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
+        return expire_changelogs(opened_anew(self), limits, delete_all=delete_all, dry_run=dry_run)
+
+    def drop_partitions(self, partitions: Asked, *, dry_run: bool = False) -> DroppedPartitions:
+        """Remove the rows of whole partitions, by one commit. Their files stay while older snapshots need them.
+
+        Args:
+            partitions: values by partition column, all columns or some (then all partitions that have them), or text
+                such as `dt=2024-01-01,hr=5;dt=2024-01-02`, or several of both. None is null. One that is not there is
+                passed over.
+            dry_run: only tell what would go.
+
+        Raises:
+            InvalidInputError: the table has no partitions, or one is named wrongly.
+            CommitError: others were faster every time, or it is unknown whether the commit landed.
+        """
+        from paimon_spark.jobs.drop_partitions import drop_partitions
+
+        return drop_partitions(self, partitions, dry_run=dry_run)
+
+    def expire_partitions(
+        self,
+        expiration_time: str | timedelta | None = None,
+        *,
+        timestamp_formatter: str | None = None,
+        timestamp_pattern: str | None = None,
+        expire_strategy: str | None = None,
+        max_expires: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpiredPartitions:
+        """Drop the branch's old partitions, by a commit: earlier snapshots, tags and other branches still have them.
+
+        What is not given is as the table's options say (`partition.expiration-time` and others).
+
+        Args:
+            expiration_time: age at which a partition goes, as in `30 d`.
+            timestamp_formatter: how times are written in partitions: a pattern of Java's DateTimeFormatter.
+            timestamp_pattern: how columns make a time, as in `$year-$month-$day`; default is the first column.
+            expire_strategy: `values-time`, the time that the values name, or `update-time`, that of the newest file.
+            max_expires: how many may go at most.
+            dry_run: only tell what would go.
+
+        Raises:
+            InvalidInputError: the table has no partitions, no age is known, or the table was opened at a version.
+            InvalidOptionError: an argument cannot be understood.
+            CommitError: others were faster every time, or it is unknown whether the commit landed.
+        """
+        from paimon_spark.jobs.expiry import expiration_options
+        from paimon_spark.maintenance.expire_partitions import expire_partitions
+
+        options = expiration_options(
+            self, expiration_time, timestamp_formatter, timestamp_pattern, expire_strategy, max_expires
+        )
+        return expire_partitions(opened_anew(self, options), dry_run=dry_run)
+
+    def consumers(self) -> list[Consumer]:
+        """Who reads the branch as a stream, by name, and which snapshot each reads next.
+
+        Raises:
+            CorruptFileError: a consumer's file cannot be read; says what to do.
+        """
+        from paimon_spark.maintenance.consumers import list_consumers
+
+        handle = opened_anew(self)
+        return ShownList(list_consumers(handle), f"Consumers of {handle.describe()}")
+
+    def reset_consumer(self, name: str, next_snapshot: int | None = None) -> Consumer | None:
+        """Let a consumer of the branch go on with a snapshot, or remove it. Expiry keeps what it has yet to read.
+
+        Args:
+            name: of the consumer; a new one is made when there is none.
+            next_snapshot: id of the snapshot to read next; None removes the consumer.
+
+        Raises:
+            InvalidInputError: no consumer can be called so, or the snapshot is not alive.
+            NotFoundError: there is no such consumer to remove.
+        """
+        from paimon_spark.maintenance.consumers import reset_consumer
+
+        return reset_consumer(opened_anew(self), name, next_snapshot)
+
+    def clear_consumers(self, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
+        """Remove the branch's consumers whose whole name matches a regular expression, and not another; their names.
+
+        Raises:
+            InvalidInputError: a text is no regular expression.
+        """
+        from paimon_spark.maintenance.consumers import clear_consumers
+
+        return clear_consumers(opened_anew(self), including, excluding)
+
+    def remove_orphan_files(self, older_than: Moment | None = None, *, dry_run: bool = False) -> RemovedOrphans:
+        """Delete files of the table that no version of any branch names: what broken-off jobs left behind.
+
+        Args:
+            older_than: only files last changed before this moment; one day ago if none is given. Younger files may
+                belong to writes that go on.
+            dry_run: only tell what would go.
+
+        Raises:
+            InvalidInputError: the moment is not in the past.
+            UnsafeDeletionError, CorruptFileError: it cannot be told what is still needed; nothing was deleted.
+            OperationInProgressError: another process changes tags or branches all the time.
+        """
+        from paimon_spark.maintenance.orphans import remove_orphan_files
+        from paimon_spark.metadata.version import moment_ms
+
+        zone = self.read_options.time_zone
+        older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", zone)
+        return remove_orphan_files(at_head(self), older_than_ms, dry_run=dry_run)
+
+    def purge(self, *, dry_run: bool = False) -> Removed:
+        """Delete everything but the definition: rows, history, changelogs, tags, consumers and branches.
+
+        One empty snapshot stays. Orphans stay too: see `remove_orphan_files`.
+
+        Args:
+            dry_run: only tell what would go.
+
+        Raises:
+            InvalidInputError: this is a branch, or main falls back on a branch.
+            UnsafeDeletionError: it cannot be told what is there; nothing was deleted.
+            OperationInProgressError: another process changes tags or branches all the time.
+        """
+        from paimon_spark.maintenance.purge import purge
+
+        return purge(opened_anew(self), dry_run=dry_run)
+
+    def diff(self, old: str | int, new: str | int | None = None) -> Diff:
+        """What the version `new` has that `old` has not, and the other way round: files, columns and options.
+
+        Files are compared, not the rows in them, by metadata alone.
+
+        Args:
+            old: a version as `at` takes it: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch.
+            new: another one; None is this branch as it stands.
+
+        Raises:
+            NotFoundError: a version does not exist, or has expired.
+            InvalidInputError: the table was opened at a version, or is a system table.
+            CorruptFileError: metadata cannot be read.
+        """
+        from paimon_spark.versioning.comparing import compare
+
+        return compare(opened_anew(self), str(old), None if new is None else str(new))
+
+    def status(self, *, doctor: bool = False) -> TableStatus:
+        """How the branch stands: its head, what is alive, its refs and branches, who reads it, and what is due.
+
+        Args:
+            doctor: look for what is wrong, too, as `doctor` does.
+
+        Raises:
+            InvalidInputError: the table was opened at a version, or is a system table.
+            TableNotFoundError: it is not there any more.
+            CorruptFileError: metadata cannot be read.
+        """
+        from paimon_spark.versioning.standing import status_of
+
+        return status_of(opened_anew(self), with_findings=doctor)
+
+    def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
+        """The commits of all branches as a graph, newest first, with the names that point at them.
+
+        They are sorted by the time of their commit, but a commit always stands before its parent.
+
+        Args:
+            limit: at most so many commits, the newest of those asked for; None is all that are known.
+            branch: only the commits in the history of this branch; None: those of all branches.
+
+        Raises:
+            InvalidInputError: the table was opened at a version, or is a system table; the limit is not positive.
+            BranchNotFoundError: there is no such branch.
+            CorruptFileError: a snapshot or tag cannot be decoded.
+        """
+        from paimon_spark.lineage.properties import JOB
+        from paimon_spark.versioning.walking import history_of
+
+        if branch is not None:
+            on_branch(self, branch)
+        return history_of(opened_anew(self), limit, branch=branch, job_property=JOB)
+
+    def doctor(self, *, repair: bool = False) -> list[Finding]:
+        """What is wrong with the table's refs: what other engines left or broke, and what nothing protects from them.
+
+        Reads metadata only: the refs, the manifest lists that they name, and one listing of each directory.
+
+        Args:
+            repair: mend what can be mended without losing anything; the findings say what was.
+
+        Raises:
+            OperationInProgressError: with `repair`, another process is changing the table's tags or branches.
+        """
+        from paimon_spark.versioning.doctor.diagnose import diagnose
+
+        handle = at_head(self)
+        return ShownList(diagnose(handle, repair=repair), f"Doctor on table {handle.name}")

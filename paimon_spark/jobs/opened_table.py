@@ -1,0 +1,230 @@
+"""Tables as they are opened: from a path and options to a branch, at its head or at a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.location import TableLocation, branch_in_force, configured, locate
+from paimon_spark.options.scan import (
+    BRANCH,
+    COLUMNS,
+    INCREMENTAL_KEYS,
+    LOCATION_KEYS,
+    VERSION_KEYS,
+    ScanOptions,
+    canonical,
+    parse_scan_options,
+    with_stored_start,
+)
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import open_store
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.scan import Scan
+
+OptionValue: TypeAlias = str | float | bool
+_VERSION = "versionAsOf"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A branch of a table as it was opened, at a version when one was named. Picklable.
+
+    Attributes:
+        handle: the opened branch.
+        read_options: what every scan starts from.
+        option_text: the same as the user gave it.
+        system: the system table that is meant, such as `files`; empty for the table itself.
+    """
+
+    handle: TableHandle
+    read_options: ScanOptions = field(default_factory=ScanOptions)
+    option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
+    system: str = field(default="", repr=False)
+
+    @property
+    def name(self) -> str:
+        """How messages call the table: `db.t`, or its location; `db.t$files` is a system table."""
+        return f"{self.handle.name}${self.system}" if self.system else self.handle.name
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is a system table, such as `t$files`."""
+        return bool(self.system)
+
+
+T = TypeVar("T", bound=OpenedTable)
+
+
+def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:
+    """The table at `path`, or called `path` in the option `warehouse`. Raises as `load_table`."""
+    given = canonical(options)
+    parsed = parse_scan_options(given)
+    place, location = _find(path, given, parsed.branch, parsed.storage_options)
+    system = _system_table(location)
+    handle = open_table(place.store, place.root, place.branch, place.name, parsed.table_options)
+    text = {k: v for k, v in given.items() if k not in ("path", "warehouse")}
+    return OpenedTable(handle, parsed, text, system or "")
+
+
+def open_scan(path: str, options: Mapping[str, str]) -> Scan:
+    """The read of everything that `options` ask for, from the table as it is now. Raises as `load_table`."""
+    table = open_path(path, options)
+    if table.is_system:
+        return scan_of(table)
+    from paimon_spark.jobs.scan import Scan
+
+    asked = with_stored_start(table.read_options, table.option_text, table.handle.schema.options)
+    return Scan(table.handle, asked, table.option_text)  # opened just now
+
+
+def on_branch(table: T, name: str) -> T:
+    """The same table on another branch, at its head. Raises BranchNotFoundError."""
+    text = _without(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
+    options = replace(table.read_options.at(None), branch=name)
+    return replace(
+        table, handle=open_branch(table.handle, name), read_options=options, option_text={**text, BRANCH.key: name}
+    )
+
+
+def at_version(table: T, version: str | int) -> T:
+    """The same table at a version, which is looked up when it is read."""
+    text = {**_without(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
+    return replace(table, read_options=table.read_options.at((_VERSION, str(version))), option_text=text)
+
+
+def scan_of(
+    table: OpenedTable,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    options: Mapping[str, OptionValue] | None = None,
+) -> Scan:
+    """One read of the table, with its definition as it is now. Raises as `Table.scan`."""
+    given, text = table.read_options, dict(table.option_text)
+    if options:
+        given, text = _with_options(table, as_text(options))
+    if columns is not None:
+        given = replace(given, columns=_column_names(columns))
+    if where is not None:
+        given = replace(given, where=where)
+    handle = _reopened(table.handle, given)
+    if table.is_system:
+        from paimon_spark.jobs.system_scan import SystemScan
+
+        return SystemScan(handle, given, text, system=table.system)
+    from paimon_spark.jobs.scan import Scan
+
+    return Scan(handle, with_stored_start(given, text, handle.schema.options), text)
+
+
+def schema_scan(table: OpenedTable) -> Scan:
+    """The read whose schema is that of the table: starts that the table's own options name are of scans only."""
+    if table.is_system:
+        return scan_of(table)
+    from paimon_spark.jobs.scan import Scan
+
+    return Scan(_reopened(table.handle, table.read_options), table.read_options, table.option_text)
+
+
+class Place(NamedTuple):
+    """Where a table is or will be: its store and directory, the branch meant, and how messages call it.
+
+    `name` is None where the directory's name will do.
+    """
+
+    store: Store
+    root: str
+    branch: str
+    name: str | None
+
+
+def find_place(
+    path: str,
+    options: Mapping[str, str],
+    branch: str | None,
+    storage_options: Mapping[str, str],
+    *,
+    advice: str = "which is only read; to write, name",
+) -> Place:
+    """The place of the table that `path` names, which is not a system table.
+
+    `warehouse` of `options`, the environment and the configuration file help. `advice` is what a message about a system
+    table says of it, before the table's name.
+
+    Raises:
+        InvalidOptionError: `path` is blank, names two branches, or a system table.
+    """
+    place, location = _find(path, options, branch, storage_options)
+    system = _system_table(location)
+    if system is not None:
+        raise InvalidOptionError(
+            f"{location.name}${system} is a system table, {advice} {location.name}",
+            path=location.name,
+        )
+    return place
+
+
+def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
+    """Option values as the text that Spark would hand over."""
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
+
+
+def _find(
+    path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]
+) -> tuple[Place, TableLocation]:
+    """The place, and what of the table is named."""
+    defaults = configured()
+    location = locate(path, {"warehouse": defaults.get("warehouse", ""), **options})
+    store, root = open_store(
+        location.url, {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
+    )
+    shown = None if location.name == location.url else location.name
+    return Place(store, root, branch_in_force(location, branch), shown), location
+
+
+def _system_table(location: TableLocation) -> str | None:
+    """The system table that is meant, by its own name. Raises InvalidOptionError: there is none of that name."""
+    if location.system_table is None:
+        return None
+    from paimon_spark.system_tables.registry import find  # only reads of system tables pay for them
+    from paimon_spark.system_tables.views import View
+
+    found = find(location.system_table, location.name)
+    return found.value if isinstance(found, View) else found.name
+
+
+def _reopened(handle: TableHandle, given: ScanOptions) -> TableHandle:
+    """The table with the definition it has now: columns and options may have changed since it was opened."""
+    branch = handle.branch if given.branch is None else given.branch
+    return open_table(handle.store, handle.layout.root, branch, handle.name, given.table_options)
+
+
+def _with_options(table: OpenedTable, options: Mapping[str, str]) -> tuple[ScanOptions, dict[str, str]]:
+    """What is asked with `options` on top of what the table was opened with, parsed and as text."""
+    given = canonical(options)
+    for key in given:
+        if key in LOCATION_KEYS:
+            raise InvalidOptionError(
+                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
+            )
+    text = dict(table.option_text)
+    for group in ((*VERSION_KEYS, *INCREMENTAL_KEYS), (BRANCH.key, *BRANCH.fallbacks)):
+        if any(key in given for key in group):
+            text = _without(text, group)
+    text.update(given)
+    return parse_scan_options(text), text
+
+
+def _column_names(columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise InvalidOptionError(f"columns = {columns!r}: expected a list of names", option=COLUMNS.key)
+    return tuple(columns)
+
+
+def _without(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    return {k: v for k, v in options.items() if k not in keys}

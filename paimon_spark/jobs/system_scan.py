@@ -1,0 +1,188 @@
+"""SystemScan: one read of a system table, such as `t$files`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.scan import Scan
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.ranges import ResolvedRange
+from paimon_spark.metadata.resolve import Resolved
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.system_tables.listing import Listing
+from paimon_spark.system_tables.registry import ListingReading, find
+from paimon_spark.system_tables.views import View, ViewReading, plan_view, view_type
+from paimon_spark.types import RowType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_spark.engine.scan.plan import Plan
+
+
+@dataclass(slots=True, eq=False)
+class SystemScan(Scan):
+    """One read of a system table."""
+
+    system: str = ""
+    _listed: tuple[TableHandle, Snapshot | None] | None = field(default=None, repr=False)
+    _reading: ViewReading | None = field(default=None, repr=False)
+
+    @property
+    def table_name(self) -> str:
+        """How messages call the system table."""
+        return f"{self.handle.name}${self.system}"
+
+    @property
+    def is_system(self) -> bool:
+        """Whether a system table is read."""
+        return True
+
+    @property
+    def load_path(self) -> str:
+        """What a data source loads to make the same read."""
+        return f"{self.handle.location}${self.system}"
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns of the system table, as a schema that no file holds. Raises as `Scan.schema`."""
+        kind = self._kind
+        row_type = kind.row_type if isinstance(kind, Listing) else view_type(kind, self._base)
+        key = kind.primary_key if isinstance(kind, Listing) else ()
+        return TableSchema(0, row_type, len(row_type), primary_keys=key)
+
+    def columns_named(self, names: Sequence[str] | None) -> RowType:
+        """Columns of the system table by name, in any case; None means all. Raises ColumnNotFoundError."""
+        row_type = self.schema.row_type
+        if names is None:
+            return row_type
+        by_lower = {n.lower(): n for n in row_type.names}
+        for name in names:
+            if name not in row_type.names and name.lower() not in by_lower:
+                raise ColumnNotFoundError(
+                    f"{self.table_name} has no column {name!r}{did_you_mean(name, row_type.names)}; its columns are "
+                    f"{', '.join(row_type.names)}",
+                    column=name,
+                    table=self.table_name,
+                )
+        found = [n if n in row_type.names else by_lower[n.lower()] for n in names]
+        twice = [n for n in found if found.count(n) > 1]
+        if twice:
+            raise InvalidOptionError(
+                f"column {twice[0]!r} would come twice out of a read of {self.table_name}; name it once",
+                column=twice[0],
+            )
+        return row_type.project(found)
+
+    def project(self, names: Sequence[str]) -> SystemScan:
+        """The same read of other columns."""
+        return replace(self, options=replace(self.options, columns=tuple(names)), _plan=None, _reading=None)
+
+    def filtered(self, filters: Sequence[Predicate]) -> SystemScan:
+        """The same read with more that must be true of every row."""
+        return replace(self, filters=(*self.filters, *filters), _plan=None, _reading=None)
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether the rows are facts about the table, which one task makes, and not the table's own."""
+        return isinstance(self._kind, Listing)
+
+    def reading(self) -> ListingReading | ViewReading:
+        """What tasks need to know. Picklable. Raises as `plan`."""
+        self.plan()
+        if self._reading is not None:
+            return self._reading
+        listed = self._listed
+        assert listed is not None
+        zone = self.options.time_zone
+        found = self._travelled
+        travelled = isinstance(found, Resolved) and found.travelled
+        return ListingReading(self.system, *listed, zone, self.row_type.names, self._predicate(), travelled)
+
+    def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
+        from paimon_spark.engine.read.parallel import read_splits
+        from paimon_spark.format.arrays.arrow_types import record_batch
+
+        reading, schema = self.reading(), self.arrow_schema
+        if isinstance(reading, ListingReading):
+            batches = reading.read()
+        else:
+            view = reading
+            batches = read_splits(lambda s: view.read((s,)), self.plan().splits, os.cpu_count() or 1, ahead)
+        for batch in batches:
+            yield record_batch(batch.columns, schema, batch.num_rows)
+
+    @property
+    def _kind(self) -> Listing | View:
+        return find(self.system, self.handle.name)
+
+    @property
+    def _base(self) -> TableHandle:
+        """The branch, with the schema of the version when one was named."""
+        found = self._find_version()
+        return self.handle if found is None else found.handle
+
+    def _make_plan(self) -> Plan:
+        kind, predicate, names = self._kind, self._predicate(), self.row_type.names
+        if self.options.version is not None and self.options.created_since_ms is not None:
+            raise self._no_such_option(self.options.version[0], "it is of rows, which only the table itself gives")
+        if isinstance(kind, Listing):
+            return self._plan_listing(kind, predicate, names)
+        found = self._find_version()
+        if self.options.row_kind and not kind.shows_kinds:
+            raise self._no_such_option("read.changelog", "read $audit_log, which shows the kind of each row")
+        plan, self._reading = plan_view(
+            kind,
+            found,
+            self._base,
+            names,
+            predicate,
+            incremental=self.options.incremental,
+            batch_rows=self.options.batch_rows,
+        )
+        return plan
+
+    def _plan_listing(self, kind: Listing, predicate: Predicate | None, names: tuple[str, ...]) -> Plan:
+        from paimon_spark.engine.scan.plan import Plan
+        from paimon_spark.engine.scan.query import ScanQuery
+        from paimon_spark.engine.scan.report import PlanReport
+
+        asked = self.options
+        if asked.row_kind:
+            raise self._no_such_option("read.changelog", "its rows have no kind")
+        if asked.incremental is not None:
+            raise self._no_such_option(asked.incremental.key, "changes of rows are in $audit_log")
+        if asked.version is not None and not kind.travels:
+            raise self._no_such_option(
+                asked.version[0], "it tells of the whole branch; for another branch name t$branch_<name>$" + kind.name
+            )
+        found = self._find_version()
+        assert not isinstance(found, ResolvedRange)
+        if found is not None:
+            snapshot, handle = found.snapshot, found.handle
+        else:
+            handle = self.handle
+            snapshot = latest_snapshot(handle) if kind.travels else None
+        self._listed = handle, snapshot
+        query = ScanQuery(columns=names, predicate=predicate)
+        row_type = self.row_type
+        return Plan(self.table_name, handle.branch, snapshot, row_type, (), {}, PlanReport(), query)
+
+    def _no_such_option(self, key: str, why: str) -> InvalidOptionError:
+        return InvalidOptionError(f"option {key} says nothing to {self.table_name}: {why}", option=key)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Everything but the plan."""
+        return (self.handle, self.options, self.option_text, self.filters, self._travelled, self.system)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.handle, self.options, self.option_text, self.filters, self._travelled, self.system = state
+        self._plan = self._listed = self._reading = None
