@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table, load_table
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.run import CompactResult
-    from paimon_spark.jobs.batch_write import WriteResult
+    from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
@@ -82,7 +82,7 @@ _MODULES = {
     "Table": "paimon_spark.api.table",
     "TableStatus": "paimon_spark.versioning.status",
     "TagInfo": "paimon_spark.metadata.tags",
-    "WriteResult": "paimon_spark.jobs.batch_write",
+    "WriteResult": "paimon_spark.jobs.commit",
     "configure_session": "paimon_spark.spark.session",
     "load_catalog": "paimon_spark.api.catalog",
     "load_table": "paimon_spark.api.table",

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import OperationInProgressError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.jobs.compaction import compact_fully
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
@@ -112,7 +113,6 @@ class _Work:
     def savepoint(self) -> None:
         if parse_savepoint_options(self._raw) is None:
             return
-        from paimon_spark.jobs.compaction import compact_fully
         from paimon_spark.versioning.savepoints import run_periodic_savepoint
 
         run_periodic_savepoint(self.handle, self._newest(), compact=compact_fully, wait_ms=0)

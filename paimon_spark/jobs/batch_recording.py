@@ -29,7 +29,7 @@ from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.commit.committer import MadeSnapshot
+    from paimon_spark.engine.commit.listeners import CommitListener
     from paimon_spark.jobs.recording import Recording
     from paimon_spark.lineage.model import SourceRange, TableRef
     from paimon_spark.lineage.notes import Note, TaskIdentity
@@ -59,7 +59,7 @@ class BatchRecording:
 
     identifier: int = BATCH_COMMIT_IDENTIFIER
     provenance: Mapping[str, str] = field(default_factory=dict)
-    listeners: tuple[Callable[[MadeSnapshot], None], ...] = ()
+    listeners: tuple[CommitListener, ...] = ()
     finish: Callable[[bool], None] = lambda made: None
 
 
@@ -178,7 +178,7 @@ class _Write:
         finish = partial(self._finish, recording, tuple(n for n in taken if n.who.batch_id is None), tuple(old))
         if not self.switch.data:
             return BatchRecording(finish=finish)
-        return BatchRecording(barrier, recording.properties, (recording.listener,), finish)
+        return BatchRecording(barrier, recording.properties, (recording,), finish)
 
     def _job(self) -> str:
         """Its name in the lineage tables; the first time in this process, its query is registered."""

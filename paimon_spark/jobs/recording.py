@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.engine.commit.listeners import event_of
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.properties import encode
 from paimon_spark.lineage.tables import rows_of
 from paimon_spark.options.lineage import JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from paimon_spark.engine.commit.committer import MadeSnapshot
+    from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.model import Provenance
     from paimon_spark.lineage.place import Home
     from paimon_spark.lineage.recorder import Recorder
-    from paimon_spark.metadata.handle import TableHandle
 
 _LOG = logging.getLogger(__name__)
 LINEAGE_IS_OFF: Final = (
@@ -52,14 +48,9 @@ class Recording:
         """For the snapshot of the rows; none of them for that of a compaction."""
         return encode(self.provenance)
 
-    @property
-    def listener(self) -> Callable[[MadeSnapshot], None]:
-        """For the committer: `Committer(after_commit=…)`."""
-        return lambda made: self.made(made.handle, made.snapshot)
-
-    def made(self, handle: TableHandle, snapshot: Snapshot) -> None:
-        """The snapshot is there: made just now, or by an attempt of which nobody knew."""
-        tell_recorder(self.recorder, handle, snapshot)
+    def on_commit(self, event: CommitEvent) -> None:
+        """The snapshot is there: made just now, or by an earlier attempt. A `CommitListener`."""
+        record(self.recorder, event)
 
     def nothing_made(self) -> None:
         """There was nothing to commit: what was read is recorded all the same."""
@@ -69,14 +60,14 @@ class Recording:
             warn_once(self.home.ref.name, "what a batch without rows has read cannot be recorded", e)
 
 
-def tell_recorder(recorder: Recorder, handle: TableHandle, snapshot: Snapshot) -> None:
-    """Have the rows of a snapshot written, when it says whence it came. Never raises."""
-    if snapshot.commit_kind is CommitKind.COMPACT:
+def record(recorder: Recorder, event: CommitEvent) -> None:
+    """Have the rows of a snapshot written, when it says where it came from. Never raises."""
+    if event.kind is CommitKind.COMPACT:
         return
     try:
-        recorder.on_commit(event_of(handle, snapshot))
+        recorder.on_commit(event)
     except Exception as e:  # noqa: BLE001 - the commit is done
-        warn_once(handle.describe(), "its commits cannot be recorded", e)
+        warn_once(f"table {event.table}", "its commits cannot be recorded", e)
 
 
 def warn_once(about: str, what: str, error: Exception | None = None) -> None:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.engine.commit import changes as cleanup
-from paimon_spark.engine.commit.committer import CommitResult, Committer
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.changes import remove_files
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.index_files import head_index
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import (
     BatchesLostError,
@@ -24,8 +26,8 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.commit import combined, removing_on_failure
 from paimon_spark.jobs.compaction import compact_batch
-from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.stream_run import QueryRun
 from paimon_spark.jobs.task_write import StreamRows
 from paimon_spark.metadata.handle import TableHandle
@@ -97,19 +99,18 @@ class StreamBatch:
             committer = Committer(
                 self.handle,
                 self.sink.commit_user,
-                after_commit=() if recording is None else (recording.listener,),
-                looked_up_to=0 if head is None else head.id,
+                listeners=() if recording is None else (recording,),
+                filtered_up_to=0 if head is None else head.id,
             )
         except PaimonError:
             remove_rows(self.handle, self.rows)
             raise
         provenance = {} if recording is None else recording.properties
-        result, written = published(
-            self.handle, committer, self.messages, lambda m: self._publish(committer, m, provenance)
-        )
+        written = combined(self.handle, committer, self.messages)
+        result = removing_on_failure(committer, written, lambda: self._publish(committer, written, provenance))
         if recording is not None and not result.snapshots:
             recording.nothing_made()
-        if not result.ours:
+        if result.is_duplicate:
             self._remove_unused(result.snapshots[0], written)
             return self._finished(result.snapshots, None)
         return self._finished(result.snapshots, written)
@@ -170,13 +171,12 @@ class StreamBatch:
             )
         has_keys = bool(self.handle.schema.primary_keys)
         with_rows = [r for r in self.rows if r.messages] or self.rows
-        newest = max(with_rows, key=lambda r: r.base_id)
+        # Tasks begin at different heads. Rows without keys may come after any others; rows with keys are numbered
+        # after those of their base.
         return committer.commit(
             messages,
             self.batch_id,
-            planned_on=min(r.base_id for r in with_rows),
-            # Rows without keys may come after any others; rows with keys are numbered after those of the base.
-            base=newest.base if has_keys else None,
+            planned_on=PlannedOn.of(*(r.base for r in with_rows), must_remain=has_keys),
             properties=properties,
             provenance=provenance,
             operation="WRITE",
@@ -241,12 +241,12 @@ class StreamBatch:
             keep = {*names, *(e.file_name for e in head_index(self.handle, snapshot))}
         except FileMissingError:  # expired just now
             return
-        cleanup.remove(self.handle, messages, keep)
+        remove_files(self.handle, messages, keep)
 
 
 def remove_rows(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
     """Remove the files that tasks have written, which no snapshot has."""
-    cleanup.remove(handle, [m for r in rows for m in r.messages], ())
+    remove_files(handle, [m for r in rows for m in r.messages], ())
 
 
 def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import StorageError
-from paimon_spark.jobs.recording import Recording, seconds, tell_recorder, warn_once
+from paimon_spark.jobs.recording import Recording, record, seconds, warn_once
 from paimon_spark.jobs.stream_run import QueryRun
 from paimon_spark.lineage.model import Provenance, SourceRange
 from paimon_spark.lineage.place import Home, home_of, is_of_lineage
@@ -67,7 +68,7 @@ def record_again(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None
         sink = _sink_of(handle, run)
         if sink is not None:
             known = sink.known()
-            tell_recorder(sink.recorder(known), handle, snapshot)
+            record(sink.recorder(known), event_of(handle, snapshot))
     except Exception as e:  # noqa: BLE001 - the batch is in
         warn_once(handle.describe(), f"batches of query {run.query_id} are not recorded", e)
 

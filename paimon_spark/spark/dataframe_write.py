@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from paimon_spark import errors
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.errors import PaimonError
-from paimon_spark.jobs.batch_write import WriteResult, place_of
+from paimon_spark.jobs.batch_write import place_of
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.write_target import opened
 from paimon_spark.metadata.handle import TableHandle

@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType
 
 from paimon_spark.engine.row_level.way import check_deletes, check_set
 from paimon_spark.format.casts.nested_assignment import column_assignment
-from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.options.location import quoted
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.spark.fitted import fitted

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.engine.row_level.way import Way, check_deletes, way_of
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import MergeClauses
 from paimon_spark.metadata.handle import TableHandle

@@ -14,7 +14,7 @@ from paimon_spark.cli.text import counted, safe, size
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
     from paimon_spark.maintenance.orphans import RemovedOrphans
 

@@ -17,6 +17,7 @@ from paimon_spark.engine.commit.entries import named_in, no_entries, of_kind, to
 from paimon_spark.engine.commit.overwrite import Overwritten, replaced_on
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -47,7 +48,7 @@ class PlannedOn:
     """The heads that the writers of a commit continued from.
 
     Attributes:
-        snapshots: of all writers; more than one where tasks began at different heads. None: an empty branch.
+        snapshots: of all writers, each once; more than one where tasks began at different heads. None: an empty branch.
         must_remain: whether the commit fails where the branch was given a history without them: the rows stand on
             theirs, or on the numbers that they had. Ones that expired count as remaining.
     """
@@ -57,7 +58,8 @@ class PlannedOn:
 
     @classmethod
     def of(cls, *snapshots: Snapshot | None, must_remain: bool = False) -> PlannedOn:
-        return cls(snapshots, must_remain)
+        found = {None if s is None else snapshot_identity(s): s for s in snapshots}
+        return cls(tuple(found.values()), must_remain)
 
     @property
     def oldest(self) -> Snapshot | None:

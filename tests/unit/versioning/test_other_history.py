@@ -52,7 +52,7 @@ def test_rows_with_keys_are_not_put_on_another_history(
     job, messages = begun(table, {9: "late"})
     meanwhile(table)
     before = rows(table)
-    with pytest.raises(CommitConflictError, match=r"snapshot 2, .* is no more in the branch's history.*write again"):
+    with pytest.raises(CommitConflictError, match=r"snapshot 2, .* is no longer in the branch's history.*write again"):
         job.commit(messages)
     assert rows(table) == before
     again, messages = begun(table, {9: "late"})
