@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.session import configure_session
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
-    from paimon_spark.versioning.history import History
+    from paimon_spark.versioning.log import History
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.status import TableStatus
 
@@ -72,7 +72,7 @@ _MODULES = {
     "CompactResult": "paimon_spark.engine.compaction.run",
     "Diff": "paimon_spark.versioning.diff",
     "Finding": "paimon_spark.versioning.doctor.findings",
-    "History": "paimon_spark.versioning.history",
+    "History": "paimon_spark.versioning.log",
     "Lineage": "paimon_spark.api.lineage_verbs",
     "MergeResult": "paimon_spark.versioning.merge",
     "Picture": "paimon_spark.lineage.picture",

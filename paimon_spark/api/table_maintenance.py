@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.jobs.partition_specs import Asked
     from paimon_spark.maintenance.consumers import Consumer
-    from paimon_spark.maintenance.expire_partitions import ExpiredPartitions
-    from paimon_spark.maintenance.orphans import RemovedOrphans
+    from paimon_spark.maintenance.orphan_files import RemovedOrphans
+    from paimon_spark.maintenance.partitions import ExpiredPartitions
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.version import Moment
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
-    from paimon_spark.versioning.history import History
+    from paimon_spark.versioning.log import History
     from paimon_spark.versioning.status import TableStatus
 
 
@@ -186,7 +186,7 @@ class TableMaintenance(OpenedTable):
             CommitError: others were faster every time, or it is unknown whether the commit landed.
         """
         from paimon_spark.jobs.expiry import expiration_options
-        from paimon_spark.maintenance.expire_partitions import expire_partitions
+        from paimon_spark.maintenance.partitions import expire_partitions
 
         options = expiration_options(
             self, expiration_time, timestamp_formatter, timestamp_pattern, expire_strategy, max_expires
@@ -242,7 +242,7 @@ class TableMaintenance(OpenedTable):
             UnsafeDeletionError, CorruptFileError: it cannot be told what is still needed; nothing was deleted.
             OperationInProgressError: another process changes tags or branches all the time.
         """
-        from paimon_spark.maintenance.orphans import remove_orphan_files
+        from paimon_spark.maintenance.orphan_files import remove_orphan_files
         from paimon_spark.metadata.version import moment_ms
 
         zone = self.read_options.time_zone
@@ -280,7 +280,7 @@ class TableMaintenance(OpenedTable):
             InvalidInputError: the table was opened at a version, or is a system table.
             CorruptFileError: metadata cannot be read.
         """
-        from paimon_spark.versioning.comparing import compare
+        from paimon_spark.versioning.compare import compare
 
         return compare(opened_anew(self), str(old), None if new is None else str(new))
 
@@ -295,7 +295,7 @@ class TableMaintenance(OpenedTable):
             TableNotFoundError: it is not there any more.
             CorruptFileError: metadata cannot be read.
         """
-        from paimon_spark.versioning.standing import status_of
+        from paimon_spark.versioning.status import status_of
 
         return status_of(opened_anew(self), with_findings=doctor)
 
@@ -314,7 +314,7 @@ class TableMaintenance(OpenedTable):
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
         from paimon_spark.lineage.properties import JOB
-        from paimon_spark.versioning.walking import history_of
+        from paimon_spark.versioning.log import history_of
 
         if branch is not None:
             on_branch(self, branch)

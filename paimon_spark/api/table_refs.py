@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from paimon_spark.versioning.auto_tags import AutoTags
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
-    from paimon_spark.versioning.restoring import Restored
-    from paimon_spark.versioning.rollback import RolledBack
+    from paimon_spark.versioning.rollback import Restored, RolledBack
 
 
 class TableRefs(OpenedTable):
@@ -160,7 +159,7 @@ class TableRefs(OpenedTable):
             OperationInProgressError: another process changes tags or branches all the time.
         """
         from paimon_spark.metadata.version import moment_ms
-        from paimon_spark.versioning.tag_expiry import expire_tags
+        from paimon_spark.versioning.tags import expire_tags
 
         zone = self.read_options.time_zone
         older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", zone)
@@ -263,7 +262,7 @@ class TableRefs(OpenedTable):
             CommitError: others were faster every time, or nobody knows whether the snapshot was made.
             OperationInProgressError: another process changes tags or branches all the time.
         """
-        from paimon_spark.versioning.restoring import rollback_to_as_latest
+        from paimon_spark.versioning.rollback import rollback_to_as_latest
 
         return rollback_to_as_latest(at_head(self), version)
 

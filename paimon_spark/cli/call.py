@@ -1,17 +1,16 @@
-"""Call: what a command's function is given: the values of its arguments, the table, the catalog, and the question."""
+"""One run of a command: how it finds the catalog and the table, and how it asks for confirmation."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.cli.answer import Answer
-from paimon_spark.cli.failure import NotConfirmedError, UsageError
-from paimon_spark.cli.text import lines_of, safe
+from paimon_spark.cli.failure import NotConfirmedError, NoWarehouseError
 from paimon_spark.errors import NotFoundError, TableNotFoundError
+from paimon_spark.operations.answer import Answer, rows
+from paimon_spark.operations.operation import Operation, Request, UsageError
+from paimon_spark.operations.text import safe
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import configured, is_name, split_suffix
 
@@ -19,179 +18,178 @@ if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
 
-T = TypeVar("T")
-_OF_THE_TABLE: Final = "branch"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One run of a command.
-
-    Attributes:
-        values: of its arguments.
-        what: the command's words, for messages.
-    """
-
-    values: Mapping[str, Any]
-    what: str
-    _told: list[str] = field(default_factory=list, repr=False)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def get(self, name: str) -> Any:
-        """The value of an argument, None where the command has no such argument."""
-        return self.values.get(name)
-
-    @property
-    def warehouse(self) -> str | None:
-        """The warehouse given or configured."""
-        return self.get("warehouse") or configured().get("warehouse")
-
-    def catalog(self, *, may_make: bool = False) -> Catalog:
-        """The catalog of the warehouse.
-
-        Args:
-            may_make: whether the command may be the one that makes the warehouse, which need not be there then.
-
-        Raises:
-            UsageError: no warehouse is known.
-            NoWarehouseError: there is no such directory.
-        """
-        from paimon_spark.api.catalog import load_catalog
-        from paimon_spark.cli.warehouse import doubt
-
-        if self.warehouse is None:
-            raise UsageError(f"{self.what}: {_NO_WAREHOUSE}", option="warehouse")
-        catalog = load_catalog(self.warehouse, **self._options(storage=True))
-        if not may_make:
-            doubted = doubt(catalog)
-            if doubted is not None and not self.get("quiet"):
-                warn(f"warning: {doubted}")
-        return catalog
-
-    @property
-    def table_text(self) -> str:
-        """How the table was named."""
-        given = self.get("table")
-        if self.get("path"):
-            if given or self.get("database"):
-                raise UsageError(f"{self.what}: the table is given twice, by --path and by name; give one of them")
-            return str(self["path"])
-        if self.get("database"):
-            return f"`{self['database']}`.{_quoted(str(given))}"
-        return str(given)
-
-    def table(self, text: str | None = None, *, branch: str | None = None) -> Table:
-        """The table that the command is about, on the branch given.
-
-        Args:
-            text: another table.
-            branch: instead of option `--branch`.
-
-        Raises:
-            UsageError: no warehouse is known.
-            TableNotFoundError: there is no such table; the nearest names are offered.
-        """
-        from paimon_spark.api.table import load
-
-        named = self.table_text if text is None else text
-        options = {**self._options(storage=True), **self._options(storage=False)}
-        chosen = branch or self.get(_OF_THE_TABLE)
-        if chosen:
-            options["branch"] = str(chosen)
-        bare = split_suffix(named)[0]
-        warehouse = self.warehouse
-        if warehouse is not None:
-            options["warehouse"] = warehouse
-        elif is_name(bare) and not os.path.exists(bare):
-            raise UsageError(f"table {bare}: {_NO_WAREHOUSE}, or name the table by its path", option="warehouse")
-        try:
-            return load(named, options)
-        except TableNotFoundError as e:
-            if warehouse is not None and is_name(bare):
-                self._nearest(bare, e)
-            if not is_name(bare) and not os.path.exists(bare) and not set(bare) & set("/\\:"):
-                raise self._no_database(bare) from e
-            raise
-
-    def _no_database(self, word: str) -> TableNotFoundError:
-        """The error for one word, which is no path of this machine: a table without its database, or a database."""
-        near = ""
-        if self.warehouse is not None:
-            catalog = self.catalog()
-            databases = catalog.list_databases()
-            tables = [f"{d}.{t}" for d in databases for t in catalog.list_tables(d) if word in (d, t)]
-            near = f"; did you mean {', '.join(tables[:10])}?" if tables else ""
-            near = near or f"; the databases of warehouse {self.warehouse} are {', '.join(databases) or 'none'}"
-        return TableNotFoundError(
-            f"there is no table {word!r}: a table is named database.table, or by a path, and there is no such path here"
-            f"{near}",
-            table=word,
-        )
-
-    def _nearest(self, name: str, error: TableNotFoundError) -> None:
-        """Raise the error that offers the nearest names."""
-        try:
-            self.catalog().table(name)
-        except NotFoundError as better:
-            raise better from error
-
-    def _options(self, *, storage: bool) -> dict[str, str]:
-        return {k: v for k, v in self.get("option") or () if is_storage_option(k) == storage}
-
-    def deleting(
-        self,
-        what: str,
-        *,
-        plan: Callable[[], T],
-        act: Callable[[], T],
-        answer: Callable[[T, bool], Answer],
-    ) -> Answer:
-        """Say what would go, ask, and do it.
-
-        Args:
-            what: the command, for the question.
-            plan: finds out what would go, changing nothing.
-            act: does it.
-            answer: the answer of a result; with True, of what would be.
-
-        Raises:
-            NotConfirmedError: nobody said yes.
-        """
-        if self["dry_run"]:
-            return answer(plan(), True)
-        if self["yes"]:
-            return answer(act(), False)
-        would = answer(plan(), True)
-        if not self["json"] or sys.stdin.isatty():
-            for line in would.text(None):
-                print(line, file=sys.stderr)
-        if not sys.stdin.isatty():
-            raise NotConfirmedError(
-                f"{what}: nothing was changed, as nobody can be asked; give --yes to do it, or --dry-run to see what "
-                "would go",
-                would=would.data,
-            )
-        print(f"{safe(what)}? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise NotConfirmedError(f"{what}: nothing was changed")
-        return answer(act(), False)
-
-
 _NO_WAREHOUSE: Final = (
     "no warehouse is given; give --warehouse, set PAIMON_WAREHOUSE, or write warehouse = '…' into "
     "~/.config/paimon-spark/config.toml"
 )
 
 
-def _quoted(table: str) -> str:
-    """The table of `--table` in a name: backquotes around what stands before `$`."""
-    bare, dollar, rest = table.partition("$")
-    return f"`{bare}`{dollar}{rest}"
+class Call(Request):
+    """The arguments of one command line."""
+
+    _opened: Table | None = None
+
+    @property
+    def warehouse(self) -> str | None:
+        """The warehouse given or configured."""
+        return self["warehouse"] or configured().get("warehouse")
+
+    def catalog(self, *, may_create: bool = False) -> Catalog:
+        """The catalog of the warehouse.
+
+        Raises:
+            UsageError: no warehouse is known.
+            NoWarehouseError: there is no such directory.
+        """
+        from paimon_spark.api.catalog import load_catalog
+
+        if self.warehouse is None:
+            raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
+        catalog = load_catalog(self.warehouse, **self._options(storage=True))
+        if not may_create and not _exists(catalog) and not self["quiet"]:
+            print(
+                f"warning: warehouse {safe(catalog.warehouse)} is empty: the store has no object under it; check the "
+                "bucket and the path",
+                file=sys.stderr,
+            )
+        return catalog
+
+    @property
+    def table_text(self) -> str:
+        given = self["table"]
+        if self["path"]:
+            if given or self["database"]:
+                raise UsageError(f"{self.caller}: the table is given twice, by --path and by name; give one of them")
+            return str(self["path"])
+        if not self["database"]:
+            return str(given)
+        bare, dollar, rest = str(given).partition("$")
+        return f"`{self['database']}`.`{bare}`{dollar}{rest}"
+
+    def table_name(self, text: str) -> str:
+        return text
+
+    def table(self, text: str | None = None) -> Table:
+        """The table that the command is about, on the branch given, or another one.
+
+        Raises:
+            UsageError: no warehouse is known.
+            TableNotFoundError: there is no such table; the nearest names are offered.
+        """
+        if text is not None:
+            return self._load(text)
+        if self._opened is None:
+            self._opened = self._load(self.table_text)
+        return self._opened
+
+    def _load(self, text: str) -> Table:
+        from paimon_spark.api.table import load
+
+        options = {**self._options(storage=True), **self._options(storage=False)}
+        if self["on_branch"]:
+            options["branch"] = str(self["on_branch"])
+        bare, warehouse = split_suffix(text)[0], self.warehouse
+        if warehouse is not None:
+            options["warehouse"] = warehouse
+        elif is_name(bare) and not os.path.exists(bare):
+            raise UsageError(f"table {bare}: {_NO_WAREHOUSE}, or name the table by its path", option="warehouse")
+        try:
+            return load(text, options)
+        except TableNotFoundError as e:
+            raise self._with_nearest(bare, e) from e
+
+    def _with_nearest(self, name: str, error: TableNotFoundError) -> NotFoundError:
+        """The error with the nearest names."""
+        if is_name(name):
+            if self.warehouse is not None:
+                try:
+                    self.catalog().table(name)
+                except NotFoundError as better:
+                    return better
+            return error
+        if os.path.exists(name) or set(name) & set("/\\:"):
+            return error
+        near = ""
+        if self.warehouse is not None:
+            catalog = self.catalog()
+            databases = catalog.list_databases()
+            tables = [f"{d}.{t}" for d in databases for t in catalog.list_tables(d) if name in (d, t)]
+            near = f"; the databases of warehouse {self.warehouse} are {', '.join(databases) or 'none'}"
+            near = f"; did you mean {', '.join(tables[:10])}?" if tables else near
+        return TableNotFoundError(
+            f"there is no table {name!r}: a table is named database.table, or by a path, and there is no such path here"
+            f"{near}",
+            table=name,
+        )
+
+    def _options(self, *, storage: bool) -> dict[str, str]:
+        return {k: v for k, v in self["option"] or () if is_storage_option(k) == storage}
 
 
-def warn(text: str) -> None:
-    """A line on stderr."""
-    for line in lines_of(text):
-        print(safe(line), file=sys.stderr)
+def answer(operation: Operation, call: Call) -> Answer:
+    """Run an operation, after confirmation where it deletes something.
+
+    Raises:
+        NotConfirmedError: nobody confirmed it; nothing was changed.
+    """
+    request: Request = call.planned() if call["dry_run"] else call
+    question = None if operation.question is None or call["dry_run"] or call["yes"] else operation.question(call)
+    if question is not None:
+        would = _shown(operation, call.planned())
+        if not call["json"] or sys.stdin.isatty():
+            for line in would.text(None):
+                print(line, file=sys.stderr)
+        _confirm(question, would.data)
+    return _shown(operation, request)
+
+
+def _shown(operation: Operation, request: Request) -> Answer:
+    result = operation.run(request)
+    shown = None if operation.show is None else operation.show(request, result)
+    if shown is None:
+        return rows_answer(operation.result, list(operation.rows(request, result)))
+    return shown
+
+
+def rows_answer(columns: str, found: list[Any], empty: str = "no rows") -> Answer:
+    """Rows of a procedure; `columns` is DDL."""
+    from paimon_spark.metadata.definition.ddl import row_type
+
+    return rows(row_type(columns).names, found, empty=empty)
+
+
+def _confirm(question: str, would: Any) -> None:
+    if not sys.stdin.isatty():
+        raise NotConfirmedError(
+            f"{question}: nothing was changed: no terminal to confirm on; pass --yes, or --dry-run to see what would "
+            "be done",
+            would=would,
+        )
+    print(f"{safe(question)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise NotConfirmedError(f"{question}: nothing was changed")
+
+
+def _exists(catalog: Catalog) -> bool:
+    """Whether anything is at the warehouse's place; a misspelt path must not look like a warehouse without tables.
+
+    Object stores have no directories: a warehouse without a database is no object there, and is empty.
+
+    Raises:
+        NoWarehouseError: the file system has directories, and there is none.
+    """
+    from paimon_spark.storage.fsspec_write import has_directories
+    from paimon_spark.storage.urls import open_store, split_url
+
+    where = catalog.warehouse
+    store, root = open_store(where, catalog.options)
+    if store.exists(root):
+        return True
+    scheme = split_url(where)[0]
+    if scheme == "file" or has_directories("s3" if scheme in ("s3a", "s3n") else scheme):
+        raise NoWarehouseError(
+            f"there is no warehouse at {where}: {store.url(root)} does not exist; check the path, or create the "
+            "warehouse with its first database: paimon-spark database create NAME",
+            warehouse=where,
+        )
+    return False

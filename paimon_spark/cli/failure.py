@@ -1,12 +1,10 @@
-"""Errors → exit codes and what people or programs read of them."""
+"""Exit codes of errors, and their text or JSON on stderr."""
 
 from __future__ import annotations
 
 import json
 from enum import IntEnum
 
-from paimon_spark.cli.answer import plain
-from paimon_spark.cli.text import safe
 from paimon_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -19,6 +17,8 @@ from paimon_spark.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_spark.operations.answer import plain
+from paimon_spark.operations.text import safe
 
 
 class Exit(IntEnum):
@@ -35,40 +35,34 @@ class Exit(IntEnum):
     CLOSED = 141
 
 
-MEANINGS = {
-    Exit.DONE: "done; `diff`: both are the same; `doctor`: nothing is wrong",
-    Exit.FOUND: "`diff`: there are differences; `doctor`: there are findings",
-    Exit.USAGE: "wrong usage, or refused: what was asked cannot be done, or was not confirmed",
+EXIT_CODES = {
+    Exit.DONE: "success; `diff`: no differences; `doctor`: no findings",
+    Exit.FOUND: "`diff`: differences; `doctor`: findings",
+    Exit.USAGE: "wrong usage, unsupported, or not confirmed",
     Exit.NOT_FOUND: "a table, branch, tag, snapshot or anything else that was named does not exist",
-    Exit.CONFLICT: "somebody else was faster, or is at work: the same command may succeed later",
+    Exit.CONFLICT: "conflict with another process: the same command may succeed later",
     Exit.STORE: "the store failed, or a file in it is missing or damaged",
-    Exit.BUG: "an error of this program; `--verbose` shows where",
+    Exit.BUG: "a bug of this program; `--verbose` shows the traceback",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
-    Exit.CLOSED: "whoever read the output closed it",
+    Exit.CLOSED: "the reader of the output closed it",
 }
-"""What each code means, for the reference."""
-
-
-class UsageError(InvalidInputError):
-    """The command is written wrongly."""
-
-    kind = "usage"
+"""What each code means."""
 
 
 class NoWarehouseError(NotFoundError):
-    """The directory that is said to be the warehouse does not exist."""
+    """The directory of the warehouse does not exist."""
 
     kind = "warehouse-not-found"
 
 
 class NotConfirmedError(PaimonError):
-    """Something would have been taken away, and nobody said yes. Nothing was changed."""
+    """Something would have been deleted, and nobody confirmed it. Nothing was changed."""
 
     kind = "not-confirmed"
 
 
 def exit_code(error: BaseException) -> Exit:
-    """The exit code that an error leads to."""
+    """The exit code of an error."""
     match error:
         case KeyboardInterrupt():
             return Exit.INTERRUPTED
@@ -92,8 +86,8 @@ def exit_code(error: BaseException) -> Exit:
             return Exit.USAGE if _is_of_spark(error) else Exit.BUG
 
 
-def told(error: BaseException, as_json: bool) -> str:
-    """What is written to stderr."""
+def error_text(error: BaseException, as_json: bool) -> str:
+    """The error as stderr shows it."""
     if as_json:
         context = plain(error.context) if isinstance(error, PaimonError) else {}
         return json.dumps({"error": {"kind": _kind(error), "message": _message(error), "context": context}})
@@ -117,7 +111,7 @@ _IN_A_SHELL = (
     ("cascade=True", "--cascade"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
 )
-"""What the library tells its callers to do, and how a shell does it."""
+"""Advice of the library for Python, and the same for a shell."""
 
 
 def _message(error: BaseException) -> str:
@@ -130,11 +124,11 @@ def _message(error: BaseException) -> str:
         return text.split("\n\nJVM stacktrace", 1)[0].split("\nJVM stacktrace", 1)[0]
     if isinstance(error, PaimonError | OSError) and text:
         return text
-    return f"{type(error).__name__}: {text}; --verbose shows where it comes from"
+    return f"{type(error).__name__}: {text}; --verbose shows the traceback"
 
 
-def told_by_spark(error: BaseException) -> BaseException:
-    """The error of this package whose trace Spark's shows, else the error itself."""
+def raised_in_spark(error: BaseException) -> BaseException:
+    """The error of this package that an error of Spark wraps, else the error itself."""
     if not _is_of_spark(error):
         return error
     from paimon_spark.sql.queries.failures import raised_in

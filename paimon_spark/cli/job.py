@@ -1,10 +1,10 @@
 """The command line as a Spark job: `spark-submit "$(paimon-spark job-script)" branch create db.t fix --tag v1`.
 
-A session is there before the command runs, so that what is heavy is distributed: compaction, savepoints, SQL. The exit
+A session is active before the command runs, so that heavy work is distributed: compaction, savepoints, SQL. The exit
 code is that of the command.
 
-spark-submit puts what Python writes to stderr among its stdout. Messages go to the stderr of the JVM instead, so that
-stdout holds the answer alone.
+spark-submit writes Python's stderr to its own stdout. Messages go to the stderr of the JVM instead, so that stdout
+holds the answer alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # it would be drawn over what is printed
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 class JavaErrors(io.TextIOBase):
@@ -30,9 +40,8 @@ class JavaErrors(io.TextIOBase):
 
 
 def run() -> int:
-    """Make the session, run the command of this process's arguments, stop the session."""
+    """Start the session, run the command of this process's arguments, stop the session."""
     from paimon_spark.cli.main import main
-    from paimon_spark.cli.session import spark_session
 
     session = spark_session()
     python_errors = sys.stderr
@@ -44,12 +53,35 @@ def run() -> int:
         session.stop()
 
 
+def spark_session() -> SparkSession:
+    """The active session, else a new one: with the settings of spark-submit, or a quiet local one."""
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.spark.session import configure_session
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("paimon-spark")
+    for key, value in () if _is_submitted() else _LOCAL_SETTINGS.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    configure_session(session)
+    return session
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit started this process, whose settings are the user's."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _java_errors() -> TextIO | None:
-    """None where no JVM started this process, or none can be talked to, as through Spark Connect."""
+    """None where no JVM started this process, or none can be reached, as through Spark Connect."""
     from pyspark import SparkContext
 
     gateway = getattr(SparkContext, "_gateway", None)
-    if gateway is None or "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if gateway is None or not _is_submitted():
         return None
     return cast("TextIO", JavaErrors(gateway.jvm.java.lang.System.err))
 

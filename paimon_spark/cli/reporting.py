@@ -1,4 +1,4 @@
-"""Progress and warnings on stderr: a bar on a terminal, a line every ten seconds in logs, silence where asked for."""
+"""Progress and warnings on stderr: a bar on a terminal, a line every ten seconds elsewhere, nothing if quiet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final, TextIO
 
 from paimon_spark import progress
-from paimon_spark.cli.text import safe
+from paimon_spark.operations.text import safe
 from paimon_spark.progress import Progress
 
 _AFTER_S: Final = 0.5
@@ -23,7 +23,7 @@ _BAR: Final = 24
 
 @contextmanager
 def reporting(*, quiet: bool, as_json: bool, verbose: bool) -> Iterator[None]:
-    """Show how far the work inside is, and what the library warns of."""
+    """Print progress and warnings of the work inside."""
     with _warnings(quiet=quiet, verbose=verbose):
         if quiet or as_json:
             yield

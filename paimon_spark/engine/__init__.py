@@ -1,1 +1,11 @@
-"""TODO: what engine is for."""
+"""What runs on rows: plan, read, merge, write, commit, compact and change rows of one table.
+
+tasks/       values that cross process boundaries: splits, read requests, commit messages
+scan/        plan reads: a snapshot → splits
+read/        read splits: a split → Arrow batches
+merge/       merge sorted runs of primary-key tables
+write/       write data files: rows → commit messages
+commit/      commit messages → a snapshot
+compaction/  rewrite files into fewer ones
+row_level/   DELETE, UPDATE and MERGE
+"""

@@ -20,7 +20,7 @@ from paimon_spark.jobs.compaction import compact_fully
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
-from paimon_spark.maintenance.expire_partitions import expire_partitions
+from paimon_spark.maintenance.partitions import expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.retry import Clock
@@ -106,7 +106,7 @@ class _Work:
     def expire_tags(self) -> None:
         if not parse_tag_options(self._raw).time_expire or not _TAGS.may_be_over(self.handle, self._now()):
             return
-        from paimon_spark.versioning.tag_expiry import expire_tags
+        from paimon_spark.versioning.tags import expire_tags
 
         expire_tags(self.handle, wait_ms=0, clock=self._now)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitListener
     from paimon_spark.jobs.recording import Recording
     from paimon_spark.lineage.model import SourceRange, TableRef
-    from paimon_spark.lineage.notes import Note, TaskIdentity
+    from paimon_spark.lineage.note import Note, TaskIdentity
     from paimon_spark.lineage.place import Home, Warehouse
     from paimon_spark.lineage.recorder import Recorder
     from paimon_spark.lineage.switch import Switch

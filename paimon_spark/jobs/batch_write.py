@@ -49,7 +49,7 @@ from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.engine.commit.verify import REPLACING
 from paimon_spark.errors import InvalidInputError, OperationInProgressError, PaimonError
-from paimon_spark.maintenance.intents import change_table, recover
+from paimon_spark.maintenance.change import change_table, recover
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.storage.store import Store
-from paimon_spark.versioning.staging import STAGING_PREFIX
+from paimon_spark.versioning.branch_state import STAGING_PREFIX
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable

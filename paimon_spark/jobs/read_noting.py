@@ -12,7 +12,7 @@ from paimon_spark.options.lineage import JOB, parse_lineage_options
 
 if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.note import NoteTicket
     from paimon_spark.metadata.handle import TableHandle
 
 
@@ -47,7 +47,8 @@ def _tickets(handle: TableHandle, plan: Plan, after: int | None) -> tuple[NoteTi
     from paimon_spark.jobs.lineage_index import open_index
     from paimon_spark.jobs.recording import LINEAGE_IS_OFF, warn_once
     from paimon_spark.lineage.model import TableRef
-    from paimon_spark.lineage.notes import NoteTicket, now_ms
+    from paimon_spark.lineage.note import NoteTicket
+    from paimon_spark.lineage.notes import now_ms
     from paimon_spark.lineage.place import home_of, is_of_lineage
     from paimon_spark.lineage.switch import switch_of
 

@@ -33,7 +33,7 @@ from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.types import DataField, RowType
-from paimon_spark.versioning.restoring import rollback_to_as_latest
+from paimon_spark.versioning.rollback import rollback_to_as_latest
 
 _TRIES = 20
 T = TypeVar("T", bound=OpenedTable)

@@ -16,9 +16,9 @@ from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, 
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
 from paimon_spark.engine.row_level.two_branches import refuse_rows_of_other_branch
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.jobs.batch_recording import BatchRecording
@@ -39,7 +39,7 @@ from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowTy
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
 
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.note import NoteTicket
 
 _TRIES: Final = 5
 """Heads that may expire while they are planned."""
@@ -153,13 +153,12 @@ class Scan:
             SnapshotExpiredError: the snapshot that was planned expired before it was read to the end.
             CorruptFileError: a file cannot be read.
         """
-        from paimon_spark.engine.read.parallel import AHEAD
+        from paimon_spark.engine.read.split_reader import AHEAD
 
         return self._batches(AHEAD)
 
     def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
-        from paimon_spark.engine.read.parallel import read_splits
-        from paimon_spark.engine.read.split_reader import read_split
+        from paimon_spark.engine.read.split_reader import read_split, read_splits
 
         plan = self.plan()
         if tickets := self.tickets():
@@ -181,7 +180,7 @@ class Scan:
         """All rows as an Arrow table."""
         import pyarrow as pa
 
-        from paimon_spark.engine.read.parallel import UNBOUNDED
+        from paimon_spark.engine.read.split_reader import UNBOUNDED
 
         self.plan()  # the definition is the one that the plan goes with
         schema = self.arrow_schema

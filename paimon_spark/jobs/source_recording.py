@@ -18,7 +18,7 @@ from paimon_spark.lineage.place import Home, home_of, is_of_lineage
 from paimon_spark.options.lineage import LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.notes import Note, NoteTicket, TaskIdentity
+    from paimon_spark.lineage.note import Note, NoteTicket, TaskIdentity
     from paimon_spark.lineage.recorder import Recorder
     from paimon_spark.lineage.tables import Index
     from paimon_spark.metadata.handle import TableHandle
@@ -105,7 +105,8 @@ class SourceRecording:
         switch = switch_of(self.index)
         if not switch.table or (self._added >= 0 and not switch.data):
             return None
-        from paimon_spark.lineage.notes import NoteTicket, now_ms
+        from paimon_spark.lineage.note import NoteTicket
+        from paimon_spark.lineage.notes import now_ms
         from paimon_spark.lineage.spark_log import read_in_part, read_whole
 
         self._planned = end

@@ -14,7 +14,7 @@ from paimon_spark.jobs.opened_table import find_place
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.scan import canonical
 from paimon_spark.options.stream_read import StreamReadOptions, parse_rows_options, parse_stream_options
-from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.streaming.source import check_stream
 from paimon_spark.types import ROW_KIND_COLUMN, RowType
 
 if TYPE_CHECKING:

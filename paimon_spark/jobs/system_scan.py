@@ -108,7 +108,7 @@ class SystemScan(Scan):
         return ListingReading(self.system, *listed, zone, self.row_type.names, self._predicate(), travelled)
 
     def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
-        from paimon_spark.engine.read.parallel import read_splits
+        from paimon_spark.engine.read.split_reader import read_splits
         from paimon_spark.format.arrays.arrow_types import record_batch
 
         reading, schema = self.reading(), self.arrow_schema
@@ -152,8 +152,7 @@ class SystemScan(Scan):
 
     def _plan_listing(self, kind: Listing, predicate: Predicate | None, names: tuple[str, ...]) -> Plan:
         from paimon_spark.engine.scan.plan import Plan
-        from paimon_spark.engine.scan.query import ScanQuery
-        from paimon_spark.engine.scan.report import PlanReport
+        from paimon_spark.engine.scan.query import PlanReport, ScanQuery
 
         asked = self.options
         if asked.row_kind:

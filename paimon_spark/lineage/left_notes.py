@@ -17,8 +17,8 @@ from paimon_spark.lineage.barriers import draw_barrier, keep_barrier
 from paimon_spark.lineage.forgotten import all_forgotten
 from paimon_spark.lineage.jobs import own, owner_of, registered
 from paimon_spark.lineage.model import Provenance
+from paimon_spark.lineage.note import Note
 from paimon_spark.lineage.notes import (
-    Note,
     all_batch_jobs,
     all_stream_queries,
     batch_notes,

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from paimon_spark.errors import LineageError
 from paimon_spark.lineage.alignment import Alignment, NewestBetween
-from paimon_spark.lineage.asking import ProvenanceOf, upstream
+from paimon_spark.lineage.answers import ProvenanceOf
+from paimon_spark.lineage.asking import upstream
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.series import FAR
 

@@ -11,23 +11,20 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
-from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
+from paimon_spark.maintenance.change import change_table, preview, reopened
 from paimon_spark.maintenance.consumers import first_needed
-from paimon_spark.maintenance.expire_snapshots import (
-    AS_OPTIONS_SAY,
-    Limits,
-    delete_of,
-    dry,
-    relative,
-    reopened,
-    root_of,
-    rule_of,
-)
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.expire_snapshots import AS_OPTIONS_SAY, Limits, expired_changelogs, root_of, rule_of
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.maintenance.retention import expired_changelogs
-from paimon_spark.maintenance.roots import RootKind
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    Put,
+    RootKind,
+    Step,
+    TableChange,
+    delete_unchanged,
+    relative_path,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshot_ids
@@ -66,7 +63,7 @@ def expire_changelogs(
         return _change(current, going, next_id) if going else None
 
     rule_of(handle, parse_expiry_options(handle.options.raw).changelogs, limits, now)
-    return dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
+    return preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
 
 
 def may_expire(handle: TableHandle, head_id: int, clock_ms: Callable[[], int] = now_ms) -> bool:
@@ -126,10 +123,10 @@ def _one(handle: TableHandle, path: str) -> list[bytes]:
 
 def _change(handle: TableHandle, going: list[tuple[Snapshot, bytes]], next_id: int | None) -> TableChange:
     layout = handle.layout
-    steps: list[Step] = [delete_of(handle, layout.changelog_path(s.id), data) for s, data in going]
-    hint = relative(handle, f"{layout.changelog_dir}/{EARLIEST}")
+    steps: list[Step] = [delete_unchanged(handle, layout.changelog_path(s.id), data) for s, data in going]
+    hint = relative_path(handle, f"{layout.changelog_dir}/{EARLIEST}")
     if next_id is None:
-        steps += [Delete(hint), Delete(relative(handle, f"{layout.changelog_dir}/{LATEST}"))]
+        steps += [Delete(hint), Delete(relative_path(handle, f"{layout.changelog_dir}/{LATEST}"))]
     else:
         steps.append(Put(hint, str(next_id)))
     return TableChange(

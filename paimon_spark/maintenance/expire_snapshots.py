@@ -3,24 +3,38 @@
 Where changelogs are to outlive their snapshots, each snapshot that goes leaves a long-lived changelog behind.
 
 Source: Java `table/ExpireSnapshotsImpl`, `utils/ChangelogManager`; which files go is decided by `removal`.
+
+Which snapshots and changelogs have lived long enough. Pure.
+
+Paimon's rule speaks of ids. Here it speaks of positions among the ids that are there, which is the same where ids
+follow on one another; where other engines left holes, as many are kept as the numbers say.
+
+Source: Java `table/ExpireSnapshotsImpl.expire`, `table/ExpireChangelogImpl.expire` (2.0).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
-from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange, put_all, roots_put
+from paimon_spark.maintenance.change import change_table, preview, reopened
 from paimon_spark.maintenance.consumers import first_needed
-from paimon_spark.maintenance.intents import change_table
-from paimon_spark.maintenance.removal import Removed, plan_removal
-from paimon_spark.maintenance.retention import Rule, expired_snapshots
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots, without
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import (
+    Put,
+    Root,
+    RootKind,
+    Step,
+    TableChange,
+    delete_unchanged,
+    put_all,
+    relative_path,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
@@ -82,14 +96,7 @@ def expire_snapshots(
         return _change(current, going) if going else None
 
     rule_of(handle, parse_expiry_options(handle.options.raw).snapshots, limits, now)
-    return dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
-
-
-def dry(handle: TableHandle, change: TableChange | None) -> Removed:
-    """What a change would delete beyond its steps. Raises UnsafeDeletionError."""
-    if change is None:
-        return Removed()
-    return plan_removal(handle, change.released, [*without(all_roots(handle), change.released), *roots_put(change)])
+    return preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
 
 
 def rule_of(handle: TableHandle, retention: Retention, limits: Limits, at_ms: int) -> Rule:
@@ -152,24 +159,9 @@ def may_expire(handle: TableHandle, head_id: int, clock_ms: Callable[[], int] = 
     return needed is None or needed > earliest
 
 
-def reopened(handle: TableHandle) -> TableHandle:
-    """The branch as it is now: while others changed refs, main may have become another one."""
-    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
-
-
 def root_of(handle: TableHandle, kind: RootKind, snapshot: Snapshot) -> Root:
     """A snapshot or changelog of the handle's branch as a root."""
     return Root(kind, handle.layout.directory_branch, str(snapshot.id), snapshot)
-
-
-def relative(handle: TableHandle, path: str) -> str:
-    """A path below the table's directory, as steps name it."""
-    return path.removeprefix(f"{handle.layout.root}/")
-
-
-def delete_of(handle: TableHandle, path: str, data: bytes) -> Delete:
-    """The step that removes a file with these bytes, and no other that comes in its place after a crash."""
-    return Delete(relative(handle, path), hashlib.sha256(data).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +230,14 @@ def _change(handle: TableHandle, going: list[_Going]) -> TableChange:
     steps: list[Step] = []
     layout = handle.layout
     if _keeps_changelogs(handle):
-        kept = [(relative(handle, layout.changelog_path(g.snapshot.id)), encode(g.snapshot)) for g in going]
+        kept = [(relative_path(handle, layout.changelog_path(g.snapshot.id)), encode(g.snapshot)) for g in going]
         steps += put_all(kept)
-        steps.append(Put(relative(handle, f"{layout.changelog_dir}/{LATEST}"), str(going[-1].snapshot.id)))
+        steps.append(Put(relative_path(handle, f"{layout.changelog_dir}/{LATEST}"), str(going[-1].snapshot.id)))
     steps += _misleading_hint(handle, going[0].next_id)
     # Oldest first, so that what is alive at any moment has no hole; the hint last: one that names a snapshot that is
     # gone makes readers list, one that names a later snapshot than the oldest would hide some from them.
-    steps += [delete_of(handle, layout.snapshot_path(g.snapshot.id), g.data) for g in going]
-    steps.append(Put(relative(handle, _hint(handle)), str(going[0].next_id)))
+    steps += [delete_unchanged(handle, layout.snapshot_path(g.snapshot.id), g.data) for g in going]
+    steps.append(Put(relative_path(handle, _hint(handle)), str(going[0].next_id)))
     first, last = going[0].snapshot.id, going[-1].snapshot.id
     return TableChange(
         KIND,
@@ -259,7 +251,7 @@ def _misleading_hint(handle: TableHandle, first_kept: int) -> list[Step]:
     """Takes the hint at the head away where it is so old that what follows on it expires: Java would believe it."""
     path = f"{handle.layout.snapshot_dir}/{LATEST}"
     hint = find_decoded(handle.store, path, lambda data, _: data)
-    return [delete_of(handle, path, hint)] if hint and hint.isdigit() and int(hint) < first_kept - 1 else []
+    return [delete_unchanged(handle, path, hint)] if hint and hint.isdigit() and int(hint) < first_kept - 1 else []
 
 
 def _hinted_anew(handle: TableHandle) -> int | None:
@@ -273,3 +265,74 @@ def _hinted_anew(handle: TableHandle) -> int | None:
 
 def _hint(handle: TableHandle) -> str:
     return f"{handle.layout.snapshot_dir}/{EARLIEST}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is kept.
+
+    Attributes:
+        retain_max: at most so many are kept, however young they are.
+        retain_min: so many of the newest are kept, however old.
+        older_than_ms: epoch milliseconds from which on one is young.
+        limit: how many may expire at a time.
+        first_needed: id from which on a consumer needs them; None when none does.
+    """
+
+    retain_max: int
+    retain_min: int
+    older_than_ms: int
+    limit: int
+    first_needed: int | None = None
+
+
+def expired_snapshots(ids: Sequence[int], rule: Rule, time_ms: Callable[[int], int | None]) -> int:
+    """How many of the oldest snapshots expire; never the last one.
+
+    A snapshot is old when the next one is, so that at every moment looked back to there is a snapshot.
+
+    Args:
+        ids: those alive, ascending.
+        rule: what is kept.
+        time_ms: when a snapshot was made, epoch milliseconds; None when it is gone. Asked for in ascending order, and
+            not beyond the first that is young.
+    """
+    end = _end(ids, len(ids), rule)
+    for i in range(_start(len(ids), rule), end):
+        made = time_ms(ids[i + 1])
+        if made is not None and rule.older_than_ms <= made:
+            return i
+    return end
+
+
+def expired_changelogs(
+    ids: Sequence[int], rule: Rule, time_ms: Callable[[int], int | None], newest_snapshots: int
+) -> int:
+    """How many of the oldest long-lived changelogs expire; never the last one.
+
+    Args:
+        ids: those there are, ascending.
+        rule: what is kept, of changelogs and snapshots together.
+        time_ms: as in `expired_snapshots`; a changelog is old by its own time.
+        newest_snapshots: how many snapshots are alive after the last changelog.
+    """
+    count = len(ids) + newest_snapshots
+    end = _end(ids, count, rule)
+    for i in range(_start(count, rule), end):
+        made = time_ms(ids[i])
+        if made is not None and rule.older_than_ms <= made:
+            return i
+    return end
+
+
+def _start(count: int, rule: Rule) -> int:
+    """Positions before this expire however young they are."""
+    return max(count - rule.retain_max, 0)
+
+
+def _end(ids: Sequence[int], count: int, rule: Rule) -> int:
+    """Positions from this on stay, whatever their age."""
+    end = min(count - rule.retain_min, rule.limit, len(ids) - 1)
+    if rule.first_needed is not None:
+        end = min(end, bisect_left(ids, rule.first_needed))
+    return max(end, 0)

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, Step, TableChange
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories
+from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteFiles,
+    DeleteTree,
+    Put,
+    Root,
+    RootKind,
+    Step,
+    TableChange,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot

@@ -24,9 +24,9 @@ from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.maintenance.alive import Counts, walked
-from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths
-from paimon_spark.maintenance.lists import (
+from paimon_spark.maintenance.liveness import Counts, walked
+from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
+from paimon_spark.maintenance.roots import (
     Ids,
     RootLists,
     State,
@@ -34,11 +34,12 @@ from paimon_spark.maintenance.lists import (
     difference,
     doubt,
     state_lists,
+    still_there,
     union,
     unsafe,
 )
-from paimon_spark.maintenance.roots import Root, RootKind, still_there
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests
 from paimon_spark.options.descriptor import Option, boolean

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.jobs.batch_write import WriteJob
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
     from paimon_spark.metadata.handle import TableHandle
 
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
-from paimon_spark.engine.tasks.read_request import BUCKET, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import BUCKET, DataSplit, ReadRequest, SplitMode
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import quoted

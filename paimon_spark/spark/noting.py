@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.notes import NoteTicket
+    from paimon_spark.lineage.note import NoteTicket
 
 
 def for_task(tickets: Sequence[NoteTicket]) -> bytes | None:

@@ -26,7 +26,7 @@ from paimon_spark.engine.scan.fallback import (
 )
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment

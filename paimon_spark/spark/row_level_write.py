@@ -16,8 +16,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.engine.read.file_reader import file_url
-from paimon_spark.engine.tasks.read_request import FILE_PATH as PATH
-from paimon_spark.engine.tasks.read_request import ROW_INDEX as INDEX
+from paimon_spark.engine.tasks.split import FILE_PATH as PATH
+from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.jobs.row_level import KEEPS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.row_level.job import SplitOutcome
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.jobs.row_level import RowLevelWrite
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.lineage.note import TaskIdentity
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.engine.scan.plan import Plan
-    from paimon_spark.engine.tasks.read_request import ReadRequest
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
     from paimon_spark.jobs.source_recording import SourceRecording
     from paimon_spark.jobs.stream_read import OpenStream
 
@@ -203,7 +202,7 @@ class UnlimitedStreamReader(PaimonStreamReader):
         return reached(start, source.next(after_state))
 
     def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
-        from paimon_spark.streaming.reading import is_in_state
+        from paimon_spark.streaming.reader import is_in_state
 
         source = self.stream.source
         if not is_in_state(start) or start.snapshot_id in (None, end.snapshot_id):

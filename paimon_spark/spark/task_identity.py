@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paimon_spark.lineage.notes import TaskIdentity
+from paimon_spark.lineage.note import TaskIdentity
 
 _APP: Final = "spark.app.id"
 _QUERY: Final = "sql.streaming.queryId"

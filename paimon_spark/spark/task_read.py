@@ -18,8 +18,7 @@ from paimon_spark.spark.stream_worker import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_spark.engine.tasks.read_request import ReadRequest
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 
 
 class SplitsPartition(InputPartition):

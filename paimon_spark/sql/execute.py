@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import PaimonError
 from paimon_spark.sql.functions.table_functions import register_functions as register_functions
 from paimon_spark.sql.parse import families, parse
-from paimon_spark.sql.procedures.statements import Call
+from paimon_spark.sql.procedures.family import Call
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.session import Session

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
-from paimon_spark.maintenance.lock import find_intent
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.lock import find_intent
 from paimon_spark.options.expiry import parse_expiry_options
 from paimon_spark.streaming.history import find_kept
 from paimon_spark.streaming.offset import Phase, StreamOffset

@@ -6,30 +6,39 @@ name of its delta manifest list, which no two commits share. When it has expired
 and to continue its number of rows.
 
 Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
+
+Errors of streams whose snapshots have gone: expired, or with the history that the branch had.
+
+They say from where on the stream can be read again, and which branch keeps a former history: a merge and a new main
+leave a backup, and branches are made of others.
+
+Source: own.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError
+from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.handle import TableHandle, read_main_branch
+from paimon_spark.metadata.branches import is_main, newest_shared, read_fork
+from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
     alive_range,
     find_changelog,
     find_snapshot,
     latest_snapshot,
+    list_changelog_ids,
     list_snapshot_ids,
     read_hint,
     read_snapshots,
 )
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.parting import expired, history_changed
 
 _STEPS: Final = 4
 """Snapshots that are looked for after a hint before the directory is listed."""
@@ -123,6 +132,25 @@ def newest(handle: TableHandle, known: Snapshot | None = None) -> Snapshot | Non
 def find_kept(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     """The snapshot, alive or kept for its changelog."""
     return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
+
+
+def rows_before(snapshot: Snapshot) -> int | None:
+    """Rows of the snapshot before this one; None when unknown."""
+    if snapshot.total_record_count is None or snapshot.delta_record_count is None:
+        return None
+    return snapshot.total_record_count - snapshot.delta_record_count
+
+
+def changes_since(handle: TableHandle) -> int | None:
+    """The first snapshot from which on all changes up to the head can be read; None without a snapshot."""
+    ids = sorted({*list_snapshot_ids(handle), *list_changelog_ids(handle)})
+    return without_gap(ids)[0] if ids else None
+
+
+def without_gap(ids: list[int]) -> list[int]:
+    """The ids, ascending, that lead up to the last one without any missing."""
+    gaps = [i for i, (older, newer) in enumerate(itertools.pairwise(ids), 1) if newer - older > 1]
+    return ids[gaps[-1] :] if gaps else ids
 
 
 def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:
@@ -300,3 +328,122 @@ def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot
         return
     if not is_as_before(handle, before, after):
         raise moving(handle)
+
+
+BACKUP_PREFIX: Final = "main-backup-"
+"""Branches that keep what main lost are named so (`versioning.publication`)."""
+
+
+def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> SnapshotExpiredError:
+    """The error for a snapshot that expired before it was read, or while it was.
+
+    Args:
+        handle: the branch.
+        snapshot_id: the snapshot.
+        reading: a part of it was read, or it was planned to be read.
+    """
+    logs = list_changelog_ids(handle)
+    kept = f"; long-lived changelogs are kept of {logs[0]} to {logs[-1]}" if logs else ""
+    since = changes_since(handle)
+    first = max(since or 0, snapshot_id + 1)
+    return SnapshotExpiredError(
+        f"snapshot {snapshot_id} of {handle.describe()} expired before the stream had read "
+        f"{'all of it' if reading else 'it'}: {alive_range(handle)}{kept}. Its rows cannot be read as changes any "
+        "more. Begin again with a new checkpointLocation: scan.mode = latest-full reads the whole table first, "
+        f"scan.snapshot-id = {first} what is left of the changes. Option consumer-id keeps snapshots until a stream "
+        "has read them; snapshot.time-retained and snapshot.num-retained.min keep them longer",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=snapshot_id,
+        earliest=since,
+    )
+
+
+def history_changed(
+    handle: TableHandle, offset: StreamOffset, found: str, *, planned: bool = False
+) -> HistoryChangedError:
+    """The error for an offset whose snapshot is not in the branch any more.
+
+    Args:
+        handle: the branch as it is now.
+        offset: how far the stream has read.
+        found: what there is instead, in words.
+        planned: it is the end of a batch, of which nobody knows whether it was read.
+    """
+    kept = _kept_on(handle, offset)
+    shared = None if kept is None else kept.shared_id
+    read = offset.snapshot_id or 0
+    head = max(list_snapshot_ids(handle), default=0)
+    did = "a batch of the stream was to read" if planned else "the stream has read"
+    if shared is not None:
+        lost = (
+            f"the two histories part after snapshot {shared}; of what the stream has read, {_gone(shared, read)} gone"
+        )
+    elif head < read:
+        lost = f"where the two part cannot be told, at snapshot {head} or before: {_gone(head, read)} gone for certain"
+    else:
+        lost = f"where the two part cannot be told; of what the stream has read, snapshot {read} is gone for certain"
+    begin = (
+        "scan.mode = latest-full reads all rows, scan.snapshot-id = <id> the changes from a snapshot on"
+        if shared is None
+        else f"scan.snapshot-id = {shared + 1} goes on where the histories part, when what the stream delivered of "
+        "later snapshots is taken back; scan.mode = latest-full reads all rows"
+    )
+    where = (
+        "no branch keeps it"
+        if kept is None
+        else f"branch {kept.branch!r} keeps it: option branch = {kept.branch} reads it on from this very checkpoint"
+    )
+    return HistoryChangedError(
+        f"{handle.describe()} was given another history (a roll-back, a merge, another main, or it was made anew) than "
+        f"the one that {did} up to snapshot {read}: {found}; {alive_range(handle)}. "
+        f"{lost[0].upper()}{lost[1:]}; {where}. To read the branch as it is, begin with a new "
+        f"checkpointLocation: {begin}",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=read,
+        shared_id=shared,
+        kept_on=None if kept is None else kept.branch,
+    )
+
+
+def _gone(last: int, read: int) -> str:
+    """What of the stream's snapshots came after `last`, in words."""
+    return f"snapshot {read} is" if last + 1 >= read else f"snapshots {last + 1} to {read} are"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A branch that has the offset's snapshot, and the newest one that it shares with the branch that is read."""
+
+    branch: str
+    shared_id: int | None
+
+
+def _kept_on(handle: TableHandle, offset: StreamOffset) -> _Kept | None:
+    """Where the history that was read is kept: the backup of a merge or of a replaced main, or a branch made of it."""
+    names = [n for n in branch_names(handle.store, handle.layout) if not n.startswith(".")]
+    others = [n for n in names if n not in (handle.layout.directory_branch, handle.branch)]
+    others.sort(key=lambda n: not n.startswith(BACKUP_PREFIX))
+    for name in [*([] if is_main(handle) else [MAIN]), *others]:
+        other = handle.on_branch_directory(name)
+        try:
+            if _has(other, offset):
+                shared = newest_shared(handle, other)
+                fork = read_fork(other) if shared is None else None
+                found = None if fork is None else fork.snapshot_id
+                return _Kept(name, found if shared is None else shared.id)
+        except PaimonError:  # another branch's damage is not what this is about
+            continue
+    return None
+
+
+def _has(other: TableHandle, offset: StreamOffset) -> bool:
+    assert offset.snapshot_id is not None
+    found = find_snapshot(other, offset.snapshot_id)
+    if found is not None:
+        return found.delta_manifest_list == offset.made
+    head = latest_snapshot(other)
+    if head is None or head.id < offset.snapshot_id:
+        return False
+    return any(tag.snapshot.delta_manifest_list == offset.made for tag in list_tags(other))

@@ -5,6 +5,10 @@ over snapshots that hold nothing to read, so that they do not stand where snapsh
 every plan the branch is looked at anew (`history`).
 
 Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`.
+
+What a stream cannot be asked of a table.
+
+Source: Java `schema/SchemaValidation`, which looks at options that a table stores; a read may give them as well.
 """
 
 from __future__ import annotations
@@ -15,32 +19,32 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.stream_units import Content
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
     FileMissingError,
     HistoryChangedError,
+    InvalidOptionError,
     SchemaChangedError,
     SnapshotExpiredError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
+from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
 from paimon_spark.streaming.columns import QueryColumns
 from paimon_spark.streaming.consumer import Progress
-from paimon_spark.streaming.history import Place, UnsettledError
-from paimon_spark.streaming.limits import Admission
+from paimon_spark.streaming.history import Place, UnsettledError, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.parting import expired
-from paimon_spark.streaming.reading import Reading, is_in, is_in_state
-from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.streaming.reader import Admission, Reading, is_in, is_in_state
 from paimon_spark.streaming.start import first_offset
 from paimon_spark.types import RowType
 
@@ -378,3 +382,44 @@ class _Waiting:
     counted: StreamOffset
     admission: Admission
     snapshots: int = 0
+
+
+_MAKES_CHANGELOG: Final = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+
+
+def check_stream(handle: TableHandle, asked: StreamReadOptions) -> None:
+    """Check that the options of a stream go with its table.
+
+    Raises:
+        InvalidOptionError: overwrites cannot be read as is asked.
+        InvalidInputError: no consumer can be called so.
+    """
+    keyed, producer = bool(handle.schema.primary_keys), handle.options.changelog_producer
+    if asked.read_overwrite and not keyed:
+        raise _refuse(
+            handle, READ_OVERWRITE.key, f"needs a primary key; give {READ_APPEND_OVERWRITE.key} = true for this table"
+        )
+    if asked.read_overwrite and producer in _MAKES_CHANGELOG:
+        raise _refuse(
+            handle,
+            READ_OVERWRITE.key,
+            f"does not go with changelog-producer = {producer.value}, whose changelog holds overwrites too: they would "
+            "be read twice; leave the option out",
+        )
+    if asked.read_append_overwrite and keyed and READ_APPEND_OVERWRITE.key in handle.overrides:
+        raise _refuse(
+            handle,
+            READ_APPEND_OVERWRITE.key,
+            f"is for tables without a primary key; give {READ_OVERWRITE.key} = true for this table",
+        )
+    if asked.consumer is not None:
+        consumer_path(handle, asked.consumer)
+
+
+def _refuse(handle: TableHandle, key: str, why: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"option {key} = true of a stream of {handle.describe()} {why}",
+        option=key,
+        table=handle.name,
+        branch=handle.branch,
+    )

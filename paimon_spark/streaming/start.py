@@ -7,6 +7,8 @@ expired. A time later than all snapshots begins with the next one, as in Java.
 Source: Java `table/source/AbstractDataTableScan.createStartingScanner`, `table/source/snapshot/Continuous…Scanner`,
 `FullStartingScanner`, `CompactedStartingScanner`, `FullCompactedStartingScanner`, `FileCreationTimeStartingScanner`,
 `TimeTravelUtil.earlierThanTimeMills`. Tags and savepoints as starts are this package's own.
+
+The snapshots that a stream may begin with: by time, compacted ones, and those from which on nothing is missing.
 """
 
 from __future__ import annotations
@@ -16,30 +18,34 @@ from typing import Final
 
 from paimon_spark.errors import (
     CorruptFileError,
+    FileMissingError,
     HistoryChangedError,
     InvalidOptionError,
     OffsetError,
     SnapshotExpiredError,
     SnapshotNotFoundError,
 )
-from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, decode
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
 from paimon_spark.metadata.branches import fork_of, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.snapshots import alive_range, find_snapshot, latest_snapshot
+from paimon_spark.metadata.snapshots import (
+    alive_range,
+    find_changelog,
+    find_snapshot,
+    latest_snapshot,
+    list_changelog_ids,
+    list_snapshot_ids,
+    snapshot_at_or_after_ms,
+)
 from paimon_spark.metadata.tags import tag_of_snapshot
 from paimon_spark.metadata.version import VersionKind, from_options
+from paimon_spark.options.descriptor import Option, integer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
-from paimon_spark.streaming.history import moving
+from paimon_spark.options.table import ChangelogProducer
+from paimon_spark.streaming.history import changes_since, find_kept, moving, rows_before, without_gap
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
-from paimon_spark.streaming.start_search import (
-    changes_since,
-    find_changes,
-    first_at_or_after,
-    newest_compacted,
-    rows_before,
-)
 
 UNPLANNED: Final = Part(Phase.STATE, 0, 0, "")
 """Nothing of a state has been read, and how many units it has is not known yet."""
@@ -121,7 +127,7 @@ class _Start:
         """Before the changes of a snapshot."""
         if snapshot.id == 1:
             return StreamOffset(self.handle.location, self.handle.branch, 0)
-        previous = find_changes(self.handle, snapshot.id - 1)
+        previous = find_kept(self.handle, snapshot.id - 1)
         if previous is not None:
             return self.at(previous)
         return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=rows_before(snapshot))
@@ -148,7 +154,7 @@ class _Start:
             )
         if next_snapshot == newest + 1:
             return self.at(head, begins_with=Phase.CHANGES)
-        snapshot = find_changes(self.handle, next_snapshot)
+        snapshot = find_kept(self.handle, next_snapshot)
         if snapshot is None:
             raise self._expired(f"{who} has yet to read snapshot {next_snapshot}, which", next_snapshot, instead)
         return self.before(snapshot)
@@ -158,12 +164,12 @@ class _Start:
         last = consumer.last
         if last is None:
             return None
-        now = find_changes(self.handle, last.snapshot_id)
+        now = find_kept(self.handle, last.snapshot_id)
         if now is not None:
             return (
                 None if now.delta_manifest_list == last.made else f"snapshot {now.id} is not the one that it has read"
             )
-        after = find_changes(self.handle, last.snapshot_id + 1)
+        after = find_kept(self.handle, last.snapshot_id + 1)
         before = None if after is None else rows_before(after)
         if after is None or None in (before, last.rows) or before == last.rows:
             return None
@@ -182,7 +188,7 @@ class _Start:
             if full or snapshot_id > newest + 1:
                 raise self._not_yet(snapshot_id, full)
             return self.at(head)
-        alive = find_changes(self.handle, snapshot_id)
+        alive = find_kept(self.handle, snapshot_id)
         if named is not None and alive is not None and not same_snapshot(named, alive):
             raise self._foreign(named, f"the branch has another snapshot {snapshot_id}")
         if full:
@@ -196,7 +202,7 @@ class _Start:
         first = first_at_or_after(self.handle, time_ms)
         if first is None:
             return self.at(head)
-        if first.id > 1 and find_changes(self.handle, first.id - 1) is None:
+        if first.id > 1 and find_kept(self.handle, first.id - 1) is None:
             tag = tag_of_snapshot(self.handle, first.id - 1)
             if tag is None or tag.snapshot.time_ms >= time_ms:
                 what = f"snapshot {first.id - 1} of {self.handle.describe()}, which may be later than {self.asked},"
@@ -206,7 +212,7 @@ class _Start:
     def of_creation_time(self, head: Snapshot) -> StreamOffset:
         """The first snapshot since, as long as one before it tells so; else the files since then that are alive."""
         first = first_at_or_after(self.handle, self._time_ms())
-        if first is not None and first.id > 1 and find_changes(self.handle, first.id - 1) is not None:
+        if first is not None and first.id > 1 and find_kept(self.handle, first.id - 1) is not None:
             return self.before(first)
         return self.at(head, UNPLANNED)
 
@@ -253,7 +259,7 @@ class _Start:
         if named is None:
             raise self._expired(self._what(snapshot_id), snapshot_id)
         if not is_newest:
-            following = find_changes(self.handle, snapshot_id + 1)
+            following = find_kept(self.handle, snapshot_id + 1)
             if following is None:
                 what = f"snapshot {snapshot_id + 1} of {self.handle.describe()}, which follows {self.asked},"
                 raise self._expired(what, snapshot_id + 1)
@@ -319,3 +325,59 @@ class _Start:
             branch=self.handle.branch,
             snapshot_id=named.id,
         )
+
+
+_FULL_EVERY: Final[Option[int | None]] = Option(
+    "full-compaction.delta-commits", integer, None, "Commits after which everything is compacted."
+)
+_ALWAYS_FULL: Final = 2**63 - 1
+"""Commit identifier of batch jobs, whose compactions are full ones."""
+_CHUNK: Final = 64
+"""Snapshots that are read at once when the newest compacted one is looked for."""
+
+
+def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
+    """The first snapshot since a time whose changes can be read; None when all are earlier."""
+    found = snapshot_at_or_after_ms(handle, time_ms)
+    if found is None or find_snapshot(handle, found.id - 1) is not None:
+        return found
+    ids = [i for i in list_changelog_ids(handle) if i < found.id]
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        changelog = find_changelog(handle, ids[middle])
+        if changelog is None or changelog.time_ms < time_ms:
+            low = middle + 1
+        else:
+            found, high = changelog, middle
+    return found
+
+
+def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
+    """The newest snapshot that a compaction made, a full one where these are planned; the head when there is none."""
+    every = _FULL_EVERY.get(handle.options.raw)
+    only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+
+    def fits(snapshot: Snapshot) -> bool:
+        number = snapshot.commit_identifier
+        is_full = not only_full or number == _ALWAYS_FULL or number % max(every or 1, 1) == 0
+        return snapshot.commit_kind is CommitKind.COMPACT and is_full
+
+    if fits(head):
+        return head
+    alive = [i for i in list_snapshot_ids(handle) if i < head.id]
+    ids = without_gap([*alive, head.id])[-2::-1]
+    for first in range(0, len(ids), _CHUNK):
+        found = next(filter(fits, _read(handle, ids[first : first + _CHUNK])), None)
+        if found is not None:
+            return found
+    return head
+
+
+def _read(handle: TableHandle, ids: list[int]) -> list[Snapshot]:
+    """Snapshots in the order of their ids; ones that expire meanwhile are left out."""
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    try:
+        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+    except FileMissingError:
+        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]

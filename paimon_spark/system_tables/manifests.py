@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.partitions import decode_partitions
+from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays.arrow_numpy import fixed_array
 from paimon_spark.format.arrays.arrow_types import arrow_type

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.fallback import in_order, other_branch
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import one_batch
 from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type

@@ -19,8 +19,7 @@ from paimon_spark.engine.scan.incremental import mode_of, plan_incremental
 from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.metadata.handle import TableHandle

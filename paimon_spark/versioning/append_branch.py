@@ -21,7 +21,7 @@ from paimon_spark.engine.commit.entries import I64, numbers, together, where, wi
 from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.change import change_table, reopened
 from paimon_spark.metadata.branches import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.live_files import file_ids, live_entries
@@ -30,7 +30,6 @@ from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
 from paimon_spark.versioning.branches import check_branch_exists
-from paimon_spark.versioning.reopening import reopened
 
 _HARMLESS: Final = (CommitKind.APPEND, CommitKind.ANALYZE)
 _IDENTIFIER: Final = 0

@@ -16,8 +16,9 @@ from typing import Final, TypeAlias
 from paimon_spark.display.values import ShownAsFacts
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.changes import Step, TableChange
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import (
@@ -33,9 +34,7 @@ from paimon_spark.metadata.tags import (
 from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there
-from paimon_spark.versioning.tag_steps import create_steps, delete_steps, new_tag, tag_root
+from paimon_spark.versioning.tag_steps import check_still_there, create_steps, delete_steps, new_tag, tag_root
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BATCH_PREFIX: Final = "batch-write-"

@@ -8,7 +8,6 @@ Source: PIP-14; Java `utils/FileSystemBranchManager`. Guards: `guarding.py`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,10 +21,9 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, RenameTree, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry
+from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.maintenance.roots import RootKind, all_roots
+from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.branches import (
     Branch,
     Fork,
@@ -41,7 +39,18 @@ from paimon_spark.metadata.branches import (
     same_snapshot,
 )
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteTree,
+    Put,
+    RenameTree,
+    RootKind,
+    Step,
+    TableChange,
+    relative_path,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import (
@@ -54,18 +63,12 @@ from paimon_spark.metadata.tags import (
     tag_of_snapshot,
 )
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.versioning.guarding import Guards, guard_put, plan_guards, relative
+from paimon_spark.versioning.branch_state import schemas_gone, schemas_put
 from paimon_spark.versioning.names import check_branch_name
-from paimon_spark.versioning.reopening import change_branch, reopened
-from paimon_spark.versioning.staging import schemas_gone, schemas_put
+from paimon_spark.versioning.tag_steps import Guards, guard_put, plan_guards
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
 """Options that name a branch which is read with the one that has them."""
-
-
-def now_ms() -> int:
-    """Epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def create_branch(
@@ -150,7 +153,7 @@ def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> R
     """
     if dry_run:
         branch = reopened(handle)
-        return dry(branch, plan_delete(branch, name))
+        return preview(branch, plan_delete(branch, name))
     return change_branch(handle, "delete-branch", lambda branch: plan_delete(branch, name))
 
 
@@ -194,9 +197,9 @@ def plan_create(
     )
     steps = (
         *guards.steps,
-        Put(relative(handle, fork_path(handle.on_branch_directory(name))), encode_fork(fork).decode()),
+        Put(relative_path(handle, fork_path(handle.on_branch_directory(name))), encode_fork(fork).decode()),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
-        *schemas_put(name, relative(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
+        *schemas_put(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)
@@ -225,12 +228,12 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
     guards = _guards_on_others(handle, old)
     fork = read_fork(on_old)
     steps: list[Step] = [guard_put(place, new, guard.snapshot) for place, guard in guards]
-    steps.append(RenameTree(*(relative(handle, h.layout.branch_root) for h in (on_old, on_new))))
+    steps.append(RenameTree(*(relative_path(handle, h.layout.branch_root) for h in (on_old, on_new))))
     own = find_tag(on_old, guard_name(old))
     if own is not None:
         steps += [
             guard_put(on_new, new, own.snapshot),
-            Delete(relative(handle, on_new.layout.tag_path(guard_name(old)))),
+            Delete(relative_path(handle, on_new.layout.tag_path(guard_name(old)))),
         ]
     if fork is not None:
         renamed = replace(fork, guards={place: guard_name(new) for place in fork.guards})
@@ -239,7 +242,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         parent = new if its.parent == old else its.parent
         places = {new if place == old else place: guard for place, guard in its.guards.items()}
         steps.append(_fork_put(child, replace(its, parent=parent, guards=places)))
-    steps += [Delete(relative(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
+    steps += [Delete(relative_path(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
     return TableChange("rename-branch", f"renaming of branch {old!r} to {new!r}", tuple(steps))
 
 
@@ -270,9 +273,9 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     parent = fork_of(on_branch)
     steps: list[Step] = [_fork_put(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
     ids = list_schema_ids(handle.store, on_branch.layout)
-    steps += schemas_gone(relative(handle, on_branch.layout.schema_dir), ids)
-    steps.append(DeleteTree(relative(handle, on_branch.layout.branch_root)))
-    steps += [Delete(relative(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
+    steps += schemas_gone(relative_path(handle, on_branch.layout.schema_dir), ids)
+    steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
+    steps += [Delete(relative_path(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)
 
 
@@ -340,16 +343,16 @@ def _base(on_branch: TableHandle, source: _Source) -> Iterator[Put]:
     layout, snapshot = on_branch.layout, source.snapshot
     yield guard_put(on_branch, on_branch.branch, snapshot)
     if source.tag is not None:
-        path = relative(on_branch, layout.tag_path(source.tag.name))
+        path = relative_path(on_branch, layout.tag_path(source.tag.name))
         yield Put(path, snapshot_file.encode_tag(source.tag).decode())
     if not source.alive:
         # A tag keeps the state of its snapshot, not the changelog, which went with the snapshot.
         snapshot = replace(
             snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
         )
-    yield Put(relative(on_branch, layout.snapshot_path(snapshot.id)), snapshot_file.encode(snapshot).decode())
+    yield Put(relative_path(on_branch, layout.snapshot_path(snapshot.id)), snapshot_file.encode(snapshot).decode())
     for hint in (EARLIEST, LATEST):
-        yield Put(relative(on_branch, f"{layout.snapshot_dir}/{hint}"), str(snapshot.id))
+        yield Put(relative_path(on_branch, f"{layout.snapshot_dir}/{hint}"), str(snapshot.id))
 
 
 def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]:
@@ -483,7 +486,7 @@ def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
 
 
 def _fork_put(on_branch: TableHandle, fork: Fork) -> Put:
-    return Put(relative(on_branch, fork_path(on_branch)), encode_fork(fork).decode())
+    return Put(relative_path(on_branch, fork_path(on_branch)), encode_fork(fork).decode())
 
 
 def _still_there(handle: TableHandle, source: _Source, name: str) -> bool:

@@ -16,27 +16,15 @@ from types import MappingProxyType
 from typing import Final
 
 from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, SetAside, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.change import change_table, preview
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, RootKind, SetAside, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name, guarded_branch
-from paimon_spark.versioning.line import Line
-from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
-from paimon_spark.versioning.publication import (
-    Publication,
-    backup_steps,
-    fork_steps,
-    late_branch,
-    read_publication,
-    released,
-    with_guard_of_backup,
-)
-from paimon_spark.versioning.staging import (
+from paimon_spark.versioning.branch_state import (
+    Line,
     directory_path,
     layout_of,
     main_branch_path,
@@ -45,6 +33,18 @@ from paimon_spark.versioning.staging import (
     snapshot_gone,
     tag_path,
     written_over,
+)
+from paimon_spark.versioning.publish import (
+    Publication,
+    backup_steps,
+    fork_steps,
+    late_branch,
+    later_notes,
+    put_notes,
+    read_notes,
+    read_publication,
+    released,
+    with_guard_of_backup,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ def replace_main(
         plans.append((publication, promoted(publication), former, own))
         return replace_change(*plans[-1])
 
-    removed = dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
+    removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
     publication, new = plans[-1][:2]
     if not dry_run:
         _LOG.warning("branch %r is main of table %s now: %s", name, handle.name, WARNING)

@@ -1,43 +1,47 @@
 """Back to a version: what came later goes, or the version's state becomes the newest.
 
 Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`.
+
+An earlier state becomes the newest, by a new snapshot; nothing of the history goes.
+
+Source: Java `RollbackToAsLatestProcedure`, `operation/FileStoreCommitImpl.rollbackToAsLatest`.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
-from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.engine.commit.as_latest import restore
+from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.maintenance.roots import Root, RootKind
-from paimon_spark.metadata.branches import (
-    Fork,
-    encode_fork,
-    fork_path,
-    is_main,
-    list_branch_names,
-    logical_name,
-    read_fork,
-    same_snapshot,
-)
+from paimon_spark.metadata import branches as forks
+from paimon_spark.metadata.branches import list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, snapshot_missing
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
 from paimon_spark.metadata.version import snapshot_number, text_version
 from paimon_spark.options.tags import parse_tag_options
-from paimon_spark.versioning.guarding import guard_put, known, plan_guards, relative
-from paimon_spark.versioning.line import Line, read_line, snapshot_of_tag
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_steps import delete_steps, living_branch
+from paimon_spark.versioning.branch_state import Line, read_line, snapshot_of_tag
+from paimon_spark.versioning.tag_steps import (
+    check_still_there,
+    delete_steps,
+    deletion,
+    guard_put,
+    known,
+    living_branch,
+    plan_guards,
+    put_tag,
+)
 
 _LOG = logging.getLogger(__name__)
 KIND: Final = "rollback"
@@ -96,7 +100,7 @@ def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = Fals
 
     if dry_run:
         change = plan(reopened(handle))
-        return replace(plans[-1].done, removed=dry(handle, change))
+        return replace(plans[-1].done, removed=preview(handle, change))
     removed = change_branch(handle, KIND, plan)
     done = replace(plans[-1].done, removed=removed)
     return done if plans[-1].change is None else _without_late(plans[-1].branch, done)
@@ -214,14 +218,14 @@ def _snapshot_steps(branch: TableHandle, line: Line, target: Snapshot, later: Se
     directory = branch.layout.snapshot_dir
     alone = target.id not in line.snapshots
     if alone:
-        steps.append(Put(relative(branch, branch.layout.snapshot_path(target.id)), snapshot_of_tag(target).text))
-    goes = [Delete(relative(branch, branch.layout.snapshot_path(i)), line.snapshots[i].sha256) for i in later]
+        steps.append(Put(relative_path(branch, branch.layout.snapshot_path(target.id)), snapshot_of_tag(target).text))
+    goes = [Delete(relative_path(branch, branch.layout.snapshot_path(i)), line.snapshots[i].sha256) for i in later]
     steps += goes[:-1]
     if goes or alone:
-        steps.append(Put(relative(branch, f"{directory}/{LATEST}"), str(target.id)))
+        steps.append(Put(relative_path(branch, f"{directory}/{LATEST}"), str(target.id)))
     if alone:
         first = min((i for i in line.snapshots if i < target.id), default=target.id)
-        steps.append(Put(relative(branch, f"{directory}/{EARLIEST}"), str(first)))
+        steps.append(Put(relative_path(branch, f"{directory}/{EARLIEST}"), str(first)))
     return [*steps, *goes[-1:]]
 
 
@@ -230,16 +234,16 @@ def _changelog_steps(branch: TableHandle, line: Line, target: Snapshot, later: S
         return []
     # -1 as in Paimon, which then looks for itself.
     hint = str(target.id) if len(later) < len(line.changelogs) else "-1"
-    goes = [Delete(relative(branch, branch.layout.changelog_path(i)), line.changelogs[i].sha256) for i in later]
-    return [Put(relative(branch, f"{branch.layout.changelog_dir}/{LATEST}"), hint), *goes]
+    goes = [Delete(relative_path(branch, branch.layout.changelog_path(i)), line.changelogs[i].sha256) for i in later]
+    return [Put(relative_path(branch, f"{branch.layout.changelog_dir}/{LATEST}"), hint), *goes]
 
 
-def _left_later(branch: TableHandle, target: Snapshot) -> list[tuple[str, Fork]]:
+def _left_later(branch: TableHandle, target: Snapshot) -> list[tuple[str, forks.Fork]]:
     """Branches that left this one after the target, as their `FORK` files say."""
-    names = {logical_name(branch), branch.layout.directory_branch}
+    names = {forks.logical_name(branch), branch.layout.directory_branch}
     found = []
     for name in list_branch_names(branch):
-        fork = read_fork(branch.on_branch_directory(name))
+        fork = forks.read_fork(branch.on_branch_directory(name))
         if fork is not None and fork.parent in names and (fork.snapshot_id or 0) > target.id:
             found.append((name, fork))
     return found
@@ -250,7 +254,7 @@ def _own_fork(branch: TableHandle, target: Snapshot) -> tuple[list[Step], tuple[
 
     The guard moves too, as what is needed of the parent now is older.
     """
-    fork = None if is_main(branch) else read_fork(branch)
+    fork = None if forks.is_main(branch) else forks.read_fork(branch)
     if fork is None or (fork.snapshot_id or 0) <= target.id:
         return [], ()
     parent = branch.on_branch_directory(fork.parent)
@@ -262,11 +266,11 @@ def _own_fork(branch: TableHandle, target: Snapshot) -> tuple[list[Step], tuple[
     return [*guards.steps, _fork_put(branch, branch.branch, fork, target)], guards.released
 
 
-def _fork_put(branch: TableHandle, name: str, fork: Fork, target: Snapshot) -> Put:
+def _fork_put(branch: TableHandle, name: str, fork: forks.Fork, target: Snapshot) -> Put:
     """What comes after the target has an id that another snapshot had, so the branch is to be told where it left."""
     moved = replace(fork, snapshot_id=target.id, tag=None, time_ms=target.time_ms)
-    path = fork_path(branch.on_branch_directory(name))
-    return Put(relative(branch, path), encode_fork(moved).decode())
+    path = forks.fork_path(branch.on_branch_directory(name))
+    return Put(relative_path(branch, path), forks.encode_fork(moved).decode())
 
 
 def _without_late(branch: TableHandle, done: RolledBack) -> RolledBack:
@@ -281,8 +285,8 @@ def _without_late(branch: TableHandle, done: RolledBack) -> RolledBack:
         late.extend(_behind_hole(line.snapshots, target_id) if target_id in line.snapshots else ())
         if not late:
             return None
-        hint = relative(current, f"{current.layout.snapshot_dir}/{LATEST}")
-        goes = [Delete(relative(current, current.layout.snapshot_path(i)), line.snapshots[i].sha256) for i in late]
+        hint = relative_path(current, f"{current.layout.snapshot_dir}/{LATEST}")
+        goes = [Delete(relative_path(current, current.layout.snapshot_path(i)), line.snapshots[i].sha256) for i in late]
         roots = tuple(Root(RootKind.SNAPSHOT, line.directory, str(i), line.snapshots[i].snapshot) for i in late)
         label = f"roll-back of branch {current.branch!r} to snapshot {target_id}"
         newest = max(i for i in line.snapshots if i not in late)
@@ -302,3 +306,111 @@ def _behind_hole(ids: Iterable[int], target_id: int) -> list[int]:
     """The ids after the target that do not join on to it."""
     later = sorted(i for i in ids if i > target_id)
     return [i for n, i in enumerate(later) if i != target_id + 1 + n]
+
+
+AS_LATEST: Final = "rollback-to-as-latest-"
+"""What the names of tags and commit users begin with that Paimon makes for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(ShownAsFacts):
+    """What making an earlier state the newest did.
+
+    Attributes:
+        snapshot: the head now, with the state of `target`.
+        target: the snapshot that was asked for.
+        previous: the head before.
+        tag: the tag that keeps the files of `target`; None when none was made.
+    """
+
+    snapshot: Snapshot
+    target: Snapshot
+    previous: Snapshot
+    tag: str | None = None
+
+
+def rollback_to_as_latest(handle: TableHandle, version: str | int) -> Restored:
+    """Make the state of an earlier version the branch's newest, by a new snapshot of kind OVERWRITE.
+
+    The snapshots between stay and can be read. Files of the version are kept by a tag `rollback-to-as-latest-…`, as
+    Paimon does it, unless it was asked for by a tag's name: its expiry takes a file that was deleted once for gone. The
+    tag may go when the snapshots up to the new one have expired. The head itself is left as it is.
+
+    Args:
+        handle: the branch.
+        version: a snapshot id, or any version text that means a snapshot of this branch. An expired snapshot is taken
+            from a tag of it.
+
+    Raises:
+        InvalidInputError: it is no version, or on another branch.
+        NotFoundError: there is no such version; SnapshotExpiredError: it expired meanwhile.
+        CommitError: others were faster every time, or nobody knows whether the snapshot was made.
+        OperationInProgressError: another process changes the table's refs all the time.
+    """
+    kept = _keep(handle, version)
+    if isinstance(kept, Restored):
+        return kept
+    tag, is_new = kept
+    try:
+        if is_new:
+            check_still_there(handle, tag)
+        return _commit(handle, tag, is_new)
+    except CommitOutcomeUnknownError:
+        raise
+    except Exception:
+        if is_new:
+            _take_back(handle, tag)
+        raise
+
+
+def _keep(handle: TableHandle, version: str | int) -> Restored | tuple[Tag, bool]:
+    """A tag of the target and whether it was made for this; what was done, when the target is the head."""
+    found: list[Restored | tuple[Tag, bool]] = []
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        target = find_target(branch, version)
+        head = latest_snapshot(branch)
+        if head is None:
+            raise nothing_there(branch)
+        asked = find_tag(branch, version.strip()) if isinstance(version, str) else None
+        if same_snapshot(head, target):
+            found.append(Restored(head, target, head))
+            return None
+        if asked is not None:
+            found.append((asked, False))
+            return None
+        tag = Tag(f"{AS_LATEST}{target.id}-{uuid.uuid4()}", target)
+        found.append((tag, True))
+        label = f"tagging of snapshot {target.id} on branch {branch.branch!r}"
+        return TableChange("create-tag", label, (put_tag(branch, tag),))
+
+    change_branch(handle, "create-tag", plan)
+    return found[-1]
+
+
+def _commit(handle: TableHandle, tag: Tag, is_new: bool) -> Restored:
+    """Commit under the lock, so that nobody deletes the tag before the new snapshot holds on to its files too."""
+    done: list[Restored] = []
+
+    def plan(branch: TableHandle) -> None:
+        head = latest_snapshot(branch)
+        if head is None:
+            raise nothing_there(branch)
+        target = find_target(branch, f"tag-name.{tag.name}")
+        made = restore(branch, target, f"{AS_LATEST}{uuid.uuid4()}")
+        done.append(Restored(made, target, head, tag.name if is_new else None))
+
+    change_branch(handle, "rollback-to-as-latest", plan)
+    return done[-1]
+
+
+def _take_back(handle: TableHandle, tag: Tag) -> None:
+    def plan(branch: TableHandle) -> TableChange | None:
+        found = find_tag(branch, tag.name)
+        return (
+            None
+            if found is None
+            else deletion(branch, [found], "delete-tag", f"removal of tag {tag.name!r}, not needed")
+        )
+
+    change_branch(handle, "delete-tag", plan)

@@ -15,11 +15,11 @@ from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.run import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
-from paimon_spark.maintenance.changes import TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import TableChange
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import (
     Savepoint,
@@ -32,9 +32,7 @@ from paimon_spark.metadata.tags import (
 )
 from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there
-from paimon_spark.versioning.tag_steps import create_steps, deletion
+from paimon_spark.versioning.tag_steps import check_still_there, create_steps, deletion
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
 """Compacts a branch fully, wherever."""
@@ -106,7 +104,7 @@ def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = 
         label = f"deletion of savepoint {savepoint_id} on branch {branch.branch!r}"
         return deletion(branch, [tag], "delete-savepoint", label)
 
-    return dry(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
+    return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
 
 
 def run_periodic_savepoint(

@@ -1,13 +1,40 @@
-"""TableStatus: how a table stands, at one look. Values; `standing.py` finds them."""
+"""TableStatus: how a table stands, at one look. Values; `standing.py` finds them.
+
+How a branch of a table stands: its metadata in, a `TableStatus` out. Reads no data file, and changes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from paimon_spark.display.html import amount, facts, grid, moment, section
+from paimon_spark.engine.write.dynamic_bucketing import is_cross_partition
+from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.change import check_there, unfinished
+from paimon_spark.maintenance.consumers import list_consumers
+from paimon_spark.maintenance.expire_snapshots import may_expire
+from paimon_spark.metadata.branches import list_branches
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
+from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
+from paimon_spark.options.compaction import parse_append_compaction_options
+from paimon_spark.options.table import COMPACTION_TRIGGER
+from paimon_spark.versioning.doctor.diagnose import diagnose
 from paimon_spark.versioning.doctor.findings import Finding
+from paimon_spark.versioning.relation import relation
+from paimon_spark.versioning.tags import overdue_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +188,172 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: _plain(v) for k, v in value.items()}
     return getattr(value, "value", value)
+
+
+_TRIES = 5
+
+
+def status_of(handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms) -> TableStatus:
+    """The status of the handle's branch.
+
+    Args:
+        handle: the branch as it is defined now.
+        with_findings: ask the doctor, too.
+        clock_ms: epoch milliseconds.
+
+    Raises:
+        TableNotFoundError: nothing is left of the table.
+        CorruptFileError: metadata cannot be read.
+    """
+    check_there(handle)
+    head, entries = _head(handle)
+    tags = tag_names(handle)
+    savepoints = sum(savepoint_id_of(t) is not None for t in tags)
+    guards = sum(guarded_branch(t) is not None for t in tags)
+    schema = handle.schema
+    return TableStatus(
+        table=handle.name,
+        location=handle.location,
+        branch=handle.branch,
+        kind="primary key" if schema.primary_keys else "append",
+        primary_keys=schema.primary_keys,
+        partition_keys=schema.partition_keys,
+        bucket=_bucket(handle),
+        merge_engine=handle.options.merge_engine.value if schema.primary_keys else None,
+        main_branch=handle.layout.main_branch,
+        schema_id=schema.id,
+        columns=len(schema.fields),
+        head=_head_status(head),
+        files=len(entries),
+        bytes=_total(entries, "file_size"),
+        rows=_total(entries, "row_count"),
+        snapshots=len(list_snapshot_ids(handle)),
+        tags=len(tags) - savepoints - guards,
+        savepoints=savepoints,
+        guards=guards,
+        branches=tuple(_branches(handle)),
+        consumers=tuple(_consumers(handle, head)),
+        operation=_operation(handle),
+        findings=tuple(diagnose(handle)) if with_findings else None,
+        due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
+    )
+
+
+def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
+    """The head and its live files; of the next one when it expires meanwhile."""
+    head = latest_snapshot(handle)
+    for _ in range(_TRIES):
+        if head is None:
+            return None, pa.Table.from_batches([], ENTRY_SCHEMA)
+        try:
+            return head, live_entries(handle, data_manifests(handle, head))
+        except FileMissingError:
+            before, head = head, latest_snapshot(handle)
+            if head == before:
+                raise
+    assert head is not None
+    return head, live_entries(handle, data_manifests(handle, head))
+
+
+def _head_status(head: Snapshot | None) -> HeadStatus | None:
+    if head is None:
+        return None
+    return HeadStatus(head.id, head.commit_kind.value, head.time_ms, head.commit_user, head.operation)
+
+
+def _bucket(handle: TableHandle) -> str:
+    bucket = handle.options.bucket
+    if bucket > 0:
+        return f"fixed ({bucket})"
+    if bucket == POSTPONE_BUCKET:
+        return "postponed"
+    if not handle.schema.primary_keys:
+        return "unaware"
+    return "dynamic across partitions" if is_cross_partition(handle.schema) else "dynamic"
+
+
+def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
+    listed = list_branches(handle)
+    if not listed:
+        return
+    main = handle.on_branch_directory(MAIN)
+    main_head = latest_snapshot(main)
+    for branch in listed:
+        on_branch = handle.on_branch_directory(branch.name)
+        head = latest_snapshot(on_branch)
+        related = relation(main, main_head, on_branch, head)
+        fork = branch.fork
+        yield BranchStatus(
+            branch.name,
+            branch.is_main,
+            None if fork is None else fork.parent,
+            None if fork is None else fork.snapshot_id,
+            None if fork is None else fork.tag,
+            _head_status(head),
+            related.ahead,
+            related.behind,
+        )
+
+
+def _consumers(handle: TableHandle, head: Snapshot | None) -> Iterator[ConsumerStatus]:
+    newest = 0 if head is None else head.id
+    for consumer in list_consumers(handle):
+        yield ConsumerStatus(consumer.name, consumer.next_snapshot, max(0, newest + 1 - consumer.goes_on_with))
+
+
+def _operation(handle: TableHandle) -> str | None:
+    try:
+        return unfinished(handle)
+    except CorruptFileError as e:
+        return e.message
+
+
+def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Callable[[], int]) -> Iterator[str]:
+    if may_expire(handle, head.id, clock_ms):
+        yield "snapshots are old enough to expire: expire_snapshots()"
+    over = overdue_tags(handle)
+    if over:
+        yield f"{len(over)} tags have lived long enough: expire_tags()"
+    buckets = _full_buckets(handle, entries) if handle.schema.primary_keys else _scattered(handle, entries)
+    if buckets:
+        of = "buckets" if handle.schema.primary_keys or handle.options.bucket > 0 else "partitions"
+        yield f"{buckets:,} {of} have many small files: compact()"
+
+
+def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
+    """Buckets with so many sorted runs that a writer would compact them. Each file of level 0 is a run."""
+    if handle.options.bucket == POSTPONE_BUCKET:
+        return 0
+    places, count = _places(entries)
+    levels = _column(entries, "level")
+    runs = np.bincount(places[levels == 0], minlength=count)
+    deeper = np.unique(np.stack([places[levels > 0], levels[levels > 0]]), axis=1)[0]
+    runs += np.bincount(deeper, minlength=count)
+    return int((runs >= COMPACTION_TRIGGER.get(handle.options.raw)).sum())
+
+
+def _scattered(handle: TableHandle, entries: pa.Table) -> int:
+    """Buckets, or partitions without, with so many small files that a compaction makes them fewer."""
+    options = parse_append_compaction_options(handle.options.raw)
+    places, count = _places(entries)
+    small = np.bincount(places[_column(entries, "file_size") < options.small_bytes], minlength=count)
+    return int((small >= max(2, options.min_files)).sum())
+
+
+def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
+    """A number for the partition and bucket of each entry, and how many there are."""
+    if len(entries) == 0:
+        return np.empty(0, np.int64), 0
+    partitions = entries.column("partition").combine_chunks().dictionary_encode()
+    codes = values(partitions.indices).astype(np.int64)
+    found, places = np.unique(np.stack([codes, _column(entries, "bucket")]), axis=1, return_inverse=True)
+    return places.reshape(-1), found.shape[1]
+
+
+def _total(entries: pa.Table, name: str) -> int:
+    return int(_column(entries, name).sum())
+
+
+def _column(entries: pa.Table, name: str) -> np.ndarray:
+    chunks = [values(chunk).astype(np.int64) for chunk in entries.column(name).chunks]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

@@ -4,6 +4,10 @@ A new tag is a copy of a snapshot file: no data and no manifest is read, whateve
 afterwards whether what was copied is still there, as other engines may let it expire meanwhile.
 
 Source: Java `utils/TagManager`; PIP-4.
+
+Tags that have lived long enough.
+
+Source: Java `tag/TagTimeExpire`.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Final, Literal, overload
 
 from paimon_spark.errors import (
@@ -19,11 +23,13 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.changes import Put, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.maintenance.change import change_branch, preview, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import encode_fork, fork_path, list_branch_names, logical_name, read_fork, tag_info
+from paimon_spark.metadata import branches as forks
+from paimon_spark.metadata.branches import list_branch_names, tag_info
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Put, Step, TableChange, relative_path
+from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.tags import (
     TagInfo,
     auto_tag_time,
@@ -35,11 +41,9 @@ from paimon_spark.metadata.tags import (
 )
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
-from paimon_spark.versioning.guarding import relative
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there, tag_source
 from paimon_spark.versioning.tag_steps import (
+    check_still_there,
     create_steps,
     delete_steps,
     deletion,
@@ -47,6 +51,7 @@ from paimon_spark.versioning.tag_steps import (
     new_tag,
     put_tag,
     tag_root,
+    tag_source,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -171,7 +176,7 @@ def replace_tag(
         return TableChange("replace-tag", label, (put_tag(branch, made[-1]),), (tag_root(branch, old),))
 
     if dry_run:
-        return dry(handle, plan(reopened(handle)))
+        return preview(handle, plan(reopened(handle)))
     change_branch(handle, "replace-tag", plan)
     check_still_there(handle, made[-1])
     _mention_callbacks(handle)
@@ -235,7 +240,7 @@ def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = Fa
         shown = ", ".join(repr(tag.name) for tag in tags)
         return deletion(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
 
-    return dry(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
+    return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
 
 
 def previous_tag(handle: TableHandle, name: str) -> TagInfo | None:
@@ -317,12 +322,12 @@ def _renamed_bases(handle: TableHandle, tag: Tag, new: str) -> list[Step]:
     steps: list[Step] = []
     for name in list_branch_names(handle):
         branch = handle.on_branch_directory(name)
-        fork = read_fork(branch)
+        fork = forks.read_fork(branch)
         if fork is None or fork.tag != tag.name or fork.snapshot_id != tag.snapshot.id:
             continue
-        if fork.parent == logical_name(handle):
-            text = encode_fork(replace(fork, tag=new)).decode()
-            steps.append(Put(relative(branch, fork_path(branch)), text))
+        if fork.parent == forks.logical_name(handle):
+            text = forks.encode_fork(replace(fork, tag=new)).decode()
+            steps.append(Put(relative_path(branch, forks.fork_path(branch)), text))
     return steps
 
 
@@ -381,3 +386,72 @@ def _exists(handle: TableHandle, name: str) -> TagAlreadyExistsError:
         branch=handle.branch,
         tag=name,
     )
+
+
+def expire_tags(
+    handle: TableHandle,
+    *,
+    older_than_ms: int | None = None,
+    dry_run: bool = False,
+    wait_ms: int = 60_000,
+    clock: Callable[[], datetime] = datetime.now,
+) -> Removed:
+    """Delete the tags whose time to live is over, and with `older_than_ms` all that were created before it.
+
+    A time to live counts from the tag's creation, on the wall clock of this machine. A tag without one was created when
+    its file was last changed. Guards of branches stay, and savepoints without a time to live.
+
+    Args:
+        handle: the branch.
+        older_than_ms: epoch milliseconds.
+        dry_run: only tell what would go.
+        wait_ms: how long to wait for another process that changes the table's refs.
+        clock: the local wall clock.
+
+    Raises:
+        OperationInProgressError: another process changes the table's refs all the time.
+        UnsafeDeletionError: it cannot be told what else needs their files; nothing was deleted.
+    """
+    older_than = None if older_than_ms is None else _local(older_than_ms)
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        over = _over(branch, clock(), older_than)
+        label = f"expiry of {len(over)} tags on branch {branch.branch!r}"
+        return deletion(branch, over, "expire-tags", label) if over else None
+
+    planned = plan(handle)  # looked at before anything is locked, as commits come here all the time
+    if dry_run or planned is None:
+        return preview(handle, planned)
+    return change_branch(handle, "expire-tags", plan, wait_ms=wait_ms)
+
+
+def overdue_tags(handle: TableHandle, clock: Callable[[], datetime] = datetime.now) -> list[Tag]:
+    """The tags that `expire_tags` would delete now. Raises CorruptFileError."""
+    return _over(handle, clock(), None)
+
+
+def _over(handle: TableHandle, now: datetime, older_than: datetime | None) -> list[Tag]:
+    """The tags that have lived long enough."""
+    tags = [t for t in list_tags(handle) if living_branch(handle, t.name) is None]
+    if older_than is not None and any(t.create_time is None or t.time_retained_s is None for t in tags):
+        changed = {i.name.removeprefix(TAG_PREFIX): i.modified_ms for i in handle.store.list(handle.layout.tag_dir)}
+    else:
+        changed = {}
+    return [t for t in tags if _is_over(t, changed.get(t.name), now, older_than)]
+
+
+def _is_over(tag: Tag, changed_ms: int | None, now: datetime, older_than: datetime | None) -> bool:
+    if tag.create_time is not None and tag.time_retained_s is not None:
+        try:
+            lives = now <= tag.create_time + timedelta(seconds=tag.time_retained_s)
+        except OverflowError:
+            lives = True
+        return not lives or (older_than is not None and older_than > tag.create_time)
+    if older_than is None or changed_ms is None or savepoint_id_of(tag.name) is not None:
+        return False
+    return older_than > _local(changed_ms)
+
+
+def _local(epoch_ms: int) -> datetime:
+    """A moment on the wall clock of this machine, which tags are made by."""
+    return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).astimezone().replace(tzinfo=None)

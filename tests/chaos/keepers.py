@@ -34,8 +34,8 @@ from paimon_spark.errors import (
 )
 from paimon_spark.jobs import after_commit, compaction
 from paimon_spark.jobs import batch_write as writing
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.change import recover
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.versioning import merge, savepoints

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from paimon_spark.api.table import Table
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.change import recover
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE
 from tests.chaos.streams import FOREIGN, KINDS, Row, Stream, changes_of, said

@@ -29,7 +29,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.jobs.maintain import drop_partitions
 from paimon_spark.jobs.replace import replace_table
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import open_table

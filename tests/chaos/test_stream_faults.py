@@ -15,7 +15,7 @@ import pytest
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs import opened_table as loading
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store

@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Tag, encode_tag
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import TableHandle, open_table

@@ -17,7 +17,7 @@ import pytest
 from paimon_spark.api.table import Table
 from paimon_spark.errors import FileAlreadyThereError, NotFoundError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.intents import recover
+from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.resolve import resolve

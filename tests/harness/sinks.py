@@ -14,7 +14,7 @@ import paimon_spark
 from paimon_spark.jobs.stream_batch import StreamResult
 from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.jobs.task_write import StreamRows
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.store import Store

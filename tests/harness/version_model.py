@@ -12,7 +12,7 @@ from typing import Any
 
 from paimon_spark.api.table import Table
 from paimon_spark.metadata.tags import guarded_branch
-from paimon_spark.versioning.restoring import AS_LATEST
+from paimon_spark.versioning.rollback import AS_LATEST
 
 Rows = tuple[tuple[Any, ...], ...]
 """(k, v, further columns in order of their names…), sorted."""

@@ -10,7 +10,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.maintenance.orphans import orphans
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.manifests import CACHE
 from tests.interop import our_hand

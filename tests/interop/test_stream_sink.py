@@ -12,7 +12,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import BatchesLostError
-from paimon_spark.jobs.stream_write import StreamResult, plan_stream_write
+from paimon_spark.jobs.stream_batch import StreamResult
+from paimon_spark.jobs.stream_write import plan_stream_write
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.streaming.batches import Committed, Lost, New, Sink, fate_of
 from tests.harness.rows import difference, rows_of

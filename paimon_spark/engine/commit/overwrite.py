@@ -25,8 +25,8 @@ from paimon_spark.engine.commit.entries import (
 )
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
-from paimon_spark.engine.scan.manifest_prune import manifests_wanted
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.engine.scan.prune import manifests_wanted
 from paimon_spark.errors import InvalidInputError, PredicateSyntaxError
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of

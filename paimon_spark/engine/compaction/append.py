@@ -16,10 +16,9 @@ from paimon_spark.engine.compaction.append_pick import Mark, pick
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.read.file_reader import fields_of, iter_rows
 from paimon_spark.engine.read.metadata_columns import tracking_column
-from paimon_spark.engine.scan.deletions import deletions_among
+from paimon_spark.engine.scan.splits import deletions_among
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.engine.write.job_files import new_file_id
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles

@@ -20,9 +20,9 @@ import pyarrow as pa
 from paimon_spark.engine.compaction.record_expiry import RecordExpiry
 from paimon_spark.engine.compaction.task import Bucket
 from paimon_spark.engine.compaction.universal import drops_deletes
+from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, EveryKey, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
-from paimon_spark.engine.merge.lookup import IN_LAST_LEVEL, ChangelogRule, EveryKey, changelog_of
 from paimon_spark.engine.merge.runs import Section, key_ranks
 from paimon_spark.engine.merge.sorted_merge import (
     MergedColumns,
@@ -36,9 +36,8 @@ from paimon_spark.engine.merge.sorted_merge import (
 from paimon_spark.engine.merge.spill import SpillFile
 from paimon_spark.engine.read.file_reader import KIND_FIELD, FileRows, fields_of, iter_file, iter_rows, system_columns
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
-from paimon_spark.engine.scan.deletions import Deletions
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.scan.splits import Deletions
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.engine.write.rolling import RollingWriter
 from paimon_spark.errors import DataError

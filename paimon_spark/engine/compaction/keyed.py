@@ -20,7 +20,7 @@ from paimon_spark.engine.compaction.record_expiry import RecordExpiry
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.compaction.universal import Moment, last_level, pick_full, pick_universal
 from paimon_spark.engine.merge.runs import Section
-from paimon_spark.engine.scan.deletions import deletions_among
+from paimon_spark.engine.scan.splits import deletions_among
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write.data_file import wall_clock_ms
 from paimon_spark.engine.write.job_files import new_file_id

@@ -22,8 +22,7 @@ from paimon_spark.engine.compaction.run import CompactResult, buckets_of, entrie
 from paimon_spark.engine.compaction.task import Bucket
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError

@@ -24,8 +24,8 @@ from paimon_spark.engine.compaction.append import append_tasks, run_append_task
 from paimon_spark.engine.compaction.interrupted import compacted_by_twin, expired_under_way
 from paimon_spark.engine.compaction.keyed import compact_bucket, keyed_tasks
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
-from paimon_spark.engine.scan.manifest_prune import manifests_wanted
-from paimon_spark.engine.scan.partitions import Partitions
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.engine.scan.prune import manifests_wanted
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
 from paimon_spark.format.arrays.python_values import array_of

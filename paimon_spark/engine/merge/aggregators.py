@@ -1,7 +1,7 @@
 """Aggregate functions on whole columns: one `reduceat` per column instead of a call per value.
 
-`aggregate` is the door. What a function cannot do on columns (an overflow on the way, retracts of a
-collection, …) is done value by value by `aggregators_exact`, for the groups concerned only.
+`aggregate` is the entry. Groups that cannot be computed on columns (an intermediate overflow, retracts of a
+collection, …) are computed value by value by `aggregators_exact`.
 
 Source: Java `mergetree/compact/aggregate/**`.
 """
@@ -50,7 +50,7 @@ _NUMERIC: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "D
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happens to one column of each group, place by place. None stands for "nowhere" (`counted`: everywhere).
+    """The operations on one column of each group, place by place. None stands for "nowhere" (`counted`: everywhere).
 
     Attributes:
         groups: the rows.

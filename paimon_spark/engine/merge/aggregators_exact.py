@@ -1,4 +1,4 @@
-"""Aggregate functions one value at a time, as Java runs them: for what has no form on whole columns.
+"""Aggregate functions value by value, as in Java, for what cannot be computed on whole columns.
 
 Values are those of `exact_values`.
 
@@ -15,10 +15,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge import sketches
-from paimon_spark.engine.merge.exact_values import Value, frozen, order_key
+from paimon_spark.engine.merge.exact_values import SKETCH_FUNCTIONS, Union, Value, decoded, frozen, order_key, union_of
 from paimon_spark.engine.merge.field_options import FieldOptions, NestedKeyNullStrategy
-from paimon_spark.engine.merge.sketches import Union, decoded, union_of
 from paimon_spark.errors import DataError
 
 JAVA_SPACES: Final = (
@@ -57,7 +55,7 @@ class ExactAggregate:
 
 
 def retract_refused(column: str, function: str) -> DataError:
-    """The error for a retract that a function cannot undo."""
+    """Build the error for a delete that a function cannot retract."""
     return DataError(
         f"column {column!r}: aggregate function {function!r} cannot retract, but rows of kind -U or -D must be "
         f"merged; set 'fields.{column}.ignore-retract' = 'true' on the table to skip them",
@@ -420,7 +418,7 @@ _SIMPLE: Final[dict[str, type[ExactAggregate]]] = {
     "sum": _Sum,
     "product": _Product,
     "merge_map": _MergeMap,
-    **dict.fromkeys(sketches.FUNCTIONS, _Union),
+    **dict.fromkeys(SKETCH_FUNCTIONS, _Union),
 }
 _WITH_OPTIONS: Final[dict[str, Callable[[FieldOptions, str, pa.DataType], ExactAggregate]]] = {
     "listagg": _Listagg,

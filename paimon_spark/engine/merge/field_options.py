@@ -39,7 +39,7 @@ PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
 
 
 class NestedKeyNullStrategy(str, Enum):
-    """What nested_update does with elements whose nested key holds a null."""
+    """How nested_update handles elements whose nested key contains a null."""
 
     MERGE = "merge"
     IGNORE = "ignore"

@@ -1,4 +1,4 @@
-"""Merge engines: how the rows of one key become one row. `create_merge_function` picks by the table's options.
+"""Merge engines: combine the rows of one key. `create_merge_function` chooses by the table's options.
 
 Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunction`,
 `mergetree/compact/aggregate/AggregateMergeFunction`.

@@ -1,9 +1,8 @@
-"""Rows with keys, gathered into groups of one key.
+"""Group rows by key.
 
-A window is a set of columns plus an order of its rows by key, then by sequence. `Groups` are the keys of a
-window that have more than one row, the only ones a merge function sees (Java `ReducerMergeFunctionWrapper`:
-a lone record passes unchanged). Words used here: a *row* is a number in the window's columns, a *place* is a
-position in `Groups.rows`.
+A window is a set of columns plus an order of its rows by key and sequence. `Groups` contains the keys with more than
+one row; a merge function sees no others (Java's `ReducerMergeFunctionWrapper` passes single records unchanged). A
+*row* is a row number of the window's columns, a *place* a position in `Groups.rows`.
 
 Source: Java `KeyValue`, `mergetree/compact/MergeFunction`, `ReducerMergeFunctionWrapper`.
 """
@@ -68,7 +67,7 @@ class Groups:
         return np.repeat(np.arange(len(self.starts)), self.sizes)
 
     def retracts(self) -> Bool | None:
-        """True at places of -U and -D; None when there is none."""
+        """A mask of the places of -U and -D; None without any."""
         if self.kinds is None:
             return None
         mask = is_retract(self.kinds)
@@ -144,7 +143,7 @@ class ColumnResult:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of the groups of a window.
+    """The merge result of the groups of a window.
 
     Attributes:
         kinds: row kind per group; None when all are +I.

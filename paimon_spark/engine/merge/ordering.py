@@ -1,8 +1,8 @@
-"""Ordering rows as Java compares them: columns become integer words, and words are sorted.
+"""Sort rows in Java's order: columns become arrays of integer words, and the words are sorted.
 
-A column is turned into words (arrays of integers, most significant first) whose lexicographic order is the
-order of Paimon's comparators: nulls first, text and bytes by unsigned byte, decimals by number, floats as
-Java's `compare` has them (-0.0 before 0.0, NaN last). Equal words mean equal values.
+The lexicographic order of the words (most significant first) is the order of Paimon's comparators: nulls first, text
+and bytes by unsigned byte, decimals by value, floats as `Double.compare` (-0.0 before 0.0, NaN last). Equal words
+mean equal values.
 
 Source: Java `codegen/GenerateUtils`, `utils/UserDefinedSeqComparator`, `data/BinaryString`.
 """

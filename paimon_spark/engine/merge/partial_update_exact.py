@@ -1,7 +1,7 @@
-"""Partial-update row by row, for keys with retracts in tables with sequence groups.
+"""Partial-update row by row, for keys with deletes in tables with sequence groups.
 
-A retract there may set columns to null, take aggregates back or remove the row, depending on the sequence of
-each group at that moment; it has no form on whole columns.
+A delete may set columns to null, retract aggregates or remove the row, depending on the current sequence of each group,
+which cannot be computed on whole columns.
 
 Source: Java `mergetree/compact/PartialUpdateMergeFunction`.
 """
@@ -122,7 +122,7 @@ class ExactPartialUpdate:
                 row.update((s, record[s]) for s in group.sequence)
 
     def _retract(self, row: Row, record: Row, kind: int) -> bool:
-        """Take a record back; True when that removes the whole row."""
+        """Retract a record; True if that removes the whole row."""
         for group in self._groups:
             if all(record[s] is None for s in group.sequence):
                 continue

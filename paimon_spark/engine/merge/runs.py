@@ -1,4 +1,4 @@
-"""Sections and sorted runs: which files of a bucket must be merged with which.
+"""Sections and sorted runs: which files of a bucket must be merged with each other.
 
 Source: Java `mergetree/compact/IntervalPartition`, `mergetree/SortedRun`.
 """
@@ -27,7 +27,7 @@ _ABOVE_ALL: Final = 2
 
 
 class Section(NamedTuple):
-    """Files whose key ranges hang together; no key of one section occurs in another.
+    """Files with overlapping key ranges; no key of one section occurs in another.
 
     Attributes:
         runs: sorted runs; each is numbers of files whose key ranges ascend without touching.
@@ -101,7 +101,7 @@ def sections(ranks: Ranks) -> list[Section]:
 
 
 def _runs(members: list[int], ranks: Ranks) -> Section:
-    """Files of a section, ascending, dealt to as few runs as the greedy rule needs."""
+    """Distribute the files of a section to as few sorted runs as possible."""
     heap: list[tuple[int, int, list[int]]] = []
     for number in members:
         low, high = int(ranks[number, 0]), int(ranks[number, 1])

@@ -1,7 +1,10 @@
-"""Merging sorted runs in bounded memory: windows of rows by key range, merged column by column.
+"""Merge sorted runs in bounded memory: windows of rows by key range, or a mask computed from the keys.
 
-Runs are streams of batches sorted by key. A window holds the next rows of every run; rows with keys smaller
-than what every run has still to come are complete and are merged; the others wait for the next window.
+Runs are streams of batches sorted by key. A window contains the next rows of every run. Rows with keys smaller than all
+keys still to come are complete and are merged; the others wait for the next window.
+
+For merge engines that keep whole rows, a key mask decides from the keys and sequence columns alone which rows of each
+file survive; the other columns then stream through the mask file by file, in file order.
 
 Source: Java `mergetree/compact/SortMergeReader`, `mergetree/MergeTreeReaders`, `mergetree/DropDeleteReader`.
 """
@@ -173,7 +176,7 @@ class _Buffer:
 
 
 def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
-    """The rows whose keys no unfinished run can add to; None when there are none yet."""
+    """The rows whose keys are complete: no unfinished run can contain more of them; None if there are none yet."""
     batches = [batch for b in buffers for batch in b.batches]
     order, ties = sort_rows(_key_words(batches, plan), sum(b.rows for b in buffers))
     ends = np.cumsum([b.rows for b in buffers])
@@ -218,12 +221,12 @@ def sequence_order(columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows
 
 
 def key_order(keys: Sequence[pa.Array]) -> tuple[Rows, Bool]:
-    """Rows by key columns, stably, and which tie with the row before."""
+    """Stable order of rows by key columns, and the rows that tie with the previous row."""
     return sort_rows(pack([word for key in keys for word in column_words(key)]), len(keys[0]))
 
 
 class MergedColumns(NamedTuple):
-    """What a window became.
+    """The merged columns of a window.
 
     Attributes:
         names, arrays: columns of `plan.output`, system columns before them as the plan says.
@@ -330,7 +333,7 @@ def _output_column(
 def batches_of(
     arrays: Sequence[pa.Array], names: Sequence[str], count: int, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """One set of columns as batches of at most `batch_rows`."""
+    """Columns as batches of at most `batch_rows` rows."""
     if not arrays:
         for begin in range(0, count, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, count - begin))
@@ -338,3 +341,40 @@ def batches_of(
     whole = pa.RecordBatch.from_arrays(list(arrays), names=list(names))
     for begin in range(0, count, batch_rows):
         yield whole.slice(begin, batch_rows)
+
+
+def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:
+    """A mask of the rows that survive the merge of a section.
+
+    Args:
+        columns: key columns and what orders them, runs one after the other, oldest first.
+        plan: its function must pick whole rows.
+    """
+    order, ties = key_order([columns[name] for name in plan.key])
+    order = sequence_order(columns, plan, order, ties.copy())
+    kinds = None if VALUE_KIND not in columns else arrow_numpy.values(columns[VALUE_KIND])
+    if plan.function.newest_wins and LEVEL not in columns:
+        winners = order[np.append(~ties[1:], np.True_)]
+    else:
+        winners = _merged_rows(columns, plan, order, group_starts(ties), kinds)
+    alive = np.zeros(len(order), np.bool_)
+    alive[winners] = True
+    if kinds is not None and not plan.keep_deletes:
+        alive &= ~is_retract(kinds)
+    return alive
+
+
+def _merged_rows(
+    columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows, starts: Rows, kinds: Kinds | None
+) -> Rows:
+    """The row that each key becomes, for keys that do not vanish."""
+    winners = order[starts]
+    chosen = np.diff(starts, append=len(order)) > 1
+    if not chosen.any():
+        return winners
+    groups = merge_groups(Window(dict(columns), order, starts), chosen, kinds)
+    merged = plan.function.merge(columns, groups, ())
+    assert merged.rows is not None
+    winners[chosen] = merged.rows
+    kept: Rows = winners[winners != NO_ROW]
+    return kept

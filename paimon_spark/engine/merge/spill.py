@@ -1,6 +1,6 @@
-"""Batches put aside on local disk, and read back one at a time.
+"""Spill batches to local disk, and read them back one at a time.
 
-Source: Java `mergetree/MergeSorter`, `disk/IOManager`, which spill for the same reasons.
+Source: Java `mergetree/MergeSorter`, `disk/IOManager`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SpilledRun(NamedTuple):
 
 
 class SpillFile:
-    """A temporary file that any number of runs of batches are added to. It vanishes when closed, or with the process.
+    """A temporary file for runs of batches. It is deleted when closed, or when the process ends.
 
     It is in the folder for temporary files (`TMPDIR`). Room is given back only by `close`. Not safe for threads.
     """
@@ -45,7 +45,7 @@ class SpillFile:
         self.size_bytes = 0
 
     def put(self, batches: Iterable[pa.RecordBatch]) -> SpilledRun | None:
-        """Add a run; None when it is empty. Raises StorageError: there is no room for it."""
+        """Add a run; None if it is empty. Raises StorageError: the disk is full."""
         schema, places, rows = None, [], 0
         for batch in batches:
             schema = batch.schema
@@ -66,7 +66,7 @@ class SpillFile:
         return place
 
     def read(self, run: SpilledRun) -> Iterator[pa.RecordBatch]:
-        """The batches of a run, each read when it is asked for."""
+        """The batches of a run, read lazily."""
         assert self._file is not None
         for offset, length in run.places:
             buffer = pa.allocate_buffer(length)
@@ -79,7 +79,7 @@ class SpillFile:
             yield pa.ipc.read_record_batch(buffer, run.schema)
 
     def close(self) -> None:
-        """Give the room back. Runs can no longer be read."""
+        """Delete the file. Runs can no longer be read."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -87,7 +87,7 @@ class SpillFile:
 
 
 def spilled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches, out of a temporary file that all of them are written to before the first is given out.
+    """Write all batches to a temporary file, then return them from it.
 
     The file vanishes with the iterator.
 

@@ -1,25 +1,36 @@
-"""Columns of an old file as columns of the schema being read.
+"""Convert columns of a file's schema to columns of the read schema.
 
-Columns and fields of rows are matched by field id, never by name. What the file lacks is null, what changed its
-type is cast, and partition columns come from the split, whatever the file holds.
+Columns and nested fields are matched by field id, never by name. Missing columns are null, or the default that tables
+of Paimon 0.9 to 1.2 declare (`fields.<column>.default-value`; newer versions apply defaults on write). Changed types
+are cast. Partition columns come from the split.
 
-Source: Paimon spec, chapter Schema; Java `utils/FormatReaderMapping`, `schema/SchemaEvolutionUtil`.
+For Spark, timestamps are cut to microseconds before files are opened, except where a merge needs all digits: Arrow's
+nanoseconds end in 1677 and 2262.
+
+Source: Paimon spec, chapter Schema; Java `utils/FormatReaderMapping`, `schema/SchemaEvolutionUtil`, and in 0.9 to 1.2
+`operation/DefaultValueAssigner`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 
+from paimon_spark.engine.tasks.split import PARTITION, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
+from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.table import MergeEngine, read_defaults
 from paimon_spark.types import (
     INTEGER_NAMES,
+    STRING,
     ArrayType,
     AtomicType,
     DataField,
@@ -38,7 +49,7 @@ Source = Callable[[list[pa.Array], int], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """How a file's columns become the columns asked for.
+    """Conversion of a file's columns to the requested columns.
 
     Attributes:
         names: of the columns asked for.
@@ -67,7 +78,7 @@ def _made(name: str, source: Source, arrays: list[pa.Array], count: int) -> pa.A
 def evolve(
     columns: Sequence[DataField], file_fields: Sequence[DataField], partition: Mapping[str, pa.Scalar]
 ) -> Evolution:
-    """The way from a file to `columns`.
+    """Build the conversion from a file to `columns`.
 
     Args:
         columns: columns of the schema being read.
@@ -129,7 +140,7 @@ def _converter_of(column: DataField, found: DataType) -> Convert | None:
 
 
 def _pruned(read: DataType, found: DataType) -> DataType | None:
-    """`found` without what `read` does not have: fields of rows, and digits of timestamps below microseconds.
+    """`found` without nested fields and timestamp digits that `read` lacks.
 
     None when a row keeps none of its fields: Java gives null, not a row of nulls, for a row all whose fields are
     new. Digits go because Arrow's nanoseconds lack the years before 1677 and after 2262, its microseconds do not.
@@ -158,7 +169,7 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
 
 
 def converter(found: DataType, read: DataType) -> Convert | None:
-    """How canonical arrays of `found` become canonical arrays of `read`; None when they already are.
+    """Convert canonical arrays of `found` to canonical arrays of `read`; None if no conversion is needed.
 
     Raises:
         UnsupportedFeatureError: there is no such cast.
@@ -212,7 +223,7 @@ def _row(found: RowType, read: RowType) -> Convert:
 
 
 def same_values(a: DataType, b: DataType) -> bool:
-    """Whether both types hold the same values in the same places, nullability and names aside."""
+    """Whether both types have the same layout, apart from nullability and names."""
     match a, b:
         case RowType(), RowType():
             return len(a.fields) == len(b.fields) and all(
@@ -229,7 +240,7 @@ def same_values(a: DataType, b: DataType) -> bool:
 
 
 def _compares_alike(found: DataType, read: DataType) -> bool:
-    """Whether a comparison says the same of the file's value as of the column's: equal types or wider integers."""
+    """Whether comparisons give the same result for the file's type as for the column's."""
     if found.with_nullable(True) == read.with_nullable(True):
         return True
     if not (isinstance(found, AtomicType) and isinstance(read, AtomicType)):
@@ -237,3 +248,91 @@ def _compares_alike(found: DataType, read: DataType) -> bool:
     if found.name not in INTEGER_NAMES or read.name not in INTEGER_NAMES:
         return False
     return INTEGER_NAMES.index(found.name) <= INTEGER_NAMES.index(read.name)
+
+
+def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
+    """The value that replaces nulls, for columns with a default.
+
+    Raises:
+        DataError: a default is not of its column's type.
+        UnsupportedFeatureError: text cannot become the column's type at all.
+    """
+    texts = read_defaults(request.options.raw)
+    out: dict[str, pa.Scalar] = {}
+    for f in request.schema.fields if texts else ():
+        text = texts.get(f.name)
+        if text is not None:
+            array = array_of([text], pa.string())
+            out[f.name] = caster(STRING, f.type)(array)[0]
+    return out
+
+
+WHOLE: Final = 9
+"""Fractional digits that no timestamp has more of."""
+
+
+@lru_cache(maxsize=4096)
+def coarse_type(t: DataType, precision: int) -> DataType:
+    """The type with at most `precision` fractional digits in every timestamp of it; `t` itself if it has no more."""
+    match t:
+        case TimestampType() if t.precision > precision:
+            return replace(t, precision=precision)
+        case ArrayType() | MultisetType():
+            element = coarse_type(t.element, precision)
+            return t if element is t.element else replace(t, element=element)
+        case MapType():
+            key, value = coarse_type(t.key, precision), coarse_type(t.value, precision)
+            return t if key is t.key and value is t.value else replace(t, key=key, value=value)
+        case RowType():
+            fields = tuple(coarse_field(f, precision) for f in t.fields)
+            return t if all(a is b for a, b in zip(fields, t.fields, strict=True)) else replace(t, fields=fields)
+    return t
+
+
+def coarse_field(f: DataField, precision: int) -> DataField:
+    """The column with the type of `coarse_type`."""
+    found = coarse_type(f.type, precision)
+    return f if found is f.type else replace(f, type=found)
+
+
+def reading_schema(request: ReadRequest, mode: SplitMode) -> TableSchema:
+    """The schema to decode a split with: timestamps in the requested precision, except where a merge needs all digits.
+
+    They count for what orders or identifies rows, and where rows or nested values are compared.
+    """
+    schema, precision = request.schema, request.timestamp_precision
+    row_type = coarse_type(schema.row_type, precision)
+    if row_type is schema.row_type or mode is SplitMode.DIFF:
+        return schema
+    if mode in (SplitMode.MERGE, SplitMode.REPLACED):
+        whole = _whole_columns(request)
+        fields = (f if f.name in whole else coarse_field(f, precision) for f in schema.fields)
+        row_type = replace(schema.row_type, fields=tuple(fields))
+    assert isinstance(row_type, RowType)
+    return replace(schema, row_type=row_type)
+
+
+def finishing_cuts(schema: TableSchema, names: Sequence[str], precision: int) -> Mapping[str, Convert]:
+    """The casts of columns that `reading_schema` left finer than `precision`, by name."""
+    types: dict[str, DataType] = {f.name: f.type for f in schema.fields}
+    types[PARTITION] = schema.partition_type
+    out: dict[str, Convert] = {}
+    for name in names:
+        convert = converter(types[name], coarse_type(types[name], precision)) if name in types else None
+        if convert is not None:
+            out[name] = convert
+    return out
+
+
+def _whole_columns(request: ReadRequest) -> set[str]:
+    """Columns whose values a merge uses."""
+    schema, options = request.schema, request.options
+    whole = {*schema.trimmed_primary_keys, *options.sequence_fields}
+    if options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
+        return whole
+    from paimon_spark.engine.merge.field_options import sequence_groups  # plain reads do without the modules of merging
+
+    whole.update(name for group in sequence_groups(schema, options.raw) for name in group.sequence)
+    # Elements of arrays and maps may be compared with each other; single values are only picked by their order.
+    whole.update(f.name for f in schema.fields if not isinstance(f.type, TimestampType))
+    return whole

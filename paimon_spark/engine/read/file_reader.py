@@ -1,30 +1,30 @@
-"""One data file as rows of the schema being read.
+"""Read one data file as rows of the read schema, without the rows that its deletion vector marks.
 
-Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`.
+Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`, `deletionvectors/ApplyDeletionVectorReader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.read.deletions import deleted_positions, kept_rows
 from paimon_spark.engine.read.evolution import evolve
-from paimon_spark.engine.read.partition_values import partition_scalars
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
-from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest
+from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError, FileMissingError
+from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.data_files.registry import read_rows
-from paimon_spark.format.data_files.requests import FileRead, Pruning
+from paimon_spark.format.data_files.requests import FileRead
+from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.predicate.row_groups import RowGroupFilter
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.types import (
@@ -71,7 +71,7 @@ class FileRows(NamedTuple):
         return np.flatnonzero(self.kept).astype(np.int64) + self.first
 
     def only(self, mask: npt.NDArray[np.bool_]) -> FileRows:
-        """The rows where `mask` holds."""
+        """The rows where `mask` is True."""
         kept = mask
         if self.kept is not None:
             kept = self.kept.copy()
@@ -146,7 +146,7 @@ def iter_rows(
     extra: Sequence[DataField] = (),
     open_files: int = 1,
 ) -> Iterator[FileRows]:
-    """`iter_file` for readers that need positions, or columns of the file besides those of the schema.
+    """Like `iter_file`, with row positions and additional columns of the file.
 
     Args:
         request: the read.
@@ -171,7 +171,7 @@ def iter_rows(
         file.row_count,
         batch_rows,
         request.threads,
-        Pruning(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
+        RowGroupFilter(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
         open_files,
     )
     for first, count, arrays in read_rows(read):
@@ -192,7 +192,7 @@ def iter_rows(
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, ...]:
-    """The columns called `columns`. Raises ColumnNotFoundError."""
+    """The fields named `columns`. Raises ColumnNotFoundError."""
     by_name = {f.name: f for f in schema.fields}
     for name in columns:
         if name not in by_name:
@@ -237,7 +237,7 @@ def file_url(store: Store, split: DataSplit, file: DataFileMeta) -> str:
 
 
 def refuse_kinds(url: str, kinds: pa.Array) -> None:
-    """Raise CorruptFileError when a row kind is none of the four."""
+    """Raise CorruptFileError for an unknown row kind."""
     data = arrow_numpy.values(kinds)
     if len(data) and (int(data.min()) < RowKind.INSERT or int(data.max()) > RowKind.DELETE):
         raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
@@ -271,3 +271,52 @@ def system_columns(
             refuse_kinds(file_url(store, split, file), array)
         out.append(array)
     return out
+
+
+def partition_scalars(schema: TableSchema, partition: bytes) -> Mapping[str, pa.Scalar]:
+    """The value of each partition column, by name.
+
+    Raises:
+        FormatError: the bytes are not a row of the partition columns.
+    """
+    fields = schema.partition_type.fields
+    offsets = pa.py_buffer(b"\0\0\0\0" + len(partition).to_bytes(4, "little"))
+    row = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(partition)], null_count=0)
+    return {f.name: binary_row.decode_column(row, i, f.type)[0] for i, f in enumerate(fields)}
+
+
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> Positions:
+    """Positions of the deleted rows in a data file of `row_count` rows, ascending.
+
+    Raises:
+        CorruptFileError: the vector is missing, damaged, or not of as many rows as recorded.
+    """
+    url = store.url(deletion.path)
+    try:
+        data = store.read_range(deletion.path, deletion.offset, deletion.length + deletion_vector.FRAME_BYTES)
+    except FileMissingError as e:
+        raise CorruptFileError(
+            f"deletion vector file {url} is missing, though the snapshot being read refers to it", path=url
+        ) from e
+    positions = deletion_vector.decode(data, url, length=deletion.length, row_count=row_count)
+    if deletion.cardinality is not None and len(positions) != deletion.cardinality:
+        raise CorruptFileError(
+            f"the deletion vector at byte {deletion.offset} of {url} deletes {len(positions)} rows, "
+            f"the index manifest says {deletion.cardinality}",
+            path=url,
+        )
+    return positions
+
+
+def kept_rows(deleted: Positions, first: int, count: int) -> Mask | None:
+    """A mask of the kept rows among `count` rows from position `first`; None if all are kept."""
+    low, high = np.searchsorted(deleted, (first, first + count))
+    if low == high:
+        return None
+    mask = np.ones(count, np.bool_)
+    mask[deleted[low:high] - first] = False
+    return mask

@@ -1,10 +1,11 @@
-"""Merge on read: the files of a bucket become rows, one for each key. And differences of two such states.
+"""Merge on read: merge the files of a bucket by key, and compare two merged states.
 
-Sections (files whose key ranges hang together) follow each other in key order. A section of one sorted run
-needs no merge. Where whole rows are picked and keys fit a budget, a key mask is computed and the files stream
-through it; everything else merges window by window.
+Sections of files with overlapping keys follow each other in key order. A section with one sorted run needs no merge. If
+the merge engine keeps whole rows and the keys fit a budget, a key mask is computed and the files stream through it;
+otherwise windows of keys are merged.
 
-Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`.
+Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`,
+`table/source/splitread/IncrementalChangelogReadProvider`.
 """
 
 from __future__ import annotations
@@ -19,23 +20,22 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_mask import surviving_rows
 from paimon_spark.engine.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
 from paimon_spark.engine.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
-from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs
+from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs, surviving_rows
 from paimon_spark.engine.merge.spill import spilled
 from paimon_spark.engine.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.read.metadata_columns import output_schema
-from paimon_spark.engine.read.raw import kind_symbols
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.read.raw import kind_symbols, read_changes
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.table import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
-from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField
+from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField, RowKind
 
 _RUN_ROWS: Final = 32768
 """Rows of a run that a window holds at most; more is not faster."""
@@ -68,7 +68,7 @@ def read_merged(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBat
 
 
 def read_diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """What changed from `split.before_files` to `split.files`, both merged; sorted by key.
+    """The difference of `split.before_files` and `split.files`, both merged; sorted by key.
 
     Rows that came or changed are the rows after. With `request.with_row_kind` rows that went come too, as -D.
     Rows are compared in all columns. Batches and errors are those of `read_merged`.
@@ -77,7 +77,7 @@ def read_diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch
 
 
 def _finished(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches in the schema of the output; errors of the data say which table and bucket they come from."""
+    """Batches in the output schema; data errors name the table and bucket."""
     schema = output_schema(request)
     try:
         for batch in batches:
@@ -122,7 +122,7 @@ def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
 
 
 def _key_predicate(request: ReadRequest) -> Predicate | None:
-    """The part of the predicate that looks at the key alone: the same for all rows of a key."""
+    """The part of the predicate on key columns only."""
     keys = frozenset(request.schema.trimmed_primary_keys)
     return conjunction([p for p in conjuncts(request.predicate) if names_of(p) and names_of(p) <= keys])
 
@@ -141,7 +141,7 @@ def _adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _kept(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-    """The rows of a batch, which may have no columns, where `mask` holds."""
+    """The rows of a batch (possibly without columns) where `mask` is True."""
     if mask.all():
         return batch
     if batch.num_columns == 0:
@@ -181,7 +181,7 @@ class _SplitMerge:
         return sections(key_ranks(files, [f.type for f in self.request.schema.key_type]))
 
     def _single_run(self, section: Section) -> Iterator[pa.RecordBatch]:
-        """Files that share no key with any other: only their retracts go."""
+        """Read files that share no key with others: only deletes are removed."""
         for number in section.files:
             kinds = self.keep_deletes or not self.split.files[number].has_no_retracts
             system = (KIND_FIELD,) if kinds else ()
@@ -260,7 +260,7 @@ class _SectionMerge:
         return self.merge.split.files
 
     def _system(self) -> tuple[DataField, ...]:
-        """What must be read of sequence numbers and kinds: the order of rows, or deletes, depend on them."""
+        """The system columns to read: sequence numbers and kinds, where order or deletes depend on them."""
         if not self.runs_in_order:
             return SYSTEM_FIELDS
         retracts = any(not self._files[f].has_no_retracts for f in self.section.files)
@@ -269,7 +269,7 @@ class _SectionMerge:
     def _inputs(
         self, number: int, columns: Sequence[str], batch_rows: int, open_files: int = 1
     ) -> Iterator[pa.RecordBatch]:
-        """Columns of a file as the merge wants them: with what orders the rows."""
+        """The columns of a file that the merge needs, with those that order rows."""
         batches = self.merge.read_file(number, columns, self._system(), self.key_predicate, batch_rows, open_files)
         return _marked(batches, LEVEL, self._files[number].level) if self.levels else batches
 
@@ -295,12 +295,12 @@ class _SectionMerge:
         return merge_runs(runs, self.plan, run_rows)
 
     def _put_aside(self) -> set[int]:
-        """The smallest runs, when there are too many to keep them all open. They are drained one after the other."""
+        """Spill the smallest runs if there are too many to keep open, one after the other."""
         rows = [sum(self._files[f].row_count for f in run) for run in self.section.runs]
         return set(sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)])
 
     def _run_rows(self) -> int:
-        """Rows of a run in a window so that all runs together keep to the budget of bytes."""
+        """Rows per run and window so that all runs together stay within the memory budget."""
         rows = _WINDOW_BYTES // self._row_bytes() // len(self.section.runs)
         return max(512, min(rows, _RUN_ROWS))
 
@@ -340,7 +340,7 @@ class _SectionMerge:
     def _through(
         self, number: int, mask: npt.NDArray[np.bool_], known: Mapping[str, pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """A file's output columns where `mask` holds; those in `known` are not read again."""
+        """A file's output columns where `mask` is True; columns in `known` are not read again."""
         names = list(self.plan.output)
         unread = [n for n in names if n not in known]
         if self.merge.keep_deletes:
@@ -364,7 +364,7 @@ class _SectionMerge:
             )
 
     def _values(self, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """The columns of a file, of the rows of which the keys were read; without columns, only their count.
+        """The columns of a file whose keys were read; without columns, only the row count.
 
         The columns of the predicate must be read along, or the reader would not skip what it skipped before.
         """
@@ -375,3 +375,38 @@ class _SectionMerge:
             return
         for begin in range(0, rows, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, rows - begin))
+
+
+def read_replaced(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The merged rows of `split.before_files`, each as -D, then those of `split.files`, each as +I.
+
+    Without `request.with_row_kind` only the latter, as everywhere. Files of a postponed bucket are not merged: all
+    rows that were added to it go, and those that come have the kinds they were written with. Batches and errors are
+    those of `read_merged`.
+    """
+    plain = replace(request, with_row_kind=False)
+    if request.with_row_kind:
+        before = replace(
+            split, files=split.before_files, deletions=split.before_deletions, before_files=(), before_deletions=()
+        )
+        yield from _as(RowKind.DELETE, request, _rows(plain, before))
+    after = replace(split, before_files=(), before_deletions=())
+    if split.bucket < 0 or not request.with_row_kind:
+        yield from _rows(request, after)
+    else:
+        yield from _as(RowKind.INSERT, request, _rows(plain, after))
+
+
+def _rows(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    if not split.files:
+        return iter(())
+    if split.bucket < 0:
+        return read_changes(request, replace(split, mode=SplitMode.CHANGES))
+    return read_merged(request, replace(split, mode=SplitMode.MERGE))
+
+
+def _as(kind: RowKind, request: ReadRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with the row kind in front."""
+    schema, symbol = output_schema(request), scalar_of(kind.symbol, pa.string())
+    for batch in batches:
+        yield record_batch([pa.repeat(symbol, batch.num_rows), *batch.columns], schema, batch.num_rows)

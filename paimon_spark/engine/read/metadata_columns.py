@@ -1,4 +1,4 @@
-"""Columns about rows that are in no file: where a row lies, its partition and bucket, its id and sequence number.
+"""Metadata columns: file path, row index, partition, bucket, row id and sequence number of a row.
 
 Source: Paimon spec, chapter Row Tracking; Java `io/DataFileRecordReader`, Spark's `PaimonMetadataColumn`.
 """
@@ -11,18 +11,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.read.file_reader import FileRows, file_url
-from paimon_spark.engine.read.partition_values import partition_scalars
-from paimon_spark.engine.read.precision import coarse_field, coarse_type
-from paimon_spark.engine.tasks.read_request import (
+from paimon_spark.engine.read.evolution import coarse_field, coarse_type
+from paimon_spark.engine.read.file_reader import FileRows, file_url, partition_scalars
+from paimon_spark.engine.tasks.split import (
     BUCKET,
     FILE_PATH,
     METADATA_COLUMNS,
     PARTITION,
     ROW_INDEX,
+    DataSplit,
     ReadRequest,
+    SplitMode,
 )
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_type
@@ -41,7 +41,7 @@ def is_tracking(request: ReadRequest, name: str) -> bool:
 
 
 def output_schema(request: ReadRequest) -> pa.Schema:
-    """The Arrow schema of the batches that reading gives: `rowkind` if asked for, then `request.columns`.
+    """The Arrow schema of the batches: `rowkind` if requested, then `request.columns`.
 
     Timestamps are as coarse as `request.timestamp_precision` says.
 
@@ -64,7 +64,7 @@ def _field(request: ReadRequest, name: str) -> pa.Field:
 
 
 def check_mode(request: ReadRequest, split: DataSplit, names: Sequence[str]) -> None:
-    """Refuse columns that rows of this split do not have.
+    """Refuse metadata columns that this kind of split does not have.
 
     Raises:
         InvalidInputError: file path or row index of rows that are merged from several files.
@@ -102,7 +102,7 @@ def file_column(request: ReadRequest, split: DataSplit, file: DataFileMeta, name
 
 
 def tracking_column(file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
-    """`_ROW_ID` or `_SEQUENCE_NUMBER`: as the file has it, else what its manifest entry says."""
+    """`_ROW_ID` or `_SEQUENCE_NUMBER`, from the file or else from its manifest entry."""
     if name == ROW_ID:
         stored = rows.extra[0]
         if stored.null_count == 0 or file.first_row_id is None:

@@ -1,4 +1,4 @@
-"""Splits whose files are read as they lie: no merge.
+"""Read splits whose files need no merge.
 
 Source: Java `operation/RawFileSplitRead`, `table/source/splitread/IncrementalChangelogReadProvider`.
 """
@@ -21,8 +21,7 @@ from paimon_spark.engine.read.file_reader import (
     system_columns,
 )
 from paimon_spark.engine.read.metadata_columns import file_column, is_tracking, output_schema
-from paimon_spark.engine.tasks.read_request import METADATA_COLUMNS, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, ReadRequest
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.python_values import scalar_of
@@ -71,7 +70,7 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
 
 
 def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta, rows: FileRows) -> FileRows:
-    """The rows that are no retracts. The last of `rows.extra` holds their kinds."""
+    """The rows without deletes. The last of `rows.extra` contains the row kinds."""
     (kinds,) = system_columns(request.store, split, file, (KIND_FIELD,), rows.extra[-1:])
     values = arrow_numpy.values(kinds)
     if not values.any():
@@ -81,7 +80,7 @@ def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta
 
 
 def read_changes(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of delta or changelog files with the kinds they were written with, not merged.
+    """The unmerged rows of delta or changelog files with their row kinds.
 
     Without `request.with_row_kind` retracts are left out. On append tables every row is `+I`.
     """

@@ -1,23 +1,24 @@
-"""A split → Arrow batches: the entry of this package, run by executors and in process alike.
+"""Read splits as Arrow batches, on executors and in process, several splits in parallel if asked.
 
 Source: Java `table/source/TableRead`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.engine.read.defaults import default_values
-from paimon_spark.engine.read.evolved import read_evolved
+from paimon_spark.engine.read.data_evolution import read_evolved
+from paimon_spark.engine.read.evolution import WHOLE, default_values, finishing_cuts, reading_schema
 from paimon_spark.engine.read.metadata_columns import check_mode, output_schema, split_constant
-from paimon_spark.engine.read.precision import WHOLE, finishing_cuts, reading_schema
 from paimon_spark.engine.read.raw import read_changes, read_raw
-from paimon_spark.engine.tasks.read_request import BUCKET, PARTITION, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import BUCKET, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.nested import Convert
@@ -31,7 +32,7 @@ _OF_CHANGES: Final = (SplitMode.CHANGES, SplitMode.REPLACED)
 
 
 def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of a split that `request` asks for. Safe to run again; batches are not empty.
+    """Read the requested rows of a split. Safe to repeat; batches are not empty.
 
     Batches have `output_schema(request)`: canonical types, `rowkind` in front if asked for. Only rows for which
     the predicate is true come out.
@@ -69,7 +70,7 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
 
 
 def _as_inserts(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows without kinds, which are all given as `+I`."""
+    """Add the row kind `+I` to rows without kinds."""
     schema, inserted = output_schema(request), scalar_of(RowKind.INSERT.symbol, pa.string())
     for batch in read_split(replace(request, with_row_kind=False), split):
         yield record_batch([pa.repeat(inserted, batch.num_rows), *batch.columns], schema, batch.num_rows)
@@ -87,14 +88,14 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
     from paimon_spark.engine.read.merged import read_diff, read_merged
 
     if split.mode is SplitMode.REPLACED:
-        from paimon_spark.engine.read.replaced import read_replaced
+        from paimon_spark.engine.read.merged import read_replaced
 
         return read_replaced(request, split)
     return read_diff(request, split) if split.mode is SplitMode.DIFF else read_merged(request, split)
 
 
 def _without_tests_of(request: ReadRequest, defaults: Mapping[str, pa.Scalar]) -> ReadRequest:
-    """The request with no predicate on columns whose nulls become something else later."""
+    """The request without conditions on columns whose nulls get defaults later."""
     parts = [p for p in conjuncts(request.predicate) if not names_of(p) & defaults.keys()]
     return replace(request, predicate=conjunction(parts)) if defaults else request
 
@@ -131,3 +132,70 @@ def _finished(
                 column=field.name,
             )
     return record_batch(arrays, schema, batch.num_rows)
+
+
+AHEAD: Final = 16
+"""Batches a split may be ahead of the consumer; bounds memory to threads x this x a batch."""
+
+UNBOUNDED: Final = 0
+"""For a consumer that keeps all batches anyway."""
+
+_WAIT_S: Final = 0.05
+_Read: TypeAlias = Callable[[DataSplit], Iterator[pa.RecordBatch]]
+_Item: TypeAlias = "pa.RecordBatch | BaseException | None"
+
+
+def read_splits(read: _Read, splits: Sequence[DataSplit], threads: int, ahead: int = AHEAD) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of `read(split)` for each split, in order, reading up to `threads` splits at a time.
+
+    A split waits once it is `ahead` batches before the consumer.
+
+    Closing the iterator stops the readers. What `read` raises is raised here, after the rows before it.
+    """
+    if threads <= 1 or len(splits) <= 1:
+        for split in splits:
+            yield from read(split)
+        return
+    stop = threading.Event()
+    # Splits start in order, so the one that is consumed always has a thread: the others wait, it never does.
+    outputs: list[queue.Queue[_Item]] = [queue.Queue(ahead) for _ in splits]
+    pool = ThreadPoolExecutor(min(threads, len(splits)), thread_name_prefix="paimon-read")
+    try:
+        for split, output in zip(splits, outputs, strict=True):
+            pool.submit(_fill, read, split, output, stop)
+        for index, output in enumerate(outputs):
+            yield from _drain(output)
+            outputs[index] = queue.Queue()  # let go of what was read
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _fill(read: _Read, split: DataSplit, output: queue.Queue[_Item], stop: threading.Event) -> None:
+    try:
+        if stop.is_set():
+            return
+        for batch in read(split):
+            if not _put(output, batch, stop):
+                return
+        _put(output, None, stop)
+    except BaseException as e:  # noqa: BLE001 - carried to the consumer, which raises it
+        _put(output, e, stop)
+
+
+def _put(output: queue.Queue[_Item], item: _Item, stop: threading.Event) -> bool:
+    """Put `item` into the queue; False if the reader has stopped."""
+    while not stop.is_set():
+        try:
+            output.put(item, timeout=_WAIT_S)
+        except queue.Full:
+            continue
+        return True
+    return False
+
+
+def _drain(output: queue.Queue[_Item]) -> Iterator[pa.RecordBatch]:
+    while (item := output.get()) is not None:
+        if isinstance(item, BaseException):
+            raise item
+        yield item

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.read.partition_values import partition_scalars
+from paimon_spark.engine.read.file_reader import partition_scalars
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.read_request import ROW_INDEX, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files import deletion_vector

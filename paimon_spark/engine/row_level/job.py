@@ -32,8 +32,7 @@ from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.engine.write.combine import combine
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter

@@ -13,8 +13,7 @@ import pyarrow as pa
 from paimon_spark.engine.read.file_reader import fields_of, iter_rows
 from paimon_spark.engine.read.metadata_columns import tracking_column
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.engine.write.append import first_sequence_number
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.rolling import DataFiles, RollingWriter

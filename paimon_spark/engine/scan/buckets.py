@@ -1,4 +1,4 @@
-"""Buckets that equality on the whole bucket key leaves over.
+"""Choose the buckets that equality conditions on the whole bucket key leave.
 
 Source: Java `operation/BucketSelector`, `operation/BucketSelectConverter`.
 """
@@ -39,7 +39,7 @@ _MOST_KEYS: Final = 1000
 
 
 class BucketFilter:
-    """Which buckets can hold a row whose bucket key has one of some values."""
+    """The buckets that can contain rows with given values of the bucket key."""
 
     def __init__(self, handle: TableHandle, keys: pa.RecordBatch, fields: tuple[DataField, ...]) -> None:
         self._function = handle.options.bucket_function
@@ -76,7 +76,7 @@ class BucketFilter:
 
 
 def bucket_filter(handle: TableHandle, predicate: Predicate | None) -> BucketFilter | None:
-    """The filter that `predicate` implies; None when it does not fix every column of the bucket key."""
+    """The filter that `predicate` implies; None unless it fixes every column of the bucket key."""
     schema = handle.schema
     if predicate is None or handle.options.bucket == -1 or not schema.bucket_keys:
         return None

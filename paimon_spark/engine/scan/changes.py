@@ -1,7 +1,10 @@
-"""Files that commits added, of one snapshot or of a thousand at a time: what changed, as it was written.
+"""Files that commits added, for one snapshot or a thousand at a time.
+
+With data evolution, a commit can add columns to existing rows. Streams skip such files, like overwrites; read alone
+they would give rows with nulls in all other columns, as in Java.
 
 Source: Java `table/source/snapshot/DeltaFollowUpScanner`, `ChangelogFollowUpScanner`,
-`IncrementalDeltaStartingScanner`.
+`IncrementalDeltaStartingScanner`; Paimon spec, chapter Data Evolution.
 """
 
 from __future__ import annotations
@@ -13,27 +16,25 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.manifest_prune import manifests_wanted
-from paimon_spark.engine.scan.new_rows import first_new_rows, only_new_rows
-from paimon_spark.engine.scan.prune import Filters, Selection, select, skip_by_statistics
-from paimon_spark.engine.scan.report import PlanReport, Tally
+from paimon_spark.engine.scan.prune import Filters, Selection, manifests_wanted, select, skip_by_statistics
+from paimon_spark.engine.scan.query import PlanReport, Reason, Tally
 from paimon_spark.engine.scan.units import CHANGES, RAW, Longs, Units, groups_of, row_id_units, single_files
-from paimon_spark.errors import FileMissingError, InvalidInputError
-from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, fixed_array, values
+from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, fixed_array, validity, values
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.manifests import find_manifest_lists, read_manifests
-from paimon_spark.metadata.snapshots import alive_range
+from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 
 COMMIT: Final = "commit"
 """Column of the entries: the number of the commit among those asked for."""
 
 
 class Content(str, Enum):
-    """What is read of a snapshot.
+    """The part of a snapshot that is read.
 
     STATE: the rows alive in it.
     DELTA: the data files that its commit added; of an OVERWRITE too, whose removed files count for nothing.
@@ -84,7 +85,7 @@ def added_files(
 
 
 def _manifests(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]]) -> tuple[list[ManifestFileMeta], Longs]:
-    """The lines of all lists, and for each the number of its commit."""
+    """The manifests of all lists, and the commit number of each."""
     names = [s.changelog_manifest_list if c is Content.CHANGELOG else s.delta_manifest_list for s, c in wanted]
     lists = find_manifest_lists(handle, list(dict.fromkeys(n for n in names if n is not None)))
     metas: list[ManifestFileMeta] = []
@@ -111,7 +112,7 @@ def _gone(handle: TableHandle, snapshot: Snapshot, name: str) -> FileMissingErro
 def _only_adds(
     handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], table: pa.Table, commit: Longs
 ) -> pa.Table:
-    """ADD entries; those that the same OVERWRITE takes away again go too."""
+    """ADD entries, without those that the same OVERWRITE also deletes."""
     deleted = column(table, "kind") == FileKind.DELETE
     if not deleted.any():
         return table
@@ -145,7 +146,7 @@ def change_units(
     *,
     of_stream: Sequence[Snapshot] | None = None,
 ) -> tuple[Selection, Units]:
-    """Entries of `added_files` that may hold a wanted row, a unit each; those of a bucket in the order of commits.
+    """One unit for each entry of `added_files` that may contain a wanted row, in commit order within a bucket.
 
     Args:
         handle: the table.
@@ -175,7 +176,7 @@ def change_units(
 
 
 def _groups(selection: Selection, commit: Longs) -> Longs:
-    """Partition and bucket of each entry. Where a partition got another number of buckets, the former ones are others.
+    """Partition and bucket of each entry. A changed number of buckets makes new groups.
 
     A key lies in one of the former buckets, and later in one of the new: all of the former come first.
     """
@@ -195,3 +196,60 @@ def column(entries: pa.Table | pa.RecordBatch, name: str) -> Longs:
     found = entries.column(name)
     chunks = [values(c) for c in found.chunks] if isinstance(found, pa.ChunkedArray) else [values(found)]
     return np.concatenate(chunks) if chunks else np.zeros(0, np.int64)
+
+
+_UNKNOWN: Final = -1
+
+
+def first_new_rows(handle: TableHandle, snapshots: Sequence[Snapshot]) -> Longs:
+    """The first new row id of each commit; -1 if the previous snapshot has expired.
+
+    Reads that snapshot, where it is not among those given.
+    """
+    out = []
+    before: Snapshot | None = None
+    for snapshot in snapshots:
+        if before is None or before.id != snapshot.id - 1:
+            before = find_snapshot(handle, snapshot.id - 1) if snapshot.id > 1 else None
+        out.append((before.next_row_id or 0) if before is not None else 0 if snapshot.id == 1 else _UNKNOWN)
+        before = snapshot
+    return np.array(out, np.int64)
+
+
+def only_new_rows(
+    handle: TableHandle,
+    selection: Selection,
+    commit: Longs,
+    snapshots: Sequence[Snapshot],
+    first_new: Longs,
+    tally: Tally,
+) -> Selection:
+    """The files whose rows were added by their commit.
+
+    Args:
+        handle: the table.
+        selection: files that commits added.
+        commit: for each file, the number of its commit.
+        snapshots: the commits.
+        first_new: of `first_new_rows`.
+        tally: counts what is skipped.
+
+    Raises:
+        SnapshotExpiredError: a file may hold either, and the snapshot that would tell has expired.
+    """
+    first = selection.entries.column("first_row_id")
+    floor = first_new[commit]
+    unsure = (floor == _UNKNOWN) & validity(first) & validity(selection.entries.column("write_cols"))
+    if unsure.any():
+        snapshot = snapshots[int(commit[unsure][0])]
+        raise SnapshotExpiredError(
+            f"snapshot {snapshot.id} of {handle.describe()} added files with some columns; whether their rows "
+            f"were new, snapshot {snapshot.id - 1} knew, and it has expired: {alive_range(handle)}; begin a new query "
+            "at a snapshot alive",
+            table=handle.name,
+            branch=handle.branch,
+            snapshot_id=snapshot.id - 1,
+        )
+    kept = ~validity(first) | (values(first) >= floor)
+    tally.skip(Reason.UPDATED, ~kept, values(selection.entries.column("file_size")))
+    return selection.keep(kept)

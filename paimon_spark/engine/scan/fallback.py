@@ -1,7 +1,7 @@
-"""Two branches read as one table: partitions that the first branch has come from it, all others from the second.
+"""Read two branches as one table: partitions missing in the first branch come from the second.
 
-Writes go to the handle's branch alone. Java carries out what leaves rows of the other branch to be seen that were to
-go, or lets some appear; here that is refused.
+Writes go to the branch of the handle only. A change that would leave rows of the other branch visible, or make them
+visible, is refused; Java carries it out.
 
 Source: Java `table/FallbackReadFileStoreTable`.
 """
@@ -59,7 +59,7 @@ class OtherPartitions:
     covered: frozenset[bytes]
 
     def not_reached(self, partition: bytes) -> UnsupportedFeatureError:
-        """The error for a change of rows that are read from the second branch."""
+        """Build the error for a change of rows that are read from the second branch."""
         name = self.other.handle.branch
         return UnsupportedFeatureError(
             f"rows of {self._named(partition)} are to be changed, and they are read from branch {name!r} "
@@ -71,7 +71,7 @@ class OtherPartitions:
         )
 
     def would_appear(self, partition: bytes) -> UnsupportedFeatureError:
-        """The error for a change that takes all rows of a partition of which the second branch has some."""
+        """Build the error for a change that would make rows of the second branch visible."""
         name = self.other.handle.branch
         return UnsupportedFeatureError(
             f"{self._named(partition)} is to be emptied, and the rows that branch {name!r} has of it would be read "
@@ -92,7 +92,7 @@ class OtherPartitions:
 
 
 def other_partitions(handle: TableHandle, snapshot: Snapshot | None) -> OtherPartitions | None:
-    """The partitions of the second branch, beside those of `snapshot`; None for a table that reads one branch."""
+    """The partitions of the second branch that `snapshot` lacks; None for a table with one branch."""
     other = other_branch(handle)
     if other is None:
         return None
@@ -106,7 +106,7 @@ def other_partitions(handle: TableHandle, snapshot: Snapshot | None) -> OtherPar
 
 
 def other_branch(handle: TableHandle) -> OtherBranch | None:
-    """The second branch that the table's options name; None when they name none, or one that does not exist.
+    """The second branch named by the table's options; None if there is none.
 
     As in Paimon a branch that was dropped is read past.
     """
@@ -126,7 +126,7 @@ def other_branch(handle: TableHandle) -> OtherBranch | None:
 def plan_two_branches(
     handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, query: ScanQuery, *, travelled: bool
 ) -> list[BranchPlan]:
-    """What the handle's branch and the other one contribute, in this order.
+    """Plan the handle's branch and the other one, in this order.
 
     Args:
         handle: the branch asked for.
@@ -148,7 +148,7 @@ def plan_two_branches(
 def in_order(
     handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, *, travelled: bool
 ) -> tuple[tuple[TableHandle, Snapshot | None], tuple[TableHandle, Snapshot | None]]:
-    """Both branches with what is read of each, the one whose partitions win first. Arguments as `plan_two_branches`.
+    """Both branches with the query of each, the preferred one first. Arguments as `plan_two_branches`.
 
     Raises:
         SchemaMismatchError: the branches have different columns.
@@ -165,7 +165,7 @@ def in_order(
 def partitions_of(
     handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, plan: BranchPlan
 ) -> frozenset[bytes]:
-    """Partitions that the branch has, whatever of their rows is asked for."""
+    """All partitions of the branch, regardless of the query."""
     if query.predicate is None and query.created_since_ms is None:
         return plan.partitions
     return plan_branch(handle, snapshot, ScanQuery(columns=())).partitions
@@ -180,7 +180,7 @@ def _at_time_of(snapshot: Snapshot, other: TableHandle) -> tuple[TableHandle, Sn
 
 
 def check_same_columns(a: TableHandle, b: TableHandle) -> None:
-    """Check that rows of both branches may stand in one result.
+    """Check that rows of both branches fit into one result.
 
     Raises:
         SchemaMismatchError: names or types of columns, or partition columns, differ.

@@ -1,7 +1,6 @@
-"""Statistics of many files, column by column, in the types of the read schema.
+"""Statistics of many files as columns, in the types of the read schema, and their distinct partitions.
 
-Files differ in the schema they were written with and in the columns they have statistics of; they are judged in
-groups that agree on both.
+Files are handled in groups with the same schema and the same columns with statistics.
 
 Source: Java `stats/SimpleStatsEvolution`, `io/DataFileMeta`.
 """
@@ -9,6 +8,8 @@ Source: Java `stats/SimpleStatsEvolution`, `io/DataFileMeta`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.partitions import Partitions
 from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, fixed_array, take_indices, validity, values
-from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, record_batch
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of
+from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.predicate.stats import ColumnStats, may_match
 from paimon_spark.types import (
@@ -32,6 +35,7 @@ from paimon_spark.types import (
     DataField,
     DataType,
     DecimalType,
+    RowType,
     TimestampType,
     TimeType,
 )
@@ -41,7 +45,7 @@ _COMPARABLE: Final = (CharType, BinaryType, DecimalType, TimestampType, TimeType
 
 
 class FileStats:
-    """Judges the files of an entry table.
+    """Test the files of an entry table against predicates.
 
     Args:
         entries: manifest entries, one chunk per column.
@@ -95,7 +99,7 @@ class FileStats:
 
 
 class _Names:
-    """Columns that the files of a group have, and have statistics of; None means all of their schema."""
+    """Columns that the files of a group have, and have statistics for; None means all."""
 
     def __init__(self, with_stats: list[str] | None, written: list[str] | None) -> None:
         self.with_stats = with_stats if with_stats is not None else written
@@ -233,12 +237,12 @@ def _comparable(t: DataType) -> bool:
 
 
 def is_padded(t: DataType) -> bool:
-    """Whether files may store values of the type with blanks that readers do not give (CHAR)."""
+    """Whether files may store values of the type padded with spaces (CHAR)."""
     return isinstance(t, CharType) and not t.varying
 
 
 def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:
-    """Whether casting keeps the order of values and changes none into null, so that bounds stay bounds."""
+    """Whether a cast keeps the order of values and creates no nulls, so that bounds stay valid."""
     stored, wanted = stored.with_nullable(True), wanted.with_nullable(True)
     if stored == wanted:
         return _comparable(wanted)
@@ -254,3 +258,71 @@ def safe_for_bounds(stored: DataType, wanted: DataType) -> bool:
         case TimestampType(), TimestampType():
             return stored.local_zone == wanted.local_zone and wanted.precision >= stored.precision
     return False
+
+
+class Partitions:
+    """Distinct partitions, numbered by first appearance.
+
+    Attributes:
+        codes: for every entry, the number of its partition.
+        rows: BinaryRow bytes of each distinct partition.
+    """
+
+    def __init__(self, handle: TableHandle, column: pa.BinaryArray) -> None:
+        self._handle = handle
+        self.type: RowType = handle.schema.partition_type
+        encoded = column.dictionary_encode()
+        self.codes: npt.NDArray[np.int32] = values(encoded.indices)
+        self.rows: pa.BinaryArray = encoded.dictionary
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """Values of the distinct partitions, one row each."""
+        return decode_partitions(self.type, self.rows)
+
+    @cached_property
+    def directories(self) -> PartitionDirectories:
+        """Where the files of the partitions are."""
+        return PartitionDirectories(self._handle)
+
+    @cached_property
+    def row_bytes(self) -> list[bytes]:
+        rows: list[bytes] = self.rows.to_pylist()
+        return rows
+
+    def keep(self, mask: Bool) -> Partitions:
+        """The partitions of the entries where `mask` is True; numbers do not change."""
+        out = copy(self)
+        out.codes = self.codes[mask]
+        return out
+
+    def in_byte_order(self) -> Partitions:
+        """The same, numbered by their BinaryRow bytes: an order that no commit or option changes."""
+        order = sorted(range(len(self.rows)), key=self.row_bytes.__getitem__)
+        if order == list(range(len(order))):
+            return self
+        out = copy(self)
+        for name in ("batch", "row_bytes"):  # of the former order
+            vars(out).pop(name, None)
+        ranks = np.empty(len(order), np.int32)
+        ranks[order] = np.arange(len(order), dtype=np.int32)
+        out.codes = ranks[self.codes]
+        out.rows = self.rows.take(take_indices(np.array(order, np.int64)))
+        return out
+
+    def matching(self, predicate: Predicate | None) -> Bool:
+        """For every distinct partition, whether `predicate`, over partition columns only, is true."""
+        if predicate is None:
+            return np.ones(len(self.rows), np.bool_)
+        return values(matches(predicate, self.batch))
+
+    def path(self, code: int) -> str:
+        """The name of a partition, as its directories; empty for an unpartitioned table."""
+        return partition_path_of(self._handle, self.row_bytes[code])
+
+
+def decode_partitions(partition_type: RowType, rows: pa.BinaryArray) -> pa.RecordBatch:
+    """Partition values as columns, one row for each BinaryRow."""
+    schema = pa.schema([f.with_nullable(True) for f in arrow_schema(partition_type)])
+    columns = [decode_column(rows, i, f.type) for i, f in enumerate(partition_type)]
+    return record_batch(columns, schema, len(rows))

@@ -1,4 +1,4 @@
-"""What changed between two snapshots: new rows as they were written, or the difference of two states.
+"""Plan the changes between two snapshots: added rows as written, or the difference of two states.
 
 Source: Java `table/source/snapshot/IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanner`,
 `AbstractDataTableScan.createIncrementalStartingScanner`.
@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.scan.changes import Content, added_files, change_units
-from paimon_spark.engine.scan.deletions import Deletions, deletions_of
 from paimon_spark.engine.scan.one_branch import (
     BranchPlan,
     check_metadata_columns,
@@ -26,10 +25,8 @@ from paimon_spark.engine.scan.one_branch import (
 )
 from paimon_spark.engine.scan.plan import Plan, assembled
 from paimon_spark.engine.scan.prune import Filters, Selection, filters_of, one_batch, select, skip_by_statistics
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport, Reason, Tally
-from paimon_spark.engine.scan.splits import make_splits
-from paimon_spark.engine.scan.two_sides import two_sided_splits
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import Deletions, deletions_of, make_splits, two_sided_splits
 from paimon_spark.engine.scan.units import DIFF, append_units, groups_of, key_bounds, overlapping, row_id_units
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
@@ -70,7 +67,7 @@ def plan_incremental(between: ResolvedRange, query: ScanQuery, asked: Incrementa
 
 
 def mode_of(handle: TableHandle, between: ResolvedRange, asked: Incremental) -> IncrementalMode:
-    """Which files are read: two tags are compared, `auto` takes the changelog where there is one."""
+    """Which files to read: between tags the difference, with `auto` the changelog if there is one."""
     if between.tags and not asked.tags_are_snapshots:
         return IncrementalMode.DIFF
     if asked.mode is IncrementalMode.DIFF and between.tags:
@@ -110,7 +107,7 @@ def _counts(snapshot: Snapshot, changelog: bool) -> bool:
 
 
 def _older_state(between: ResolvedRange) -> Snapshot | None:
-    """The state to compare with; None is an empty table, when the range begins before the first snapshot."""
+    """The state to compare with; None (an empty table) if the range starts before the first snapshot."""
     if between.start is not None or between.start_id == 0:
         return between.start
     return earliest_snapshot(between.handle)

@@ -1,4 +1,4 @@
-"""Planning one snapshot of one branch.
+"""Plan one snapshot of one branch.
 
 Source: Java `table/source/snapshot/SnapshotReaderImpl`, `operation/ManifestsReader`.
 """
@@ -13,23 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.deletions import deletions_of
-from paimon_spark.engine.scan.manifest_prune import manifests_wanted
 from paimon_spark.engine.scan.prune import (
     Filters,
     Selection,
     files_that_may_match,
     filters_of,
+    manifests_wanted,
     select,
     skip_by_statistics,
 )
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport, Reason, Tally
-from paimon_spark.engine.scan.splits import make_splits
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import deletions_of, make_splits
 from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, key_units, row_id_units
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
@@ -49,7 +46,7 @@ _RAW_ONLY_COLUMNS = (FILE_PATH, ROW_INDEX)
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """What one branch contributes to a plan.
+    """The part of a plan that comes from one branch.
 
     Attributes:
         partitions: BinaryRow bytes of the partitions that exist, whatever of them is wanted.
@@ -99,7 +96,7 @@ def _plan(
 
 @contextmanager
 def named_in_errors(handle: TableHandle, snapshot: Snapshot) -> Iterator[None]:
-    """Say whose manifests are damaged when a row inside an entry cannot be decoded."""
+    """Name the table in errors about manifest entries that cannot be decoded."""
     try:
         yield
     except CorruptFileError:
@@ -115,7 +112,7 @@ def named_in_errors(handle: TableHandle, snapshot: Snapshot) -> Iterator[None]:
 
 
 def output_of(handle: TableHandle, query: ScanQuery) -> RowType:
-    """The columns a read gives. Raises ColumnNotFoundError."""
+    """The columns that a read returns. Raises ColumnNotFoundError."""
     return output_type(
         handle.schema,
         query.columns,
@@ -126,7 +123,7 @@ def output_of(handle: TableHandle, query: ScanQuery) -> RowType:
 
 
 def check_query(handle: TableHandle, query: ScanQuery) -> None:
-    """Refuse what would be misread.
+    """Refuse queries that are not supported for this table.
 
     Raises:
         UnsupportedFeatureError: names the feature or the column's type.
@@ -195,7 +192,7 @@ def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, Ta
 
 
 def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterable[DataSplit]) -> None:
-    """Refuse the place of a row where rows are put together from several files.
+    """Refuse columns on a row's position if rows are combined from several files.
 
     Raises:
         UnsupportedFeatureError: `__paimon_file_path` or `__paimon_row_index` of merged rows.
@@ -238,7 +235,7 @@ def state_units(
 
 
 def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> list[DataSplit]:
-    """The first splits that surely hold `query.limit` rows; all when that cannot be known."""
+    """The first splits that contain at least `query.limit` rows; all if that is unknown."""
     if query.limit is None or query.predicate is not None:
         return splits
     rows = 0
@@ -253,7 +250,7 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, ke
 
 
 def _certain_rows(split: DataSplit, *, keys: bool) -> int | None:
-    """Rows that come out of a split; None when only reading it tells: of tables with keys it may hold retracts."""
+    """The number of rows that a split returns; None if unknown, as it may contain deletes."""
     if split.mode is not SplitMode.RAW or (keys and not all(f.has_no_retracts for f in split.files)):
         return None
     deleted = [d.cardinality for d in split.deletions if d is not None]

@@ -1,4 +1,4 @@
-"""Plan: the splits that answer a read, and how they were chosen. Planning one version of a table."""
+"""Plan: the splits of a read, and why they were chosen. Plan one version of a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any, Final
 from paimon_spark.display.html import facts, grid, section
 from paimon_spark.engine.scan.fallback import other_branch, plan_two_branches
 from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_branch
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport, bulleted, human_bytes
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.scan.query import PlanReport, ScanQuery, bulleted, human_bytes
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE
@@ -26,7 +24,7 @@ _FILE_BYTES: Final = 700
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a read will read. Immutable; `print` it to see what is skipped, and why.
+    """The splits of a read. Immutable; `print` it to see what is skipped, and why.
 
     Attributes:
         table_name: how messages call the table.
@@ -54,7 +52,7 @@ class Plan:
 
     @property
     def row_count(self) -> int:
-        """Physical rows in the files to read; at least what comes out."""
+        """Physical rows in the files to read; an upper bound of the rows returned."""
         return sum(s.row_count for s in self.splits)
 
     def __str__(self) -> str:
@@ -91,7 +89,7 @@ class Plan:
 
 
 def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, *, travelled: bool = False) -> Plan:
-    """The plan of reading one snapshot; None is a table without any. Driver only; safe to retry.
+    """Plan a read of one snapshot (None: an empty table). Driver only; safe to retry.
 
     Plans are remembered by the names of the manifest lists, which are never used again.
 
@@ -124,7 +122,7 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery,
 
 
 def assembled(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, parts: Sequence[BranchPlan]) -> Plan:
-    """One plan of what the branches contribute; the first is the branch asked for."""
+    """Combine the plans of branches; the first is the requested branch."""
     return Plan(
         handle.name,
         handle.branch,

@@ -1,33 +1,41 @@
-"""Files that cannot hold a wanted row, dropped before any of them becomes an object.
+"""Skip manifests and files that cannot contain a wanted row, before any of them becomes an object.
 
-Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan`,
+Manifests are judged by their statistics in the manifest list. Only conditions that give the same answer for an ADD
+entry and a DELETE entry in another manifest are used there, so that no deletion is missed.
+
+Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan`, `operation/ManifestsReader`,
 `table/source/AbstractBatchTableScan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.scan.buckets import BucketFilter, bucket_filter
-from paimon_spark.engine.scan.file_stats import FileStats
-from paimon_spark.engine.scan.partitions import Partitions
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import Reason, Tally
+from paimon_spark.engine.scan.file_stats import FileStats, Partitions
+from paimon_spark.engine.scan.query import Reason, ScanQuery, Tally
 from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, validity, values
+from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import wall_clock_of
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import MergeEngine, read_defaults
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
+from paimon_spark.predicate.stats import ColumnStats, may_match
+from paimon_spark.types import RowType
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """A query taken apart by what each part can skip.
+    """A query split into the parts that can skip partitions, buckets and files.
 
     Attributes:
         partition: conjuncts over partition columns only; decided exactly.
@@ -49,7 +57,7 @@ class Filters:
 
 
 def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool = True) -> Filters:
-    """What `query` lets a plan of the handle's table skip.
+    """The parts of `query` that allow skipping manifests and files.
 
     Args:
         handle: the table.
@@ -89,7 +97,7 @@ def lowest_level(handle: TableHandle) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Entries that may still be wanted, and their partitions.
+    """The remaining entries and their partitions.
 
     Attributes:
         entries: one chunk; columns of `ENTRY_SCHEMA`.
@@ -121,7 +129,7 @@ def select(
     *,
     partitions_of_other: frozenset[bytes] = frozenset(),
 ) -> Selection:
-    """Entries that partition, bucket, level and key range leave over.
+    """Select entries by partition, bucket, level and key range.
 
     Args:
         handle: the table.
@@ -194,7 +202,7 @@ def files_that_may_match(
     predicate: Predicate | None,
     schemas: Mapping[int, TableSchema],
 ) -> Bool | None:
-    """For each file, whether some row may match; None when nothing is asked of the rows."""
+    """For each file, whether some row may match; None without a condition on rows."""
     if predicate is None or not len(selection):
         return None
     return FileStats(selection.entries, handle.schema, schemas, selection.partitions).may_match(predicate)
@@ -209,3 +217,53 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     """The table as one batch; copies only when it is in several chunks."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def manifests_wanted(
+    metas: Sequence[ManifestFileMeta],
+    partition_type: RowType,
+    partition_filter: Predicate | None,
+    *,
+    real_buckets_only: bool,
+    lowest_level: int,
+) -> Bool:
+    """For each manifest, False if none of its files can match.
+
+    Args:
+        metas: lines of manifest lists.
+        partition_type: the partition columns.
+        partition_filter: over partition columns only.
+        real_buckets_only: whether files of negative buckets are passed over.
+        lowest_level: files of lower levels are passed over.
+    """
+    wanted = np.ones(len(metas), np.bool_)
+    if real_buckets_only:
+        wanted &= np.array([m.max_bucket is None or m.max_bucket >= 0 for m in metas], np.bool_)
+    if lowest_level > 0:
+        wanted &= np.array([m.max_level is None or m.max_level >= lowest_level for m in metas], np.bool_)
+    if partition_filter is not None and len(metas):
+        entries = np.array([m.num_added_files + m.num_deleted_files for m in metas], np.int64)
+        wanted &= may_match(partition_filter, entries, _partition_stats(metas, partition_type)) | (entries <= 0)
+    return wanted
+
+
+def _partition_stats(metas: Sequence[ManifestFileMeta], partition_type: RowType) -> Callable[[str], ColumnStats | None]:
+    low = array_of([m.partition_stats.min_values for m in metas], pa.binary())
+    high = array_of([m.partition_stats.max_values for m in metas], pa.binary())
+    names = partition_type.names
+
+    def stats_of(name: str) -> ColumnStats | None:
+        i = names.index(name)
+        dtype = partition_type.fields[i].type
+        return ColumnStats(
+            decode_column(low, i, dtype, exact=False),
+            decode_column(high, i, dtype, exact=False),
+            _null_counts([m.partition_stats.null_counts for m in metas], i),
+        )
+
+    return stats_of
+
+
+def _null_counts(counts: Sequence[Any], i: int) -> npt.NDArray[np.int64]:
+    known = [c[i] if c is not None and i < len(c) and c[i] is not None else -1 for c in counts]
+    return np.array(known, np.int64)

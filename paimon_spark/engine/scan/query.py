@@ -1,9 +1,16 @@
-"""ScanQuery: what one read asks of a plan."""
+"""ScanQuery: what a read asks of a plan. PlanReport: the files that were kept and skipped, with reasons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.predicate.ast import Predicate
 
 
@@ -30,3 +37,111 @@ class ScanQuery:
     threads: bool = False
     max_level_only: bool = False
     created_since_ms: int | None = None
+
+
+class Reason(str, Enum):
+    """Why files were skipped; the value is the text shown."""
+
+    POSTPONED = "postponed bucket, not compacted yet"
+    LEVEL = "level that is not visible yet"
+    CREATED = "made before the time asked for"
+    PARTITION = "partition"
+    OTHER_BRANCH = "partition is read from the other branch"
+    BUCKET = "bucket"
+    KEY_RANGE = "key range"
+    STATISTICS = "file statistics"
+    UPDATED = "columns of rows that were there before"
+    UNCHANGED = "same in both snapshots"
+    LIMIT = "limit"
+
+
+class Skipped(NamedTuple):
+    """Files skipped for one reason."""
+
+    reason: Reason
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """Counts of a plan: manifests, files, partitions, buckets, and what was skipped.
+
+    Attributes:
+        manifests: manifests the snapshot has.
+        manifests_skipped: how many of them were not opened.
+        files_in_skipped: files those list, added less deleted; not part of the other counts.
+        files, size_bytes: files alive in the manifests opened.
+        skipped: files not read, by reason, in the order the reasons were tried.
+    """
+
+    manifests: int = 0
+    manifests_skipped: int = 0
+    files_in_skipped: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def files_kept(self) -> int:
+        return self.files - sum(s.files for s in self.skipped)
+
+    @property
+    def bytes_kept(self) -> int:
+        return self.size_bytes - sum(s.size_bytes for s in self.skipped)
+
+    def __add__(self, other: PlanReport) -> PlanReport:
+        return PlanReport(
+            self.manifests + other.manifests,
+            self.manifests_skipped + other.manifests_skipped,
+            self.files_in_skipped + other.files_in_skipped,
+            self.files + other.files,
+            self.size_bytes + other.size_bytes,
+            self.skipped + other.skipped,
+        )
+
+    def lines(self) -> list[str]:
+        """The report as lines of text."""
+        out = [f"manifests: {self.manifests - self.manifests_skipped} of {self.manifests} opened"]
+        if self.manifests_skipped:
+            out[0] += f", {self.manifests_skipped} skipped by their statistics ({self.files_in_skipped} files)"
+        out.append(
+            f"files: {self.files_kept} of {self.files} read, "
+            f"{human_bytes(self.bytes_kept)} of {human_bytes(self.size_bytes)}"
+        )
+        out += [f"  skipped by {s.reason.value}: {s.files} files, {human_bytes(s.size_bytes)}" for s in self.skipped]
+        return out
+
+
+@dataclass(slots=True)
+class Tally:
+    """Count skipped files while planning."""
+
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, reason: Reason, gone: Bool, sizes: npt.NDArray[np.int64]) -> None:
+        """Count the files where `gone` is True."""
+        files = int(np.count_nonzero(gone))
+        if files:
+            self.skipped.append(Skipped(reason, files, int(sizes[gone].sum())))
+
+    def skip_counts(self, reason: Reason, files: int, size_bytes: int) -> None:
+        if files:
+            self.skipped.append(Skipped(reason, files, size_bytes))
+
+
+def human_bytes(size: int) -> str:
+    """`12 bytes`, `3.4 MiB`."""
+    if size < 1024:
+        return f"{size} bytes"
+    amount = float(size)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TiB"
+
+
+def bulleted(title: str, lines: Sequence[str]) -> str:
+    """A title and indented lines."""
+    return "\n".join([title, *(f"  {line}" for line in lines)])

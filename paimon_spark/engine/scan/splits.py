@@ -1,24 +1,27 @@
-"""Packing units of files into DataSplits of a good size.
+"""Pack units of files into splits of a target size, with the deletion vectors of their files.
 
-Source: Java `utils/BinPacking.packForOrdered`, `table/source/snapshot/SnapshotReaderImpl.generateSplits`.
+Source: Java `utils/BinPacking.packForOrdered`, `table/source/snapshot/SnapshotReaderImpl`, `index/IndexFileHandler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.deletions import Deletions
 from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.units import CHANGES, MODES, Units, reordered
-from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.format.arrays.arrow_numpy import take_indices, validity, values
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
+from paimon_spark.format.arrays.arrow_numpy import Bool, take_indices, validity, values
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import read_index_manifest
+from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 
 _EMPTY_ROW: Final = bytes(12)
 _NO_STATS: Final = SimpleStats(_EMPTY_ROW, _EMPTY_ROW, None)
@@ -142,3 +145,94 @@ def _objects(array: pa.Array) -> list[Any]:
     if pa.types.is_list(array.type):
         return [None if v is None else tuple(v) for v in objects]
     return objects
+
+
+class Deletions:
+    """Deletion vectors of one snapshot, by bucket and data file name."""
+
+    def __init__(self, by_bucket: Mapping[tuple[bytes, int], Mapping[str, DeletionFile]]) -> None:
+        self._by_bucket = by_bucket
+
+    def of(self, partition: bytes, bucket: int, files: Sequence[DataFileMeta]) -> tuple[DeletionFile | None, ...]:
+        """The vector of each file; empty when none has one."""
+        known = self._by_bucket.get((partition, bucket))
+        if not known:
+            return ()
+        found = tuple(known.get(f.file_name) for f in files)
+        return found if any(d is not None for d in found) else ()
+
+
+def deletions_of(handle: TableHandle, snapshot: Snapshot | None) -> Deletions:
+    """The deletion vectors of a snapshot. Reads its index manifest.
+
+    They apply whether or not the table still has `deletion-vectors.enabled`: a vector stays in force until its
+    file is rewritten.
+
+    Raises:
+        CorruptFileError: the index manifest cannot be decoded.
+    """
+    if snapshot is None or snapshot.index_manifest is None:
+        return Deletions({})
+    return deletions_among(handle, read_index_manifest(handle, snapshot.index_manifest))
+
+
+def deletions_among(handle: TableHandle, entries: Iterable[IndexManifestEntry]) -> Deletions:
+    """The deletion vectors that index files of `entries` hold. Reads none of the files."""
+    directories = PartitionDirectories(handle)
+    by_bucket: dict[tuple[bytes, int], dict[str, DeletionFile]] = {}
+    for entry in entries:
+        if entry.index_type != DELETION_VECTORS or not entry.deletion_vectors:
+            continue
+        path = index_file_path(handle, entry, directories)
+        bucket = by_bucket.setdefault((entry.partition, entry.bucket), {})
+        for vector in entry.deletion_vectors:
+            bucket[vector.data_file_name] = DeletionFile(path, vector.offset, vector.length, vector.cardinality)
+    return Deletions(by_bucket)
+
+
+def two_sided_splits(
+    handle: TableHandle,
+    selection: Selection,
+    units: Units,
+    after: Bool,
+    deletions: tuple[Deletions, Deletions],
+    snapshot_id: int,
+) -> Iterator[DataSplit]:
+    """A split for each unit, in their order.
+
+    Args:
+        handle: the table.
+        selection: files of both sides.
+        units: which of them belong together.
+        after: for each file of the selection, whether it is of the later side.
+        deletions: deletion vectors of the earlier side, and of the later one.
+        snapshot_id: what the splits are planned from.
+    """
+    if not len(units):
+        return
+    files = file_metas(selection.entries, units.files, keys=True)
+    later = after[units.files].tolist()
+    codes = selection.partitions.codes[units.files].tolist()
+    buckets, totals = (
+        values(selection.entries.column(name))[units.files].tolist() for name in ("bucket", "total_buckets")
+    )
+    starts = units.starts.tolist()
+    directories = selection.partitions.directories
+    for start, end, mode in zip(starts, [*starts[1:], len(files)], units.modes.tolist(), strict=True):
+        partition, bucket = selection.partitions.row_bytes[codes[start]], buckets[start]
+        sides = [tuple(files[i] for i in range(start, end) if later[i] == side) for side in (False, True)]
+        vectors = [deletions[i].of(partition, bucket, sides[i]) for i in (0, 1)]
+        yield DataSplit(
+            handle.branch,
+            snapshot_id,
+            partition,
+            bucket,
+            directories.bucket_path(partition, bucket),
+            MODES[mode],
+            sides[1],
+            vectors[1],
+            sides[0],
+            vectors[0],
+            totals[start],
+            directories.elsewhere(partition, bucket, (f.file_name for side in sides for f in side)),
+        )

@@ -1,12 +1,15 @@
-"""What a stream reads of a snapshot, in pieces that are read whole and always counted off in the same order.
+"""Plan what a stream reads of a snapshot, in units that always have the same order.
 
-Checkpoints count units. Their order is that of partition bytes, bucket, and reading; it hangs on the snapshot, the
-table's options of merging and the query's predicate, never on split sizes, threads or caches. A digest of order and
-files says when units cannot be counted off again.
+Checkpoints count units. Their order depends on partition bytes, bucket and kind of read only, never on split sizes,
+threads or caches. A digest of the order and the files detects a snapshot whose units can no longer be counted the same
+way.
 
-Changes of one bucket of a primary-key table come in the order of their commits; `order_of` tells which splits must
-stay together, in order, when they are dealt out to tasks. A key that moves to another partition, which tables allow
-whose primary key lacks partition columns, goes from the one and comes to the other in no order, as in Java.
+Changes of one bucket of a primary-key table are in commit order; `order_of` tells which splits one task must read in
+order. If the primary key lacks a partition column, a key that moves to another partition is in no particular order, as
+in Java.
+
+An OVERWRITE of a primary-key table removes the rows of the deleted files and adds those of the new ones. Deletion
+vectors of the previous snapshot apply to the deleted files; Java ignores them in streams and deletes rows twice.
 
 Source: Java `table/source/DataTableStreamScan`, `table/source/snapshot/SnapshotReaderImpl`.
 """
@@ -20,10 +23,10 @@ from itertools import groupby
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from paimon_spark.engine.scan.changes import Content as Content
 from paimon_spark.engine.scan.changes import added_files, change_units, column
-from paimon_spark.engine.scan.deletions import Deletions, deletions_of
 from paimon_spark.engine.scan.one_branch import (
     BranchPlan,
     check_metadata_columns,
@@ -35,23 +38,29 @@ from paimon_spark.engine.scan.one_branch import (
     state_units,
     with_tally,
 )
-from paimon_spark.engine.scan.prune import Filters, Selection, filters_of, select
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import PlanReport, Tally
-from paimon_spark.engine.scan.splits import make_splits
-from paimon_spark.engine.scan.stream_overwrite import added, replaced_files, replacing_units, vectors_around
-from paimon_spark.engine.scan.two_sides import two_sided_splits
-from paimon_spark.engine.scan.units import Longs, Units, reordered
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
-from paimon_spark.errors import FormatError
-from paimon_spark.format.arrays.arrow_numpy import byte_slices, take_indices
+from paimon_spark.engine.scan.prune import (
+    Filters,
+    Selection,
+    files_that_may_match,
+    filters_of,
+    manifests_wanted,
+    select,
+)
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import Deletions, deletions_of, make_splits, two_sided_splits
+from paimon_spark.engine.scan.units import REPLACED, Longs, Units, groups_of, key_bounds, overlapping, reordered
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.errors import FormatError, SnapshotExpiredError
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, byte_slices, take_indices, values
+from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.options.table import ChangelogProducer
+from paimon_spark.metadata.live_files import delta_entries, file_ids
+from paimon_spark.metadata.manifests import data_manifests, delta_manifests
+from paimon_spark.metadata.snapshots import alive_range, find_snapshot
+from paimon_spark.options.table import ChangelogProducer, MergeEngine
 
 _NO_DELETIONS: Final = Deletions({})
 _DIGEST_BYTES: Final = 8
@@ -61,7 +70,7 @@ _WHOLE_PARTITION: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotUnits:
-    """What a stream reads of one snapshot.
+    """The units that a stream reads of one snapshot.
 
     Attributes:
         snapshot: the snapshot.
@@ -108,12 +117,12 @@ class SnapshotUnits:
 
 
 def bucket_of(split: DataSplit) -> tuple[bytes, int]:
-    """Where a split lies: partition bytes and bucket."""
+    """The partition bytes and bucket of a split."""
     return split.partition, split.bucket
 
 
 def order_of(splits: Sequence[DataSplit]) -> Callable[[DataSplit], tuple[bytes, int]] | None:
-    """What keeps splits of a stream together: those for which it gives the same are for one task, in their order.
+    """The ordering key of a split: splits with the same key must be read by one task, in order.
 
     None when no order is needed: rows of append tables have none, and in a state each key has one row. Changes keep
     the order of their bucket; a whole partition keeps together where its keys moved between buckets: when it got
@@ -131,7 +140,7 @@ def order_of(splits: Sequence[DataSplit]) -> Callable[[DataSplit], tuple[bytes, 
 def plan_units(
     handle: TableHandle, snapshot: Snapshot, content: Content, query: ScanQuery, *, created_since_ms: int | None = None
 ) -> SnapshotUnits:
-    """The units of one snapshot. Driver only; safe to repeat. `query.limit` counts for nothing.
+    """The units of one snapshot. Driver only; safe to repeat. `query.limit` is ignored.
 
     Args:
         handle: the branch, with the schema to read with.
@@ -181,7 +190,7 @@ def plan_whole(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], 
 
 
 def _runs(wanted: Sequence[tuple[Snapshot, Content]]) -> Iterator[list[tuple[Snapshot, Content]]]:
-    """Neighbours that are planned together."""
+    """Runs of neighbouring snapshots that are planned together."""
     for together, run in groupby(wanted, lambda w: w[1] in (Content.DELTA, Content.CHANGELOG)):
         some = list(run)
         yield from [some] if together else ([w] for w in some)
@@ -203,7 +212,7 @@ def _whole(
 
 
 def stream_filters(handle: TableHandle, query: ScanQuery, content: Content) -> Filters:
-    """What a stream may skip. Unlike a batch read it sees level 0, unless a changelog tells of it later.
+    """What a stream may skip. Unlike a batch read it includes level 0, unless a changelog covers it later.
 
     Source: Java `DataTableStreamScan.tryFirstPlan`.
     """
@@ -236,7 +245,7 @@ def _state(handle: TableHandle, snapshot: Snapshot, query: ScanQuery, filters: F
 def _changes(
     handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], query: ScanQuery, filters: Filters
 ) -> SnapshotUnits:
-    """The changes of neighbouring snapshots; they are told as those of the last one."""
+    """The changes of neighbouring snapshots, reported for the last one."""
     table, report = added_files(handle, wanted, filters)
     schemas, tally = schemas_of(handle, table), Tally()
     selection, units = change_units(handle, table, filters, schemas, tally, of_stream=[s for s, _ in wanted])
@@ -254,7 +263,7 @@ def _overwrite(handle: TableHandle, snapshot: Snapshot, query: ScanQuery, filter
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What planning found of a snapshot.
+    """The planned entries of a snapshot.
 
     Attributes:
         schemas: schema by id, for every file.
@@ -303,3 +312,87 @@ def _digest(selection: Selection, units: Units) -> str:
         found.update(np.diff(offsets).astype("<i8").tobytes())
         found.update(data[offsets[0] : offsets[-1]].tobytes())
     return found.hexdigest()
+
+
+def replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) -> tuple[pa.Table, PlanReport]:
+    """Entries of the files that the commit removed (DELETE) or added, but not both.
+
+    Raises:
+        FileMissingError: metadata is gone.
+        CorruptFileError: metadata cannot be decoded.
+    """
+    metas = delta_manifests(handle, snapshot)
+    wanted = manifests_wanted(
+        metas,
+        handle.schema.partition_type,
+        filters.partition,
+        real_buckets_only=filters.real_buckets_only,
+        lowest_level=filters.lowest_level,
+    ).tolist()
+    opened = [m for m, ok in zip(metas, wanted, strict=True) if ok]
+    table = delta_entries(handle, opened)
+    if len(table):
+        ids, removed = file_ids(table), column(table, "kind") == FileKind.DELETE
+        sides = [np.bincount(ids[side], minlength=int(ids.max()) + 1) > 0 for side in (removed, ~removed)]
+        table = table.filter(boolean_array(~(sides[0] & sides[1])[ids]))
+    skipped = [m for m, ok in zip(metas, wanted, strict=True) if not ok]
+    report = PlanReport(
+        manifests=len(metas),
+        manifests_skipped=len(skipped),
+        files_in_skipped=sum(m.num_added_files + m.num_deleted_files for m in skipped),
+        files=len(table),
+        size_bytes=int(column(table, "file_size").sum()),
+    )
+    return table, report
+
+
+def added(selection: Selection) -> Bool:
+    """For each entry, whether its file was added."""
+    return np.asarray(values(selection.entries.column("kind")) != FileKind.DELETE, np.bool_)
+
+
+def replacing_units(
+    handle: TableHandle,
+    table: pa.Table,
+    filters: Filters,
+    schemas: Mapping[int, TableSchema],
+    tally: Tally,
+) -> tuple[Selection, Units]:
+    """Sections of overlapping keys that may hold a wanted row, with the files of both sides."""
+    selection = select(handle, table, filters, schemas, tally).in_byte_order()
+    if not len(selection):
+        return selection, overlapping(groups_of(selection), groups_of(selection), groups_of(selection), REPLACED)
+    low, high = key_bounds(handle, selection)
+    # Files of a postponed bucket are not sorted by key: they stay together.
+    waiting = values(selection.entries.column("bucket")) < 0
+    low, high = np.where(waiting, 0, low), np.where(waiting, high.max(), high)
+    units = overlapping(groups_of(selection), low, high, REPLACED)
+    may_match = files_that_may_match(handle, selection, filters.rest, schemas)
+    if may_match is None or handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        return selection, units
+    wanted = units.any_of(may_match)
+    sizes = units.totals(values(selection.entries.column("file_size")))
+    tally.skip_counts(Reason.STATISTICS, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
+    return selection, units.keep(wanted)
+
+
+def vectors_around(handle: TableHandle, snapshot: Snapshot) -> tuple[Deletions, Deletions]:
+    """Deletion vectors before the commit, and after it.
+
+    Raises:
+        SnapshotExpiredError: the snapshot before has expired, and with it the vectors of the files removed.
+    """
+    after = deletions_of(handle, snapshot)
+    if snapshot.id <= 1:
+        return Deletions({}), after
+    before = find_snapshot(handle, snapshot.id - 1)
+    if before is None and handle.options.deletion_vectors:
+        raise SnapshotExpiredError(
+            f"snapshot {snapshot.id} of {handle.describe()} overwrote files; which of their rows were deleted before, "
+            f"snapshot {snapshot.id - 1} knew, and it has expired: {alive_range(handle)}; "
+            "begin a new query at a snapshot alive, or leave out streaming-read-overwrite",
+            table=handle.name,
+            branch=handle.branch,
+            snapshot_id=snapshot.id - 1,
+        )
+    return deletions_of(handle, before), after

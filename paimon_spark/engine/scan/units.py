@@ -1,4 +1,4 @@
-"""Units: files that must be read together, and files that need no company.
+"""Group files that must be read together because their keys or row ids overlap.
 
 Source: Java `table/source/MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`, `DataEvolutionSplitGenerator`.
 """
@@ -70,7 +70,7 @@ class Units:
         )
 
     def totals(self, of_files: npt.NDArray[Any]) -> Longs:
-        """For each unit, the sum of what its files have; `of_files` is by entry."""
+        """For each unit, the sum over its files; `of_files` is by entry."""
         if not len(self):
             return np.zeros(0, np.int64)
         return np.add.reduceat(of_files[self.files].astype(np.int64), self.starts)
@@ -81,7 +81,7 @@ RAW, MERGE, CHANGES, DIFF, EVOLVED, REPLACED = range(6)
 
 
 def groups_of(selection: Selection) -> Longs:
-    """For each entry, the number of its partition and bucket; a postponed bucket follows those it will be put into."""
+    """For each entry, the number of its partition and bucket; the postponed bucket comes last."""
     buckets = values(selection.entries.column("bucket")).astype(np.int64)
     high = int(buckets.max(initial=0))
     places = np.where(buckets < 0, high - buckets, buckets)
@@ -101,7 +101,7 @@ def append_units(selection: Selection, mode: int = RAW) -> Units:
 
 
 def key_units(handle: TableHandle, selection: Selection) -> Units:
-    """Files of primary-key tables: those whose rows stand for themselves alone, overlapping ones in sections.
+    """Units of primary-key tables: single files that need no merge, and sections of overlapping files.
 
     Files of a postponed bucket, which are not sorted by key, stand alone and unmerged, oldest first.
     """
@@ -138,7 +138,7 @@ def _settled_units(handle: TableHandle, selection: Selection) -> Units:
 
 
 def _unmerged_groups(handle: TableHandle, groups: Longs, levels: npt.NDArray[np.int32], no_deletes: Bool) -> Bool:
-    """For each file, whether all of its bucket is compacted so far that no key has two visible rows."""
+    """For each file, whether its bucket is compacted so that no key has two visible rows."""
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
     quiet: Bool = np.bincount(inverse, weights=(levels != 0) & no_deletes) == counts
     if not (handle.options.deletion_vectors or handle.options.merge_engine is MergeEngine.FIRST_ROW):
@@ -172,7 +172,7 @@ def key_bounds(handle: TableHandle, selection: Selection) -> tuple[Longs, Longs]
 
 
 def row_id_units(selection: Selection, commits: Longs | None = None) -> Units:
-    """Files of tables with data evolution: those of overlapping row id ranges belong together.
+    """Units of tables with data evolution: files with overlapping row id ranges.
 
     Args:
         selection: the files.
@@ -195,7 +195,7 @@ def row_id_units(selection: Selection, commits: Longs | None = None) -> Units:
 
 
 def overlapping(groups: Longs, low: Longs, high: Longs, mode: int) -> Units:
-    """Files of a group whose ranges hang together, as units in the order of the ranges. Ranges are not negative."""
+    """Units of files with overlapping ranges in a group, in range order. Ranges are not negative."""
     if not len(groups):
         return Units(np.zeros(0, np.int64), np.zeros(0, np.int64), groups, np.zeros(0, np.int8))
     files = np.lexsort((high, low, groups))
@@ -213,7 +213,7 @@ def overlapping(groups: Longs, low: Longs, high: Longs, mode: int) -> Units:
 
 
 def joined(a: Units, b: Units) -> Units:
-    """The units of both, those of one group and mode side by side."""
+    """The units of both, ordered by group and mode."""
     if not len(a) or not len(b):
         return b if len(b) else a
     starts = np.concatenate([a.starts, b.starts + len(a.files)])
@@ -234,5 +234,5 @@ def reordered(units: Units) -> Units:
 
 
 def _renumbered(units: Units, numbers: Longs) -> Units:
-    """The same units of files that are called `numbers[i]` instead of i."""
+    """The same units with file number i replaced by `numbers[i]`."""
     return Units(numbers[units.files], units.starts, units.groups, units.modes)

@@ -1,7 +1,6 @@
-"""Values that cross between processes: picklable, frozen, without clients or open files.
+"""Values that cross process boundaries: frozen, picklable, without clients or open files.
 
-split.py           DataSplit: files of one bucket to read together (scan → read)
-read_request.py    ReadRequest: what to make of splits: columns, predicate, schemas (scan → read)
-output.py          which columns a read gives, and their types
-commit_message.py  CommitMessage: what a writer of one bucket did (write → commit)
+split.py           DataSplit and ReadRequest: the files that one reading task reads, and how (scan → read)
+output.py          the columns that a read returns, and their types
+commit_message.py  CommitMessage: the files that a writer of one bucket wrote (write → commit)
 """

@@ -1,4 +1,4 @@
-"""CommitMessage: what a writer of one bucket did, and a commit makes visible (write → commit).
+"""CommitMessage: the files that a writer of one bucket wrote, to be committed on the driver.
 
 Source: Java `table/sink/CommitMessageImpl`, `io/DataIncrement`, `io/CompactIncrement`.
 """
@@ -13,7 +13,7 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """Files of a bucket that come and go together. All of them exist in the store before the commit.
+    """Files of a bucket that are added and deleted together. All exist in the store before the commit.
 
     Attributes:
         new_files: data files added.

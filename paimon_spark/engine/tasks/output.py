@@ -1,4 +1,4 @@
-"""Which columns a read gives, and their types."""
+"""Find the columns that a read returns, and their types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, METADATA_COLUMNS, PARTITION, ROW_INDEX
+from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, METADATA_COLUMNS, PARTITION, ROW_INDEX
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean
@@ -35,7 +35,7 @@ def output_type(
     tracks_rows: bool = False,
     row_kind: bool = False,
 ) -> RowType:
-    """The columns a read gives, in order: those of the table when `columns` is None.
+    """The columns that a read returns, in order: those of the table if `columns` is None.
 
     Names match exactly, else in any case when that is unambiguous.
 
@@ -80,7 +80,7 @@ def _field(schema: TableSchema, extra: dict[str, DataField], name: str, table: s
 
 
 def _extra_fields(schema: TableSchema, tracks_rows: bool) -> list[DataField]:
-    """Columns that are read only when asked for by name."""
+    """Columns that are read only if they are named."""
     types = {FILE_PATH: STRING, ROW_INDEX: BIGINT, PARTITION: schema.partition_type, BUCKET: INT}
     fields = [DataField(_FIRST_METADATA_ID - i, name, types[name]) for i, name in enumerate(METADATA_COLUMNS)]
     if tracks_rows:

@@ -1,15 +1,20 @@
-"""DataSplit: the unit of reading.
+"""DataSplit: the unit of reading. ReadRequest: what a task needs besides, so that it reads no metadata file.
 
 Source: Java `table/source/DataSplit`, `table/source/DeletionFile`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.table import TableOptions
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.storage.store import Store
 
 
 class DeletionFile(NamedTuple):
@@ -28,7 +33,7 @@ class DeletionFile(NamedTuple):
 
 
 class SplitMode(str, Enum):
-    """How a split's files become rows.
+    """How the files of a split are read.
 
     RAW: rows of the files as they lie, deletion vectors applied; no merge. Every row counts as +I, except that rows of
         tables with keys are left out when they are retracts.
@@ -83,12 +88,57 @@ class DataSplit:
 
     @property
     def row_count(self) -> int:
-        """Physical rows in the files; an upper bound of what comes out."""
+        """Physical rows in the files; an upper bound of the rows returned."""
         return sum(f.row_count for f in self.files) + sum(f.row_count for f in self.before_files)
 
     def path_of(self, file: DataFileMeta) -> str:
-        """Where a file without an external path lies, in the table's store."""
+        """The path of a file without an external path, in the table's store."""
         return f"{dict(self.elsewhere).get(file.file_name, self.bucket_path)}/{file.file_name}"
 
     def deletion_of(self, index: int) -> DeletionFile | None:
         return self.deletions[index] if self.deletions else None
+
+
+FILE_PATH: Final = "__paimon_file_path"
+ROW_INDEX: Final = "__paimon_row_index"
+PARTITION: Final = "__paimon_partition"
+BUCKET: Final = "__paimon_bucket"
+METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What to read from the splits of a branch: columns, predicate, schemas.
+
+    Attributes:
+        store: where the table's files are.
+        table_name: how the user named the table, for messages.
+        branch: the branch the splits come from.
+        schema: the schema to read with; files of other schemas are evolved to it.
+        file_schemas: schema by id, for every `schema_id` among the splits' files.
+        options: table options in force.
+        columns: output column names in order: columns of `schema`, metadata columns, and on tables that
+            track rows `_ROW_ID` and `_SEQUENCE_NUMBER`.
+        predicate: rows for which it is not true may be dropped (the reader drops all of them); None keeps all.
+        with_row_kind: add a first column `rowkind` (text `+I -U +U -D`) and keep retracts.
+        as_inserts: with `with_row_kind`: no retracts are kept of rows that are no changes, and each is `+I`: the state
+            with which a stream begins.
+        batch_rows: most rows in an output batch.
+        threads: whether decoding may use Arrow's thread pool (in process yes, in a Spark task no).
+        timestamp_precision: most fractional digits of a second wanted, 6 or 9; with 6 finer timestamps come out
+            cut downwards to microseconds, in the types of TIMESTAMP(6).
+    """
+
+    store: Store
+    table_name: str
+    branch: str
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    options: TableOptions
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+    with_row_kind: bool = False
+    as_inserts: bool = False
+    batch_rows: int = 65536
+    threads: bool = False
+    timestamp_precision: int = 9

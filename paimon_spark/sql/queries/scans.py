@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.engine.tasks.read_request import BUCKET, METADATA_COLUMNS
+from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS

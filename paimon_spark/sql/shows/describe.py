@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
+from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.location import database_url
 from paimon_spark.sql.columns import column_name

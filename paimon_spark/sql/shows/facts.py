@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.scan.partitions import decode_partitions
+from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.known import shown_options
 from paimon_spark.sql.columns import column_name

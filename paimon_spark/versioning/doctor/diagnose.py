@@ -15,20 +15,25 @@ from typing import Final
 
 from paimon_spark import progress
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.maintenance.changes import DeleteTree, TableChange
-from paimon_spark.maintenance.intents import change_table, check_there, recover, unfinished
-from paimon_spark.maintenance.roots import Root, all_roots
+from paimon_spark.maintenance.change import change_table, check_there, recover, unfinished
+from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.journal.change import DeleteTree, Root, TableChange, relative_path
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids, seen_schema_ids
-from paimon_spark.versioning.doctor.ambiguous import ambiguous_names
-from paimon_spark.versioning.doctor.bases import stale_guards, unprotected_bases
-from paimon_spark.versioning.doctor.files import missing_files
+from paimon_spark.versioning.branch_state import STAGING_PREFIX
+from paimon_spark.versioning.doctor.checks import (
+    ambiguous_names,
+    foreign_tags,
+    missing_files,
+    missing_schemas,
+    other_schemas,
+    splices,
+    stale_guards,
+    stale_hints,
+    unprotected_bases,
+)
 from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity
-from paimon_spark.versioning.doctor.histories import foreign_tags, splices, stale_hints
-from paimon_spark.versioning.doctor.schemas import missing_schemas, other_schemas
-from paimon_spark.versioning.guarding import relative
-from paimon_spark.versioning.staging import STAGING_PREFIX
 
 _Look = Callable[[Looked, TableHandle], list[Case]]
 _LOOKS: Final[tuple[_Look, ...]] = (
@@ -171,7 +176,7 @@ def _staging(branch: TableHandle) -> Case:
             f"{branch.store.url(branch.layout.branch_root)} is left of a merge, and nothing reads it",
             "doctor(repair=True) removes it",
         ),
-        (DeleteTree(relative(branch, branch.layout.branch_root)),),
+        (DeleteTree(relative_path(branch, branch.layout.branch_root)),),
         roots,
     )
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.maintenance.changes import Step
-from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Root, RootKind, Step
 
 
 class Severity(str, Enum):

@@ -12,7 +12,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.scan.report import Reason
+from paimon_spark.engine.scan.query import Reason
 from paimon_spark.errors import InvalidOptionError
 
 FILES, COMMITS = "scan.file-creation-time-millis", "scan.creation-time-millis"

@@ -15,7 +15,8 @@ from paimon_spark.jobs import recording as recording_module
 from paimon_spark.jobs.lineage_index import open_index
 from paimon_spark.lineage import notes as notes_module
 from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.notes import Note, all_batch_jobs, batch_notes, this_process
+from paimon_spark.lineage.note import Note
+from paimon_spark.lineage.notes import all_batch_jobs, batch_notes, this_process
 from paimon_spark.lineage.place import Warehouse, home_of
 from paimon_spark.lineage.switch import forget, switch_on
 

@@ -13,7 +13,8 @@ from paimon_spark.lineage import notes as notes_module
 from paimon_spark.lineage import switch
 from paimon_spark.lineage.jobs import Registration, own, register_query
 from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.notes import TaskIdentity, stream_notes, write_note
+from paimon_spark.lineage.note import TaskIdentity
+from paimon_spark.lineage.notes import stream_notes, write_note
 from paimon_spark.lineage.place import Home, Warehouse
 from paimon_spark.lineage.recorder import Recorder
 from paimon_spark.lineage.tables import SOURCE_JOB, SOURCE_SNAPSHOT

@@ -26,7 +26,8 @@ from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.lineage import jobs, recorder, spark_log, switch
 from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.notes import NoteTicket, TaskIdentity, write_note
+from paimon_spark.lineage.note import NoteTicket, TaskIdentity
+from paimon_spark.lineage.notes import write_note
 from paimon_spark.lineage.place import Warehouse
 from paimon_spark.lineage.properties import JOB, decode, encode
 from paimon_spark.lineage.recorder import flush_of

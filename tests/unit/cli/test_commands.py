@@ -103,7 +103,7 @@ def test_show_reads_versions_branches_and_system_tables(cli: CommandLine) -> Non
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--version", "v1", "--json").json) == [1, 2, 3]
     assert sorted(r["id"] for r in cli.done("show", "db.orders$branch_fix", "--json").json) == [1, 2, 3, 6]
     assert [r["tag_name"] for r in cli.done("show", "db.orders$tags", "--columns", "tag_name", "--json").json]
-    assert cli.done("head", "db.orders", "--limit", "2").out.splitlines()[-1].startswith("and more")
+    assert cli.done("head", "db.orders", "--limit", "2").out.splitlines()[-1] == "first 2 rows; use --limit N"
     assert cli.done("show", "db.orders", "--where", "id > 99").out == "no rows\n"
     assert cli.done("show", "db.orders", "--where", "id > 99", "--json").json == []
 

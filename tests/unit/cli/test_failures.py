@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from paimon_spark import Table, errors
-from paimon_spark.cli.failure import MEANINGS, Exit, NotConfirmedError, UsageError, exit_code, told, told_by_spark
+from paimon_spark.cli.failure import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, raised_in_spark
 from paimon_spark.cli.main import main
+from paimon_spark.operations.operation import UsageError
 from tests.harness.command_line import CommandLine, orders
 
 
@@ -56,13 +57,13 @@ class Terminal(io.StringIO):
 )
 def test_exit_codes_say_what_a_caller_can_do_next(error: BaseException, code: int) -> None:
     assert exit_code(error) == code
-    assert Exit(code) in MEANINGS
+    assert Exit(code) in EXIT_CODES
 
 
 def test_errors_are_lines_or_json() -> None:
     error = errors.TagNotFoundError("no tag 'x\x1b'", tag="x\x1b", path=Path("/t"))
-    assert told(error, as_json=False) == "error: no tag 'x\\x1b'"
-    assert json.loads(told(error, as_json=True)) == {
+    assert error_text(error, as_json=False) == "error: no tag 'x\\x1b'"
+    assert json.loads(error_text(error, as_json=True)) == {
         "error": {"kind": "tag-not-found", "message": "no tag 'x\x1b'", "context": {"tag": "x\x1b", "path": "/t"}}
     }
 
@@ -295,9 +296,9 @@ def test_what_a_read_within_spark_refuses_is_said_without_sparks_trace() -> None
     from pyspark.errors import AnalysisException
 
     trace = "Failed: Traceback (most recent call last):\n  File x\npaimon_spark.errors.TagNotFoundError: no tag 'v9'\n"
-    shown = told_by_spark(AnalysisException(trace))
+    shown = raised_in_spark(AnalysisException(trace))
 
-    assert told(shown, as_json=False) == "error: no tag 'v9'"
+    assert error_text(shown, as_json=False) == "error: no tag 'v9'"
     assert exit_code(shown) == Exit.NOT_FOUND
 
 

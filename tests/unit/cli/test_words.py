@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.cli.failure import UsageError
-from paimon_spark.cli.registry import commands
-from paimon_spark.cli.words import choose, read
+from paimon_spark.cli.program import commands
+from paimon_spark.cli.words import choose, parse
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.operations.operation import UsageError
 
 
 def parsed(*words: str) -> tuple[str, dict[str, Any]]:
     chosen = choose(words, commands())
-    assert chosen.command is not None
-    return chosen.command.name, read(chosen.command, chosen.rest)
+    assert chosen.operation is not None
+    return chosen.operation.command, parse(chosen.operation, chosen.rest)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ def parsed(*words: str) -> tuple[str, dict[str, Any]]:
 def test_a_command_may_be_written_in_several_ways(words: str) -> None:
     name, values = parsed(*words.split())
     assert name == "branch create"
-    assert (values["table"], values["name"], values["tag"], values["warehouse"]) == ("db.t", "fix", "v1", "/wh")
+    assert (values["table"], values["branch"], values["tag"], values["warehouse"]) == ("db.t", "fix", "v1", "/wh")
 
 
 def test_words_after_two_hyphens_are_no_options() -> None:
     _, values = parsed("tag", "create", "db.t", "--", "-odd")
-    assert values["name"] == "-odd"
+    assert values["tag"] == "-odd"
 
 
 def test_values_keep_their_underscores() -> None:
     _, values = parsed("create_tag", "--table", "my_db.my_t", "--tag_name=a_b")
-    assert (values["table"], values["name"]) == ("my_db.my_t", "a_b")
+    assert (values["table"], values["tag"]) == ("my_db.my_t", "a_b")
 
 
 def test_flags_may_say_true_or_false_as_other_engines_write_them() -> None:
@@ -90,12 +90,12 @@ def test_an_action_that_is_not_here_says_what_to_do_instead() -> None:
 
 
 def test_every_command_and_alias_means_one_thing() -> None:
-    names = [n for c in commands() for n in (c.name, *c.aliases)]
+    names = [n for c in commands() for n in (c.command, *c.aliases)]
     assert len(names) == len(set(names))
 
 
 def test_no_two_options_of_a_command_are_spelled_the_same() -> None:
     for command in commands():
-        spelled = [s for a in (*command.options, *command.positionals) for s in {a.option, *a.spellings}]
+        spelled = [s for a in (*command.options, *command.positionals) for s in {a.flag, *a.spellings}]
         twice = {s for s in spelled if spelled.count(s) > 1}
-        assert not twice, (command.name, twice)
+        assert not twice, (command.command, twice)

@@ -22,9 +22,9 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import after_commit as module
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.row_level import delete_partitions
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
-from paimon_spark.maintenance.intents import change_table
-from paimon_spark.maintenance.orphans import orphans
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots

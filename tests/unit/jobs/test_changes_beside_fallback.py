@@ -13,7 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
-from paimon_spark.maintenance.expire_partitions import expire_partitions
+from paimon_spark.maintenance.partitions import expire_partitions
 
 READ = "are read from branch 'b' \\(scan.{}-branch\\); nothing was changed. Change them in Table.branch\\('b'\\)"
 REVEALED = r"the rows that branch 'b' has of it would be read then \(scan.fallback-branch\); nothing was changed"

@@ -18,8 +18,8 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
 from paimon_spark.jobs import compaction
 from paimon_spark.jobs.batch_write import plan_path_write
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.partition_done import mark_done
+from paimon_spark.maintenance.orphan_files import orphans
+from paimon_spark.maintenance.partitions import mark_done
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.manifests import CACHE

@@ -10,8 +10,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import JobNotFoundError, LineageError
-from paimon_spark.lineage.asking import Batch, Met, Refs, downstream, impact, upstream
+from paimon_spark.lineage.answers import Batch, Met, Refs
+from paimon_spark.lineage.asking import downstream, upstream
 from paimon_spark.lineage.graph import NOWHERE, Node
+from paimon_spark.lineage.impact import impact
 from paimon_spark.lineage.model import Provenance, SourceRange
 from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipelines
 

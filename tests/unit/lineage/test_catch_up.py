@@ -17,7 +17,8 @@ from paimon_spark.lineage.catch_up import CaughtUp, Synced, catch_up, settle, sy
 from paimon_spark.lineage.forgotten import forget
 from paimon_spark.lineage.jobs import Registration, register_query
 from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.notes import NoteTicket, TaskIdentity, write_note
+from paimon_spark.lineage.note import NoteTicket, TaskIdentity
+from paimon_spark.lineage.notes import write_note
 from paimon_spark.lineage.properties import decode
 from paimon_spark.lineage.recorder import Recorder
 from paimon_spark.lineage.spark_log import Checkpoint, Ends

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import JobNotFoundError, LineageError
-from paimon_spark.lineage.asking import downstream, impact, upstream
+from paimon_spark.lineage.asking import downstream, upstream
 from paimon_spark.lineage.drawing import picture_of
 from paimon_spark.lineage.graph import Graph, Node, Walk, load
+from paimon_spark.lineage.impact import impact
 from paimon_spark.lineage.jobs import own
 from paimon_spark.lineage.model import TableRef
 from paimon_spark.lineage.series import FAR, sink_series, source_series

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from paimon_spark.lineage.asking import Batch, impact
+from paimon_spark.lineage.answers import Batch
 from paimon_spark.lineage.graph import Node
+from paimon_spark.lineage.impact import impact
 from paimon_spark.lineage.model import Provenance, SourceRange
 from tests.harness.lineage_pipelines import graph_of, node
 

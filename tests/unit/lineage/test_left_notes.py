@@ -11,7 +11,8 @@ from paimon_spark.lineage.forgotten import forget
 from paimon_spark.lineage.jobs import Registration, owner_of, register_query
 from paimon_spark.lineage.left_notes import rows_of_left_notes, rows_of_notes
 from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.notes import NoteTicket, TaskIdentity, batch_notes, stream_notes, write_note
+from paimon_spark.lineage.note import NoteTicket, TaskIdentity
+from paimon_spark.lineage.notes import batch_notes, stream_notes, write_note
 from paimon_spark.lineage.tables import SOURCE_JOB, SOURCE_SNAPSHOT
 from tests.harness.lineage_index import MemoryIndex
 

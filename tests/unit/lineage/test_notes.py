@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from paimon_spark.lineage import notes as module
 from paimon_spark.lineage.file_names import quoted
 from paimon_spark.lineage.model import TableRef
+from paimon_spark.lineage.note import NoteTicket, TaskIdentity
 from paimon_spark.lineage.notes import (
-    NoteTicket,
-    TaskIdentity,
     all_batch_jobs,
     all_stream_queries,
     batch_notes,

@@ -16,12 +16,12 @@ from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.format.metadata_files.table_schema import encode as encode_schema
-from paimon_spark.maintenance.changes import Delete, TableChange
-from paimon_spark.maintenance.intents import change_table, unfinished
-from paimon_spark.maintenance.orphans import files_on_disk, remove_orphan_files
+from paimon_spark.maintenance.change import change_table, unfinished
+from paimon_spark.maintenance.orphan_files import files_on_disk, remove_orphan_files
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, TableChange
 from paimon_spark.metadata.manifests import CACHE, read_manifest_list
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.storage.local import LocalStore

@@ -15,7 +15,7 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.maintenance.expire_partitions import ExpiredPartitions, expire_partitions
+from paimon_spark.maintenance.partitions import ExpiredPartitions, expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
 from tests.harness.commits import a_file, files

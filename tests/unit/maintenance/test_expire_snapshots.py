@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageErro
 from paimon_spark.maintenance.consumers import reset_consumer
 from paimon_spark.maintenance.expire_changelogs import expire_changelogs
 from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots, may_expire
-from paimon_spark.maintenance.orphans import orphans
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle, open_table

@@ -25,15 +25,14 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import encode
-from paimon_spark.maintenance import intents
-from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
-from paimon_spark.maintenance.intents import change_table, recover, unfinished
-from paimon_spark.maintenance.lock import Waiting
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.owner import Owner, at_work
+from paimon_spark.maintenance import change as intents
+from paimon_spark.maintenance.change import change_table, recover, unfinished
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
+from paimon_spark.metadata.journal.lock import Owner, Waiting, at_work
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
 from paimon_spark.storage.local import LocalStore
@@ -282,7 +281,7 @@ def test_changes_of_many_threads_are_one_after_the_other(tmp_path: Path) -> None
 CHILD = """
 import sys, time
 from pathlib import Path
-from paimon_spark.maintenance import intents
+from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
 sys.path.insert(0, sys.argv[3])

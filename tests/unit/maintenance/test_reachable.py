@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
+from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsafeDeletionError
-from paimon_spark.maintenance import alive
-from paimon_spark.maintenance.changes import Delete, TableChange
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance import liveness as alive
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots, without
+from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.journal.change import Delete, Root, RootKind, TableChange
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.branches import create_branch

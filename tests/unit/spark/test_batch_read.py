@@ -38,7 +38,8 @@ def test_an_executor_needs_only_the_pickled_reader_and_partition(tmp_path: Path)
 import pickle, sys
 reader, partition = pickle.loads(open(sys.argv[1], "rb").read())
 print(sum(b.num_rows for b in reader.read(partition)))
-print([m for m in ("scan", "refs", "table", "metadata.manifests") if f"paimon_spark.{m}" in sys.modules])
+driver = ("engine.scan", "metadata.resolve", "api", "metadata.manifests")
+print([m for m in driver if f"paimon_spark.{m}" in sys.modules])
 print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect") if m in sys.modules])
 """
     done = subprocess.run(

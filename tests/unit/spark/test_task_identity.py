@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark import TaskContext
 
-from paimon_spark.lineage.notes import TaskIdentity
+from paimon_spark.lineage.note import TaskIdentity
 from paimon_spark.spark.task_identity import task_identity
 
 ID = "11111111-2222-3333-4444-555555555555"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.sql.brackets import closing, opening, outside
-from paimon_spark.sql.columns import in_any_case
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.parse import parse
 from paimon_spark.sql.tables.statements import AlterTable
 from paimon_spark.sql.text import words
+from paimon_spark.types import in_any_case
 
 
 @pytest.mark.parametrize(

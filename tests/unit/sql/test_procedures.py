@@ -23,10 +23,10 @@ from paimon_spark.errors import (
     TagNotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_spark.operations.registry import PROCEDURES
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.place import Place
-from paimon_spark.sql.procedures.family import read_call
-from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
+from paimon_spark.sql.procedures.family import call, find_procedure, read_call
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)
@@ -83,32 +83,33 @@ reassign_row_id(table* STRING, partitions STRING)
 
 @pytest.mark.parametrize("line", JAVA, ids=lambda line: line.partition("(")[0])
 def test_every_procedure_of_paimons_connector_is_known_with_its_signature(line: str) -> None:
-    found = find_procedure(line.partition("(")[0])
+    name = line.partition("(")[0]
+    forms = find_procedure(name)
     signatures = [
-        f"{form.name}("
-        + ", ".join(f"{p.name}{'*' * p.required} {p.type}" for p in form.parameters if not p.is_own)
+        f"{name}("
+        + ", ".join(f"{p.name}{'*' * p.required} {p.type.value}" for p in form.parameters if not p.is_own)
         + ")"
-        for form in found.forms
+        for form in forms
     ]
     assert line in signatures
-    assert not found.is_own
+    assert not forms[0].is_own
 
 
 def test_what_is_ours_is_marked_and_everything_says_what_it_does() -> None:
     names = {line.partition("(")[0] for line in JAVA}
-    assert {name for name, p in PROCEDURES.items() if not p.is_own} == names
-    for p in PROCEDURES.values():
-        assert p.doc.endswith(".")
-        assert p.is_supported or all(form.instead for form in p.forms)
-        assert not p.is_supported or all(parameter.doc for form in p.forms for parameter in form.parameters)
+    assert {name for name, forms in PROCEDURES.items() if not forms[0].is_own} == names
+    for forms in PROCEDURES.values():
+        assert all(form.sentence.endswith(".") for form in forms)
+        assert not forms[0].instead or all(form.instead for form in forms)
+        assert all(parameter.help for form in forms for parameter in form.parameters)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, p in PROCEDURES.items() if not p.is_supported))
+@pytest.mark.parametrize("name", sorted(name for name, forms in PROCEDURES.items() if forms[0].instead))
 def test_what_cannot_be_done_is_refused_with_what_to_do_instead(name: str, catalog: Catalog) -> None:
-    procedure = PROCEDURES[name]
+    (procedure,) = PROCEDURES[name]
     values: dict[str, Any] = {"BIGINT": 1, "INT": 1, "BOOLEAN": True, "STRING": "db.t"}
     with pytest.raises(UnsupportedFeatureError, match=f"sys.{name} is not available here: ") as e:
-        call(catalog, name, [], {p.name: values[p.type] for p in procedure.parameters if p.required})
+        call(catalog, name, [], {p.name: values[p.type.value] for p in procedure.parameters if p.required})
     assert procedure.instead in str(e.value)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.cli.commands.sql import split
-from paimon_spark.cli.failure import UsageError
+from paimon_spark.cli.program import split
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.operations.operation import UsageError
 from paimon_spark.sql.parse import parse
 from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.scripts import statements_of

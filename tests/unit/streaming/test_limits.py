@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.scan.stream_units import SnapshotUnits
 from paimon_spark.options.stream_read import ReadLimits
-from paimon_spark.streaming.limits import Admission
+from paimon_spark.streaming.reader import Admission
 
 UNIT = st.tuples(st.integers(1, 4), st.integers(1, 50), st.integers(0, 20))
 

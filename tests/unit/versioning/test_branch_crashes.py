@@ -20,7 +20,7 @@ from paimon_spark.errors import (
     PaimonError,
 )
 from paimon_spark.format.metadata_files import table_schema as schema_file
-from paimon_spark.maintenance.intents import recover, unfinished
+from paimon_spark.maintenance.change import recover, unfinished
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table

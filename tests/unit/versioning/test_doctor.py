@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.maintenance.orphans import orphans
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.tags import guard_name

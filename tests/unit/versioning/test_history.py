@@ -16,7 +16,7 @@ from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.lineage.properties import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.metadata.branches import fork_path, snapshot_identity
-from paimon_spark.versioning.history import Commit, History
+from paimon_spark.versioning.log import Commit, History
 from tests.unit.versioning.test_diff import add, append_table
 
 

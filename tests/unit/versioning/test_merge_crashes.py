@@ -18,7 +18,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
-from paimon_spark.maintenance.intents import recover
+from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.tags import create_tag
@@ -190,7 +190,7 @@ def test_commits_beside_are_kept_or_refused(tmp_path: Path, verb: str) -> None:
 KILLED = """
 import sys, os, signal, threading
 import paimon_spark
-from paimon_spark.maintenance import intents
+from paimon_spark.maintenance import change as intents
 root, verb, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 run, count = intents.run_step, [0]
 def stepping(*arguments):

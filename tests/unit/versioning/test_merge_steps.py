@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.changes import Delete, Put, Step
-from paimon_spark.versioning.line import Line, Ref
-from paimon_spark.versioning.published import Other, Source, backup_line, leaves_at, published
-from paimon_spark.versioning.staging import laid_down, written_over
+from paimon_spark.metadata.journal.change import Delete, Put, Step
+from paimon_spark.versioning.branch_state import Line, Ref, laid_down, written_over
+from paimon_spark.versioning.new_main import Other, Source, backup_line, leaves_at, published
 from tests.harness.tables import a_snapshot
 
 Files = dict[str, str]

@@ -21,8 +21,8 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.orphans import orphans
+from paimon_spark.maintenance.change import recover
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.urls import open_store

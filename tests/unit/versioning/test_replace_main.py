@@ -11,10 +11,10 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, CommitConflictError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import encode
-from paimon_spark.maintenance import intents
-from paimon_spark.maintenance.changes import Put, Step
+from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Put, Step
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message

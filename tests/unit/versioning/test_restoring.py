@@ -28,7 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch
-from paimon_spark.versioning.restoring import Restored, rollback_to_as_latest
+from paimon_spark.versioning.rollback import Restored, rollback_to_as_latest
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
 from tests.harness.search import examples

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.maintenance.intents import recover
+from paimon_spark.maintenance.change import recover
 from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot

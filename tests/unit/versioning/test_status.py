@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.errors import InvalidInputError, TableNotFoundError
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
-from paimon_spark.versioning.standing import status_of
+from paimon_spark.versioning.status import status_of
 from tests.unit.versioning.publishing import new_table, put
 from tests.unit.versioning.test_diff import add, append_table
 

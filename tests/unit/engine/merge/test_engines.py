@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_mask import surviving_rows
-from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs
+from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs, surviving_rows
 from paimon_spark.errors import DataError
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.types import VALUE_KIND

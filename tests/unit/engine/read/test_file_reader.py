@@ -15,11 +15,21 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.engine.read import deletions, file_reader
+from paimon_spark.engine.read import file_reader
+from paimon_spark.engine.read import file_reader as deletions
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
-from paimon_spark.engine.read.split_reader import output_schema, read_split
-from paimon_spark.engine.tasks.read_request import BUCKET, FILE_PATH, PARTITION, ROW_INDEX, ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
+from paimon_spark.engine.read.metadata_columns import output_schema
+from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.tasks.split import (
+    BUCKET,
+    FILE_PATH,
+    PARTITION,
+    ROW_INDEX,
+    DataSplit,
+    DeletionFile,
+    ReadRequest,
+    SplitMode,
+)
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -191,7 +201,9 @@ def test_columns_of_a_row_id_range_come_from_the_newest_file_that_has_them(
     po.write_table(updated, part, stripe_size=1024, batch_size=30)
     old = meta(whole, first_row_id=500)
     new = meta(part, first_row_id=500, write_cols=("v",))._replace(max_sequence_number=20)
-    monkeypatch.setattr("paimon_spark.engine.read.evolved.deleted_positions", lambda *_: np.array([1, 998], np.int64))
+    monkeypatch.setattr(
+        "paimon_spark.engine.read.data_evolution.deleted_positions", lambda *_: np.array([1, 998], np.int64)
+    )
     r = request(("_ROW_ID", "v", "id", "p"), options={"row-tracking.enabled": "true"}, predicate=greater(1))
     deletion = DeletionFile("index/index-0", 1, 2, None)
     for files, vectors in (((old, new), (deletion, None)), ((new, old), (None, deletion))):

@@ -19,8 +19,7 @@ from paimon_spark.engine.merge.spill import spilled
 from paimon_spark.engine.read import merged
 from paimon_spark.engine.read.metadata_columns import output_schema
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.read_request import ReadRequest
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
@@ -333,7 +332,7 @@ def test_merging_does_not_import_pandas(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from tests.unit.read import test_merged as t
+from tests.unit.engine.read import test_merged as t
 from tests.harness import merge_model as model
 assert "pandas" not in sys.modules
 files = t.metas_of({str(tmp_path)!r})

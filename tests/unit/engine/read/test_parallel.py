@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from paimon_spark.engine.read.parallel import AHEAD, read_splits
+from paimon_spark.engine.read.split_reader import AHEAD, read_splits
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 
 

@@ -23,7 +23,7 @@ from paimon_spark.engine.row_level.way import Way, way_of
 from paimon_spark.engine.scan.plan import plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.read_request import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.definition.alter import alter_table

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.engine.scan.plan import Plan, plan_batch
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import Reason
+from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.errors import SchemaMismatchError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE

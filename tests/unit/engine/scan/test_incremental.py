@@ -9,8 +9,7 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.scan.incremental import plan_incremental
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import Reason
+from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import CommitKind

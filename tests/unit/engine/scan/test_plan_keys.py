@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.merge.runs import key_ranks, sections
 from paimon_spark.engine.scan.plan import Plan, plan_batch
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import Reason
+from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.engine.scan.units import MERGE, Units, joined, overlapping, single_files
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import UnsupportedFeatureError

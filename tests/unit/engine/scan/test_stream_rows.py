@@ -13,8 +13,9 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.stream_units import Content, order_of, plan_units, plan_whole
+from paimon_spark.engine.scan.stream_units import order_of, plan_units, plan_whole
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.manifests import CACHE
@@ -22,7 +23,7 @@ from paimon_spark.metadata.snapshots import get_snapshot
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.streaming.contents import contents_of
+from paimon_spark.streaming.reader import contents_of
 
 COLUMNS = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), pa.field("p", pa.int32(), nullable=False), ("v", pa.string())]

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.scan.report import Reason
-from paimon_spark.engine.scan.stream_units import Content, plan_whole
+from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.query import Reason, ScanQuery
+from paimon_spark.engine.scan.stream_units import plan_whole
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     FileMissingError,

@@ -1,0 +1,168 @@
+"""Data evolution: combine the columns that several files store for one range of row ids.
+
+For every column the newest file that wrote it counts; older copies are dead.
+
+Source: Paimon spec, chapter Data Evolution; Java `operation/DataEvolutionSplitRead`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.engine.read.file_reader import (
+    FileRows,
+    deleted_positions,
+    fields_in,
+    fields_of,
+    file_url,
+    iter_rows,
+    kept_rows,
+    schema_of,
+)
+from paimon_spark.engine.read.metadata_columns import (
+    is_tracking,
+    output_schema,
+    split_constant,
+    tracking_column,
+)
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, DeletionFile, ReadRequest
+from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
+from paimon_spark.format.arrays.python_values import scalar_of
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.types import TRACKING_FIELDS, DataField, RowKind
+
+_SEPARATE = (".blob", ".vector.")
+
+
+def read_evolved(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The rows of a split's row id ranges, deleted ones left out, in order of row id.
+
+    Raises:
+        CorruptFileError: files of a range do not hold the same rows.
+        UnsupportedFeatureError: a column lies in a file that cannot be read.
+    """
+    deletions = dict(zip((f.file_name for f in split.files), split.deletions, strict=False))
+    schema = output_schema(request)
+    for group in _groups(request, split):
+        anchor = min(group, key=lambda f: (f.max_sequence_number, f.file_name))
+        for arrays, count in _group_rows(request, split, group, deletions.get(anchor.file_name)):
+            if request.with_row_kind:
+                arrays.insert(0, pa.repeat(scalar_of(RowKind.INSERT.symbol, pa.string()), count))
+            yield record_batch(arrays, schema, count)
+
+
+def _is_separate(file: DataFileMeta) -> bool:
+    """Whether the file holds the values of one large column for part of a range."""
+    return any(mark in file.file_name for mark in _SEPARATE)
+
+
+def _groups(request: ReadRequest, split: DataSplit) -> Iterator[list[DataFileMeta]]:
+    """The plain files of each range of row ids, newest first."""
+    group: list[DataFileMeta] = []
+    end = -1
+    for file in sorted(split.files, key=lambda f: -1 if f.first_row_id is None else f.first_row_id):
+        if file.first_row_id is None:
+            url = file_url(request.store, split, file)
+            raise CorruptFileError(f"data file {url} has no row ids, though its table tracks rows", path=url)
+        if _is_separate(file):
+            continue
+        if group and file.first_row_id >= end:
+            yield _checked(request, split, group)
+            group = []
+        group.append(file)
+        end = max(end, file.first_row_id + file.row_count)
+    if group:
+        yield _checked(request, split, group)
+
+
+def _checked(request: ReadRequest, split: DataSplit, group: list[DataFileMeta]) -> list[DataFileMeta]:
+    first = group[0]
+    for file in group[1:]:
+        if (file.first_row_id, file.row_count) != (first.first_row_id, first.row_count):
+            url = file_url(request.store, split, file)
+            raise CorruptFileError(
+                f"data file {url} has {file.row_count} rows from row id {file.first_row_id}, which overlap the "
+                f"{first.row_count} from {first.first_row_id} of {first.file_name}",
+                path=url,
+            )
+    return sorted(group, key=lambda f: -f.max_sequence_number)
+
+
+def _owners(
+    request: ReadRequest, split: DataSplit, group: Sequence[DataFileMeta], fields: Sequence[DataField]
+) -> list[int]:
+    """For each column the number of the newest file that has it; -1 for none."""
+    ids = [{f.id for f in fields_in(file, schema_of(request, split, file))} for file in group]
+    return [next((i for i, found in enumerate(ids) if f.id in found), -1) for f in fields]
+
+
+def _group_rows(
+    request: ReadRequest, split: DataSplit, group: list[DataFileMeta], deletion: DeletionFile | None
+) -> Iterator[tuple[list[pa.Array], int]]:
+    special = [n for n in request.columns if n in METADATA_COLUMNS or is_tracking(request, n)]
+    fields = fields_of(request.schema, [n for n in request.columns if n not in special])
+    partition_keys = request.schema.partition_keys
+    owners = _owners(request, split, group, fields)
+    owners = [0 if f.name in partition_keys else o for f, o in zip(fields, owners, strict=True)]
+    # File 0 is always read: it gives the tracking columns, and the rows when no column is in any file.
+    used = sorted({0, *(o for o in owners if o >= 0)})
+    wanted = {n: [f for f, o in zip(fields, owners, strict=True) if o == n] for n in used}
+    streams = [_file_rows(request, split, group[n], wanted[n], n == 0) for n in used]
+    deleted = None if deletion is None else deleted_positions(request.store, deletion, group[0].row_count)
+    for parts in _aligned(streams):
+        head = parts[0]
+        found: dict[str, pa.Array] = {}
+        for n, part in zip(used, parts, strict=True):
+            found.update((f.name, a) for f, a in zip(wanted[n], part.columns, strict=True))
+        for f, o in zip(fields, owners, strict=True):
+            if o < 0:
+                found[f.name] = pa.nulls(head.row_count, arrow_type(f.type))
+        for name in special:
+            if name in METADATA_COLUMNS:
+                found[name] = split_constant(request, split, name, head.row_count)
+            else:
+                found[name] = tracking_column(group[0], name, head)
+        arrays, count = [found[n] for n in request.columns], head.row_count
+        kept = None if deleted is None else kept_rows(deleted, head.first, count)
+        if kept is not None:
+            mask, count = arrow_numpy.boolean_array(kept), int(np.count_nonzero(kept))
+            arrays = [a.filter(mask) for a in arrays]
+        if count:
+            yield arrays, count
+
+
+def _file_rows(
+    request: ReadRequest, split: DataSplit, file: DataFileMeta, fields: list[DataField], tracking: bool
+) -> Iterator[FileRows]:
+    extra = TRACKING_FIELDS if tracking else ()
+    return iter_rows(request, split, file, None, fields, batch_rows=request.batch_rows, extra=extra)
+
+
+def _aligned(streams: list[Iterator[FileRows]]) -> Iterator[list[FileRows]]:
+    """Runs of the streams cut so that each tuple covers the same positions. All streams hold equally many rows."""
+    heads: list[FileRows | None] = [next(s, None) for s in streams]
+    while all(h is not None for h in heads):
+        present = [h for h in heads if h is not None]
+        count = min(h.row_count for h in present)
+        yield [_slice(h, 0, count) for h in present]
+        heads = [
+            _slice(h, count, h.row_count - count) if h.row_count > count else next(s, None)
+            for h, s in zip(present, streams, strict=True)
+        ]
+
+
+def _slice(rows: FileRows, start: int, count: int) -> FileRows:
+    if start == 0 and count == rows.row_count:
+        return rows
+    return FileRows(
+        rows.first + start,
+        None,
+        count,
+        [a.slice(start, count) for a in rows.extra],
+        [a.slice(start, count) for a in rows.columns],
+    )

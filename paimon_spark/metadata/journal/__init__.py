@@ -1,0 +1,1 @@
+"""TODO: what metadata.journal is for."""

@@ -1,0 +1,320 @@
+"""Reading: the units of snapshots between two offsets, and the plan of a batch.
+
+Source: Java `StreamHelper.getBatch`.
+
+What a stream reads of a snapshot.
+
+Source: Java `table/source/DataTableStreamScan.nextPlan`, `DeltaFollowUpScanner`, `ChangelogFollowUpScanner`.
+
+How much one micro-batch reads.
+
+Limits are soft, as in Paimon: what is read whole (a unit) is taken as long as no limit was reached before it, so that
+a batch holds at least one and may hold more than a limit by one.
+
+Source: Java `PaimonReadLimits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.scan.query import PlanReport, ScanQuery
+from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units, plan_whole
+from paimon_spark.errors import FileMissingError, OffsetError
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.options.table import ChangelogProducer
+from paimon_spark.streaming import history
+from paimon_spark.streaming.columns import QueryColumns
+from paimon_spark.streaming.history import Place, expired
+from paimon_spark.streaming.offset import Part, Phase, StreamOffset
+from paimon_spark.types import RowType
+
+_REMEMBERED: Final = 2
+"""Snapshots whose units are kept from `next` to `plan`: those in which a batch begins and ends."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one query reads of a branch.
+
+    Attributes:
+        handle: the branch as it is now.
+        asked: what the stream was asked for.
+        row_type: the columns that come out.
+    """
+
+    handle: TableHandle
+    asked: StreamReadOptions
+    query: ScanQuery
+    row_type: RowType
+    columns: QueryColumns
+    _remembered: dict[tuple[int, str, Content], SnapshotUnits] = field(default_factory=dict)
+
+    def move(self, handle: TableHandle) -> None:
+        """Go on with the branch in another directory."""
+        self.handle = handle
+        self.columns.forget()
+        self._remembered.clear()
+
+    def keep_only(self, start: StreamOffset) -> None:
+        """Forget units of other snapshots than the one that is read in part: a state may have very many."""
+        half_read = None if start.part is None else start.snapshot_id
+        for key in [key for key in self._remembered if key[0] != half_read]:
+            del self._remembered[key]
+
+    def changes(self, start: StreamOffset, place: Place, last: Snapshot) -> Iterator[SnapshotUnits]:
+        """Yield the changes from the snapshot in which `start` stands up to `last`, of those that have any."""
+        if start.part is not None:
+            assert place.snapshot is not None
+            yield self.units(place.snapshot, self._content_of_part(place.snapshot))
+        for snapshot in history.following(self.handle, start.snapshot_id or 0, last):
+            content = contents_of(self.handle, snapshot, self.asked)
+            if content is not None:
+                yield self.units(snapshot, content)
+
+    def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
+        """The splits between two offsets. Raises as `StreamSource.plan`, and UnsettledError."""
+        if start == end:
+            return self._assembled(None, [])
+        place = history.check(self.handle, start)
+        self._check_order(start, end)
+        if start.snapshot_id is not None and start.snapshot_id == end.snapshot_id:
+            last = place.snapshot
+            if last is None or start.made != end.made:
+                last = history.check_end(self.handle, end, Phase.CHANGES)
+        else:
+            state = start.snapshot_id is None and is_in_state(start)
+            last = history.check_end(self.handle, end, Phase.STATE if state else Phase.CHANGES)
+        parts = list(self._parts(start, end, place, last))
+        # A state is what its manifests say, wherever its snapshot is by now.
+        first = None if is_in_state(start) else place.snapshot
+        changed = last if not is_in_state(start) or last.id > (start.snapshot_id or last.id) else None
+        if not history.is_as_before(self.handle, first, changed):
+            raise history.moving(self.handle)
+        return self._assembled(last, parts)
+
+    def _parts(self, start: StreamOffset, end: StreamOffset, place: Place, last: Snapshot) -> Iterator[BranchPlan]:
+        """Yield what the batch reads: the rest of a snapshot, whole ones, and the first part of another."""
+        if start.snapshot_id is None and is_in_state(start):
+            yield self._slice(self.units(last, Content.STATE), start, end)
+            return
+        if start.part is not None:
+            assert place.snapshot is not None
+            in_state = start.part.phase is Phase.STATE
+            content = Content.STATE if in_state else self._content_of_part(place.snapshot)
+            yield self._slice(self.units(place.snapshot, content), start, end)
+        wanted: list[tuple[Snapshot, Content]] = []
+        schema_ids: set[int] = set()
+        for snapshot in history.following(self.handle, start.snapshot_id or 0, last):
+            schema_ids.add(snapshot.schema_id)
+            content_or_none = contents_of(self.handle, snapshot, self.asked)
+            if content_or_none is not None and (snapshot.id < last.id or end.part is None):
+                wanted.append((snapshot, content_or_none))
+        self.columns.check(self.handle, schema_ids)
+        if wanted:
+            yield self._whole(wanted)
+        if end.part is not None and last.id > (start.snapshot_id or 0):
+            yield self._slice(self.units(last, self._content_of_part(last)), start, end)
+
+    def _whole(self, wanted: Sequence[tuple[Snapshot, Content]]) -> BranchPlan:
+        try:
+            return plan_whole(self.handle, wanted, self.query)
+        except FileMissingError:
+            for snapshot, _ in wanted:
+                self._refuse_expired(snapshot)
+            raise
+
+    def units(self, snapshot: Snapshot, content: Content) -> SnapshotUnits:
+        """The units of a snapshot. Raises as `StreamSource.next`."""
+        self.columns.check(self.handle, [snapshot.schema_id])
+        key = snapshot.id, snapshot.delta_manifest_list, content
+        units = self._remembered.pop(key, None)
+        if units is None:
+            since = self.asked.created_since_ms if content is Content.STATE else None
+            try:
+                units = plan_units(self.handle, snapshot, content, self.query, created_since_ms=since)
+            except FileMissingError:
+                self._refuse_expired(snapshot)
+                raise
+        self._remembered[key] = units
+        while len(self._remembered) > _REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        return units
+
+    def _refuse_expired(self, snapshot: Snapshot) -> None:
+        """Raise SnapshotExpiredError if files are missing because a snapshot went meanwhile."""
+        found = history.find_kept(self.handle, snapshot.id)
+        if found is None or found.delta_manifest_list != snapshot.delta_manifest_list:
+            raise expired(self.handle, snapshot.id, reading=True)
+
+    def _content_of_part(self, snapshot: Snapshot) -> Content:
+        """What is read of a snapshot that was read in part."""
+        content = contents_of(self.handle, snapshot, self.asked)
+        if content is None:
+            raise self._not_countable(
+                snapshot, "and as the query and the table's options are now, nothing of it is read"
+            )
+        return content
+
+    def _slice(self, units: SnapshotUnits, start: StreamOffset, end: StreamOffset) -> BranchPlan:
+        first = self.counted_off(start, units) if is_in(start, units.snapshot) else 0
+        last = self.counted_off(end, units) if is_in(end, units.snapshot) and end.part is not None else len(units)
+        return BranchPlan(units.splits(first, last), units.request, units.report)
+
+    def counted_off(self, offset: StreamOffset, units: SnapshotUnits) -> int:
+        """How many of the units the offset says were read. Raises OffsetError: they are not these units."""
+        part = offset.part
+        if part is None or part.units == 0:
+            return 0
+        if part.of != len(units) or part.digest != units.digest or part.units > part.of:
+            raise self._not_countable(
+                units.snapshot,
+                f"{part.units} of {part.of} pieces; now it has {len(units)}"
+                + ("" if part.of != len(units) else ", which are not the same"),
+            )
+        return part.units
+
+    def _not_countable(self, snapshot: Snapshot, found: str) -> OffsetError:
+        return OffsetError(
+            f"the checkpoint says that a part of snapshot {snapshot.id} of {self.handle.describe()} was read, "
+            f"{found}. The pieces hang on the query's condition (where) and on what of a commit is read "
+            "(changelog-producer, streaming-read-overwrite, scan.file-creation-time-millis): give them as they were "
+            "until the stream is past that snapshot. Or begin with a new checkpointLocation; scan.snapshot-id = "
+            f"{snapshot.id} reads all changes of that snapshot once more",
+            table=self.handle.name,
+            branch=self.handle.branch,
+            snapshot_id=snapshot.id,
+        )
+
+    def _check_order(self, start: StreamOffset, end: StreamOffset) -> None:
+        before, after = start.snapshot_id or 0, end.snapshot_id or 0
+        goes_back = after < before or (after == before and start.part is None)
+        if after == before and start.part is not None and end.part is not None:
+            goes_back = start.part.phase is not end.part.phase or end.part.units < start.part.units
+        if goes_back:
+            raise OffsetError(
+                f"a batch of {self.handle.describe()} was asked for that ends at snapshot {after}, before it begins "
+                f"(after {before}); the checkpoint is damaged, give the query a new checkpointLocation",
+                table=self.handle.name,
+                branch=self.handle.branch,
+            )
+
+    def _assembled(self, last: Snapshot | None, parts: list[BranchPlan]) -> Plan:
+        handle, request = self.handle, read_request(self.handle, self.query, {})
+        schemas = {i: schema for part in parts for i, schema in part.request.file_schemas.items()}
+        is_state = any(part.request.as_inserts for part in parts)
+        return Plan(
+            handle.name,
+            handle.branch,
+            last,
+            self.row_type,
+            tuple(split for part in parts for split in part.splits),
+            {handle.branch: replace(request, file_schemas=schemas, as_inserts=is_state)},
+            sum((part.report for part in parts), PlanReport()),
+            self.query,
+        )
+
+    def after(self, snapshot: Snapshot) -> StreamOffset:
+        """Everything up to the snapshot has been read."""
+        return StreamOffset(
+            self.handle.location,
+            self.handle.branch,
+            snapshot.id,
+            snapshot.delta_manifest_list,
+            snapshot.total_record_count,
+        )
+
+    def at(self, units: SnapshotUnits, phase: Phase, count: int) -> StreamOffset:
+        """So many of a snapshot's units have been read."""
+        after = self.after(units.snapshot)
+        if count == len(units):
+            return after
+        return replace(after, part=Part(phase, count, len(units), units.digest))
+
+
+def is_in_state(offset: StreamOffset) -> bool:
+    """Whether what comes next is a state, or the rest of one."""
+    if offset.snapshot_id is None:
+        return offset.begins_with is Phase.STATE
+    return offset.part is not None and offset.part.phase is Phase.STATE
+
+
+def is_in(offset: StreamOffset, snapshot: Snapshot) -> bool:
+    """Whether the offset stands in the snapshot, or after it as the last one read."""
+    return offset.snapshot_id == snapshot.id
+
+
+def contents_of(handle: TableHandle, snapshot: Snapshot, asked: StreamReadOptions) -> Content | None:
+    """What of a snapshot's changes is read; None when it changed nothing, or nothing that a stream is told.
+
+    Without a changelog the files of APPEND commits are read, with one the changelog files of whatever commit has any.
+    Overwrites are passed over unless the read asks for them.
+    """
+    keyed = bool(handle.schema.primary_keys)
+    if snapshot.commit_kind is CommitKind.OVERWRITE:
+        if keyed and asked.read_overwrite:
+            return Content.OVERWRITE
+        if not keyed and asked.read_append_overwrite:
+            return Content.DELTA
+    if not keyed or handle.options.changelog_producer is ChangelogProducer.NONE:
+        return Content.DELTA if snapshot.commit_kind is CommitKind.APPEND else None
+    return None if snapshot.changelog_manifest_list is None else Content.CHANGELOG
+
+
+@dataclass(slots=True)
+class Admission:
+    """What one micro-batch has taken so far.
+
+    Attributes:
+        files, size_bytes, rows: of the units taken; rows are physical ones.
+    """
+
+    limits: ReadLimits
+    files: int = 0
+    size_bytes: int = 0
+    rows: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a limit was reached."""
+        limits = self.limits
+        return (
+            (limits.max_files is not None and self.files >= limits.max_files)
+            or (limits.max_bytes is not None and self.size_bytes >= limits.max_bytes)
+            or (limits.max_rows is not None and self.rows >= limits.max_rows)
+        )
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether nothing is to wait for: there are the rows wanted, or more would not be taken."""
+        return self.is_full or self.limits.min_rows is None or self.rows >= self.limits.min_rows
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing limits what is taken."""
+        limits = self.limits
+        return limits.max_files is None and limits.max_bytes is None and limits.max_rows is None
+
+    def take(self, units: SnapshotUnits, start: int) -> int:
+        """Take units from `start` on; the number of the first one that is not taken."""
+        columns = (units.files[start:], units.size_bytes[start:], units.row_counts[start:])
+        limits = (self.limits.max_files, self.limits.max_bytes, self.limits.max_rows)
+        taken = (self.files, self.size_bytes, self.rows)
+        count = len(columns[0])
+        totals = [had + np.cumsum(column) for column, had in zip(columns, taken, strict=True)]
+        for total, had, limit in zip(totals, taken, limits, strict=True):
+            if limit is not None:
+                before = np.concatenate([[had], total[:-1]])[: len(total)]
+                count = min(count, int((before < limit).sum()))
+        if count:
+            self.files, self.size_bytes, self.rows = (int(total[count - 1]) for total in totals)
+        return start + count

@@ -1,0 +1,429 @@
+"""History: the commits of all branches of a table as one graph. Values; `walking.py` reads them.
+
+Branches share what was before they parted: such a snapshot stands in the graph once, whichever of them hold its file.
+
+The commits of all branches, read and put together: a table in, a `History` out.
+
+Every branch has snapshots and tags in a directory of its own. What lies in two is one commit when its manifest lists
+have one name. A branch's history before it parted is that of the branch it left.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from paimon_spark.display.html import MOST_ROWS, grid, moment, section
+from paimon_spark.display.lanes import Point, strips
+from paimon_spark.errors import FileMissingError, InvalidInputError
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.maintenance.consumers import Consumer, list_consumers
+from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, snapshot_identity
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_snapshots
+from paimon_spark.metadata.tags import guarded_branch, list_tags, savepoint_id_of
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRef:
+    """A name for a commit.
+
+    Attributes:
+        kind: `branch` (its head), `tag`, `savepoint`, `guard` (keeps the base of a branch) or `consumer` (reads it
+            next).
+        name: of the branch, tag, savepoint (its id), guarded branch or consumer.
+        branch: where the name lies.
+    """
+
+    kind: str
+    name: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot, once for all branches that share it.
+
+    Attributes:
+        key: `<branch>.<id>`, unique in the history; the branch is the first, from main on, in whose history it is.
+        parent: key of the newest older commit that is known; None for the first.
+        is_after_gap: the snapshots between the parent and this one have expired, or lie beyond the limit.
+        branches: in whose history it is, main first.
+        is_alive: whether some branch has its file; else only tags keep it.
+        refs: names for it.
+        row_delta: physical rows that it added, less those that it removed; None where it does not say.
+        job: the lineage job that made it; None when none was named.
+    """
+
+    key: str
+    snapshot: Snapshot
+    parent: str | None
+    is_after_gap: bool
+    branches: tuple[str, ...]
+    is_alive: bool
+    refs: tuple[HistoryRef, ...]
+    job: str | None
+
+    @property
+    def id(self) -> int:
+        """Of the snapshot."""
+        return self.snapshot.id
+
+    @property
+    def kind(self) -> str:
+        """APPEND, OVERWRITE, COMPACT or ANALYZE."""
+        return self.snapshot.commit_kind.value
+
+    @property
+    def time_ms(self) -> int:
+        """When it was committed, epoch milliseconds."""
+        return self.snapshot.time_ms
+
+    @property
+    def user(self) -> str:
+        """The commit user."""
+        return self.snapshot.commit_user
+
+    @property
+    def row_delta(self) -> int | None:
+        """Physical rows that it added, less those that it removed."""
+        return self.snapshot.delta_record_count
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values that JSON can hold."""
+        s = self.snapshot
+        return {
+            "key": self.key,
+            "snapshot_id": s.id,
+            "parent": self.parent,
+            "is_after_gap": self.is_after_gap,
+            "branches": list(self.branches),
+            "is_alive": self.is_alive,
+            "refs": [{f.name: getattr(r, f.name) for f in fields(r)} for r in self.refs],
+            "kind": self.kind,
+            "time_ms": s.time_ms,
+            "user": s.commit_user,
+            "operation": s.operation,
+            "schema_id": s.schema_id,
+            "row_delta": s.delta_record_count,
+            "total_rows": s.total_record_count,
+            "job": self.job,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The commits of all branches, or of one, newest first; a commit always stands before its parent.
+
+    Attributes:
+        branches: names of all of them, main first, those without commits included.
+        is_whole: whether every known commit of those asked for is there; False when a limit left some out.
+    """
+
+    table: str
+    branches: tuple[str, ...]
+    commits: tuple[Commit, ...]
+    is_whole: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values that JSON can hold."""
+        return {
+            "table": self.table,
+            "branches": list(self.branches),
+            "commits": [c.to_dict() for c in self.commits],
+            "is_whole": self.is_whole,
+        }
+
+    def _repr_html_(self) -> str:
+        shown = self.commits[:MOST_ROWS]
+        rows = [
+            (strip, c.id, c.kind, _labels(c), moment(c.time_ms), c.row_delta, c.user, c.job)
+            for strip, c in zip(strips(list(_points(self, shown))), shown, strict=True)
+        ]
+        note = f"{len(self.commits):,} commits" + ("" if self.is_whole else ", older ones left out")
+        if len(shown) < len(self.commits):
+            note += f", {len(shown):,} shown"
+        heads = ("", "snapshot", "kind", "names", "committed", "rows", "user", "job")
+        return section(f"{self.table}: history", note, grid(heads, rows) if rows else "")
+
+
+def _points(history: History, shown: tuple[Commit, ...]) -> Iterator[Point]:
+    """A lane for each branch that a commit is drawn on, in their order; one more for commits that only tags hold."""
+    drawn = {c.branches[0] for c in shown if c.branches}
+    lanes = {name: n for n, name in enumerate(b for b in history.branches if b in drawn)}
+    rows = {c.key: n for n, c in enumerate(shown)}
+    for c in shown:
+        lane = lanes[c.branches[0]] if c.branches else len(lanes)
+        parent = None if c.parent is None else rows.get(c.parent, -1)
+        yield Point(lane, parent, c.is_after_gap, not c.is_alive)
+
+
+def _labels(commit: Commit) -> str:
+    """The names for a commit; what keeps the base of a branch is no name that users gave."""
+    seen = dict.fromkeys((r.kind, r.name) for r in commit.refs if r.kind != "guard")
+    return ", ".join(name if kind == "branch" else f"{kind} {name}" for kind, name in seen)
+
+
+_Identity = tuple[int, str, str]
+
+
+@dataclass(slots=True)
+class _Line:
+    """What a branch's own directory holds.
+
+    Attributes:
+        fork: the branch that it left and the newest id shared with it, where that is written down.
+        commits: its history, by id; filled from its own files first, then from what it left.
+    """
+
+    name: str
+    ids: Sequence[int]
+    alive: Mapping[int, Snapshot]
+    tags: Sequence[Tag]
+    consumers: Sequence[Consumer]
+    fork: tuple[str, int | None] | None
+    commits: dict[int, Snapshot] = field(default_factory=dict)
+
+    @property
+    def head(self) -> int:
+        return max(self.ids, default=0)
+
+
+def history_of(
+    handle: TableHandle, limit: int | None = None, *, branch: str | None = None, job_property: str = ""
+) -> History:
+    """The history of the table that the handle is on.
+
+    Args:
+        handle: any branch.
+        limit: at most so many of the commits asked for, the newest; None is all that are known.
+        branch: only the commits in the history of this branch, which exists; None: those of all branches.
+        job_property: the snapshot property that names the lineage job.
+
+    Raises:
+        InvalidInputError: the limit is not positive.
+        CorruptFileError: a snapshot or tag cannot be decoded.
+    """
+    if limit is not None and not (type(limit) is int and limit > 0):
+        raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
+    lines = _lines(handle, None if limit is None else limit + 1)  # one more tells whether there are more
+    _inherit(lines)
+    commits = _newest_first(_commits(lines, job_property))
+    if branch is not None:
+        name = logical_name(handle.on_branch_directory(branch))
+        commits = [c for c in commits if name in c.branches]
+    shown = commits if limit is None else commits[:limit]
+    return History(handle.name, tuple(lines), tuple(shown), len(shown) == len(commits))
+
+
+def _lines(handle: TableHandle, limit: int | None) -> dict[str, _Line]:
+    """Main, and then the branches by name; a branch that main means stands for itself under main."""
+    meant = handle.layout.main_branch
+    lines: dict[str, _Line] = {}
+    handles: dict[str, TableHandle] = {}
+    for name in (MAIN, *(n for n in list_branch_names(handle) if n != meant)):
+        on_branch = handle.on_branch_directory(name)
+        fork = None if name == MAIN else read_fork(on_branch)
+        line = _Line(
+            logical_name(on_branch),
+            list_snapshot_ids(on_branch),
+            {},
+            list_tags(on_branch),
+            list_consumers(on_branch),
+            None if fork is None else (fork.parent, fork.snapshot_id),
+        )
+        lines[line.name], handles[line.name] = line, on_branch
+    for name, ids in _wanted(lines, limit).items():
+        lines[name].alive = {s.id: s for s in _read(handles[name], ids)}
+    return lines
+
+
+def _wanted(lines: Mapping[str, _Line], limit: int | None) -> dict[str, list[int]]:
+    """Line → ids of the snapshots to read: all, or the newest `limit` of each line and of what it shares with others.
+
+    So the newest `limit` commits of every branch are read, also those that it has of the one that it left.
+    """
+    if limit is None:
+        return {name: list(line.ids) for name, line in lines.items()}
+    wanted = {name: set(line.ids[-limit:]) for name, line in lines.items()}
+    for line in lines.values():
+        left, newest = line, line.head
+        seen = {line.name}
+        while left.fork is not None and left.fork[0] in lines and left.fork[0] not in seen:
+            newest = min(newest, left.fork[1] or 0) if left.ids else left.fork[1] or 0
+            left = lines[left.fork[0]]
+            seen.add(left.name)
+            wanted[left.name].update([i for i in left.ids if i <= newest][-limit:])
+        if left.name == MAIN or left.fork is not None:
+            continue
+        for other in lines.values():  # nothing tells which it left but the files that both have
+            both = set(left.ids).intersection(other.ids) if other is not left else set()
+            if both:
+                wanted[left.name].update(sorted(i for i in both if i <= newest)[-limit:])
+                wanted[other.name].update([i for i in other.ids if i <= min(newest, max(both))][-limit:])
+    return {name: sorted(ids) for name, ids in wanted.items()}
+
+
+def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    try:
+        return read_snapshots(handle, ids)
+    except FileMissingError:  # one expired meanwhile
+        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+
+
+def _inherit(lines: Mapping[str, _Line]) -> None:
+    """Fill the history of each line: what it holds itself, and of what it left all up to where the two parted."""
+    for line in lines.values():
+        # A tag of a later id than the head is of a history that the branch no longer has.
+        own = {t.snapshot.id: t.snapshot for t in line.tags if t.snapshot.id <= line.head or not line.ids}
+        line.commits = {**own, **line.alive}
+    done: set[str] = set()
+    for name in lines:
+        _inherit_one(name, lines, done)
+
+
+def _inherit_one(name: str, lines: Mapping[str, _Line], done: set[str]) -> None:
+    if name in done:
+        return
+    done.add(name)
+    line = lines[name]
+    parent, newest = _left(line, lines)
+    if parent is None:
+        return
+    _inherit_one(parent.name, lines, done)
+    for i, snapshot in parent.commits.items():
+        if i <= newest:
+            line.commits.setdefault(i, snapshot)
+
+
+def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
+    """The line that one left, and the newest id that they share: written down, else as their own files tell."""
+    if line.name == MAIN:
+        return None, 0
+    if line.fork is not None:
+        parent = lines.get(line.fork[0])
+        if parent is None or line.fork[1] is None:
+            return None, 0
+        # What was written down is believed unless the files say otherwise: another engine may have moved histories.
+        contradicted = [
+            i
+            for i, s in line.commits.items()
+            if i <= line.fork[1]
+            and i in parent.commits
+            and snapshot_identity(parent.commits[i]) != snapshot_identity(s)
+        ]
+        newest = min([line.fork[1], *(i - 1 for i in contradicted)])
+        return (parent, newest) if newest else (None, 0)
+    best: tuple[_Line | None, int] = None, 0
+    for other in lines.values():
+        if other is line or (other.name != MAIN and min(other.commits, default=0) > min(line.commits, default=0)):
+            continue
+        shared = [
+            i
+            for i, s in line.commits.items()
+            if i in other.commits and snapshot_identity(other.commits[i]) == snapshot_identity(s)
+        ]
+        if max(shared, default=0) > best[1]:
+            best = other, max(shared)
+    return best
+
+
+def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
+    held: dict[_Identity, list[str]] = defaultdict(list)
+    found: dict[_Identity, Snapshot] = {}
+    alive: set[_Identity] = set()
+    refs: dict[_Identity, list[HistoryRef]] = defaultdict(list)
+    for line in lines.values():
+        for snapshot in line.commits.values():
+            found.setdefault(snapshot_identity(snapshot), snapshot)
+            held[snapshot_identity(snapshot)].append(line.name)
+        for snapshot in line.alive.values():
+            found[snapshot_identity(snapshot)] = snapshot
+            alive.add(snapshot_identity(snapshot))
+        for tag in line.tags:
+            # Also one of a history that no branch has any more.
+            found.setdefault(snapshot_identity(tag.snapshot), tag.snapshot)
+            refs[snapshot_identity(tag.snapshot)].append(_ref(tag, line.name))
+        if line.alive:
+            refs[snapshot_identity(line.alive[max(line.alive)])].insert(0, HistoryRef("branch", line.name, line.name))
+        for consumer in line.consumers:
+            if consumer.next_snapshot in line.commits:
+                key = snapshot_identity(line.commits[consumer.next_snapshot])
+                refs[key].append(HistoryRef("consumer", consumer.name, line.name))
+    order = list(lines)
+    keys = _distinct({i: f"{(held[i] or [refs[i][0].branch])[0]}.{i[0]}" for i in found})
+    out = []
+    for key, snapshot in found.items():
+        branches = tuple(sorted(held[key], key=order.index))
+        parent = _parent(snapshot, lines[branches[0]].commits if branches else {})
+        out.append(
+            Commit(
+                keys[key],
+                snapshot,
+                None if parent is None else keys[snapshot_identity(parent)],
+                snapshot.id > 1 and (parent is None or parent.id != snapshot.id - 1),
+                branches,
+                key in alive,
+                tuple(sorted(refs[key], key=lambda r: r.kind != "branch")),
+                (snapshot.properties or {}).get(job_property),
+            )
+        )
+    return sorted(out, key=lambda c: [order.index(b) for b in c.branches])
+
+
+def _newest_first(commits: Sequence[Commit]) -> list[Commit]:
+    """Commits by the time of their commit, newest first, but none before a commit that came of it: clocks differ.
+
+    Source: `git log --date-order`.
+    """
+    place = {c.key: n for n, c in enumerate(commits)}
+    children = [0] * len(commits)
+    for c in commits:
+        if c.parent is not None:
+            children[place[c.parent]] += 1
+    heap = [(-c.time_ms, -c.id, n) for n, c in enumerate(commits) if not children[n]]
+    heapq.heapify(heap)
+    out = []
+    while heap:
+        commit = commits[heapq.heappop(heap)[2]]
+        out.append(commit)
+        if commit.parent is None:
+            continue
+        n = place[commit.parent]
+        children[n] -= 1
+        if not children[n]:
+            heapq.heappush(heap, (-commits[n].time_ms, -commits[n].id, n))
+    return out
+
+
+def _parent(snapshot: Snapshot, commits: Mapping[int, Snapshot]) -> Snapshot | None:
+    older = commits.get(snapshot.id - 1)
+    if older is not None or snapshot.id == 1:
+        return older
+    return commits.get(max((i for i in commits if i < snapshot.id), default=0))
+
+
+def _ref(tag: Tag, branch: str) -> HistoryRef:
+    guarded = guarded_branch(tag.name)
+    if guarded is not None:
+        return HistoryRef("guard", guarded, branch)
+    savepoint = savepoint_id_of(tag.name)
+    return HistoryRef("tag", tag.name, branch) if savepoint is None else HistoryRef("savepoint", str(savepoint), branch)
+
+
+def _distinct(keys: Mapping[_Identity, str]) -> dict[_Identity, str]:
+    """Keys without two alike: a tag may keep a snapshot whose id the branch has given out again."""
+    taken: set[str] = set()
+    out = {}
+    for which, key in keys.items():
+        number, name = 1, key
+        while name in taken:
+            number += 1
+            name = f"{key}'{number}"
+        taken.add(name)
+        out[which] = name
+    return out

@@ -1,0 +1,406 @@
+"""What it takes to publish a branch as main: everything read once, under the lock, and checked.
+
+merge.py and replace_main.py make steps of it.
+
+What streaming queries noted on a branch of the batches that they committed, where its history becomes another's.
+
+A query believes a note only as far as the history bears it out: one too many does no harm, one too few lets batches
+without rows look lost.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Final
+
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
+from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
+from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
+from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.tags import guard_name
+from paimon_spark.metadata.version import VersionKind, VersionSpec
+from paimon_spark.versioning.branch_state import (
+    Line,
+    Ref,
+    directory_path,
+    laid_down,
+    layout_of,
+    read_line,
+    relative,
+    snapshot_of_tag,
+    tag_path,
+)
+from paimon_spark.versioning.new_main import Other, Published, Source, backup_line, published, without_life_time
+from paimon_spark.versioning.relation import follows
+
+_EVER: Final = 2**62
+"""Newer than any snapshot."""
+_BACKUP: Final = "main-backup-"
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A branch that is to be published, and what becomes of main.
+
+    Attributes:
+        handle: main, as it is under the lock.
+        on_branch: the branch.
+        main: main's line before.
+        others: the branches besides.
+        backup: what main loses, to be laid down as a branch; None when it loses nothing, or that is not wanted.
+        late: name of the branch for what other engines commit to main meanwhile; that of the backup when there is one,
+            None when nothing that main loses is kept.
+        breaks_off: main has the snapshot that is to be its head, but what follows there was not made on it.
+        takes_back: main becomes the branch also where it has every commit of it and more (`fast_forward`).
+    """
+
+    handle: TableHandle
+    on_branch: TableHandle
+    fork: Fork | None
+    main: Line
+    source: Source
+    others: tuple[Other, ...]
+    done: Published
+    backup: Line | None
+    late: str | None
+    now_ms: int
+    breaks_off: bool = False
+    takes_back: bool = False
+
+    @property
+    def head(self) -> Ref:
+        """The snapshot that becomes main's head."""
+        return self.done.line.snapshots[self.source.head]
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether main already has every commit and schema of the branch, and with `takes_back` nothing beyond it."""
+        done = self.done
+        if self.takes_back and (self.main.head != self.source.head or done.discards or done.moved_tags):
+            return False
+        return (
+            done.fork_id == self.source.head
+            and not self.breaks_off
+            and all(self.main.schemas.get(i) == text for i, text in done.line.schemas.items())
+        )
+
+
+def read_publication(
+    handle: TableHandle,
+    name: str,
+    verb: str,
+    *,
+    snapshot: int | str | None,
+    backup: bool,
+    now_ms: int,
+    takes_back: bool = False,
+) -> Publication:
+    """Read what publishing takes, and refuse what cannot be published.
+
+    Args:
+        handle: main of the table, as the caller opened it.
+        name: the branch.
+        verb: in words, for messages.
+        snapshot: the version of the branch that becomes main's head; None for its own head.
+        backup: whether what main loses is kept as a branch.
+        now_ms: epoch milliseconds.
+        takes_back: as in `Publication`.
+
+    Raises:
+        InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
+        CorruptFileError: a ref of main or of the branch cannot be decoded.
+    """
+    _check_call(handle, name, verb)
+    main = open_table(handle.store, handle.layout.root, MAIN, handle.name)
+    if name == main.layout.main_branch:
+        raise _refused(main, name, verb, "it is main already", "nothing is to do")
+    on_branch = open_branch(main, name)
+    head = _head(on_branch, name, snapshot, verb)
+    line = read_line(on_branch)
+    line = replace(line, snapshots={**line.snapshots, head.id: line.snapshots.get(head.id) or snapshot_of_tag(head)})
+    trail = ancestry(on_branch, head.id)
+    between = {n: read_line(main.on_branch_directory(n)) for n, _ in trail if n not in (name, MAIN)}
+    fork = fork_of(on_branch)
+    is_recorded = fork is not None and fork.recorded
+    source = Source(name, line, head.id, trail, between, exact=snapshot is not None, is_recorded=is_recorded)
+    others = tuple(_other(main, n) for n in _branches(main) if n != name)
+    old = read_line(main)
+    done = published(old, source, others, with_older_tags=takes_back)
+    if not takes_back:
+        _check_is_newer(main, name, verb, source, done)
+    _check_fork_is_known(main, name, verb, done, backup)
+    kept, late = None, _backup_name(main, now_ms) if backup else None
+    if late is not None and done.discards:
+        children = [o.name for o in others if _lost_base(main, o, done)]
+        kept = backup_line(late, old, done, children)
+    breaks_off = done.fork_id == source.head and _breaks_off(main, old, source.head)
+    return Publication(main, on_branch, fork, old, source, others, done, kept, late, now_ms, breaks_off, takes_back)
+
+
+def backup_steps(plan: Publication) -> tuple[Step, ...]:
+    """Make the backup branch. A branch is there when it has a schema, so that is last."""
+    return () if plan.backup is None else (backup_fork(plan, plan.backup.directory), *laid_down(plan.backup))
+
+
+def late_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
+    """Make a branch of the snapshots that the steps moved to the directory `plan.late`, if they moved any.
+
+    Args:
+        plan: what was read.
+        main_directory: the directory of main after the change; it gets the guard tag of the branch.
+    """
+    if plan.late is None or plan.backup is not None:
+        return ()
+    snapshots = directory_path(plan.late) + "/snapshot"
+    return (IfSnapshots(snapshots, late_branch_steps(plan, plan.late, main_directory)),)
+
+
+def late_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | Delete, ...]:
+    """Make a branch, for late snapshots alone, of the snapshot that they were made on."""
+    guards, fork = {}, plan.done.fork
+    if fork is not None:
+        guards[guard_name(name)] = without_life_time(fork)
+    base = {plan.main.head: plan.main.snapshots[plan.main.head]} if plan.main.head else {}
+    line = Line(name, base, guards, schemas=plan.main.schemas)
+    on_main = [] if fork is None else [guard_put(main_directory, name, without_life_time(fork))]
+    return (*on_main, backup_fork(plan, name), *laid_down(line))
+
+
+def backup_fork(plan: Publication, directory: str) -> Put:
+    """Say that a branch of what main loses left main where the published one did."""
+    fork = plan.done.fork
+    record = Fork(
+        MAIN,
+        plan.done.fork_id or None,
+        None,
+        None if fork is None else fork.snapshot.time_ms,
+        plan.now_ms,
+        {} if fork is None else {MAIN: guard_name(directory)},
+    )
+    return fork_put(directory, record)
+
+
+def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, ...]:
+    """Say anew where other branches come from: that left main after the point to which it goes back, or later now.
+
+    Later do those whose history main took with that of a branch that was made of them.
+
+    With `former_goes`, the directory of the former main does: those that named it as their parent name main.
+    """
+    steps: list[Step] = []
+    for other in plan.others:
+        if other.fork is None or not other.fork.recorded:
+            continue
+        if _lost_base(plan.handle, other, plan.done):
+            steps.append(fork_put(other.name, _moved_fork(plan, other, other.fork)))
+        elif _shares_more(plan, other, other.fork):
+            leaves = plan.done.leaves[other.name]
+            at = plan.done.line.known.get(leaves or 0)
+            time_ms = None if at is None else at.snapshot.time_ms
+            moved = replace(other.fork, parent=MAIN, snapshot_id=leaves, tag=None, time_ms=time_ms)
+            steps.append(fork_put(other.name, moved))
+        elif former_goes and other.fork.parent == plan.handle.layout.main_branch:
+            steps.append(fork_put(other.name, replace(other.fork, parent=MAIN)))
+    return tuple(steps)
+
+
+def fork_put(directory: str, fork: Fork) -> Put:
+    """Write the record of where the branch comes from."""
+    return Put(f"{directory_path(directory)}/FORK", encode_fork(fork).decode())
+
+
+def guard_put(directory: str, branch: str, ref: Ref) -> Put:
+    """Tag a snapshot as the base of `branch`."""
+    return Put(tag_path(directory, guard_name(branch)), ref.text)
+
+
+def with_guard_of_backup(line: Line, plan: Publication) -> Line:
+    """The line with the backup's guard on it."""
+    if plan.backup is None or plan.done.fork is None:
+        return line
+    name = guard_name(plan.backup.directory)
+    return replace(line, tags={**line.tags, name: plan.backup.tags[name]})
+
+
+def released(old: Line, new: Line | None, kept: Iterable[Line]) -> tuple[Root, ...]:
+    """Roots of `old` that `new` in the same directory lacks, or has otherwise, and that no kept line holds either."""
+    lines = [*([] if new is None else [new]), *kept]
+    alive = {snapshot_identity(ref.snapshot) for line in lines for ref in line.snapshots.values()}
+    states = alive | {snapshot_identity(ref.snapshot) for line in lines for ref in line.tags.values()}
+    logs = alive | {snapshot_identity(ref.snapshot) for line in lines for ref in line.changelogs.values()}
+    roots: list[Root] = []
+    for kind, refs, held in (
+        (RootKind.SNAPSHOT, {str(i): ref for i, ref in old.snapshots.items()}, alive),
+        (RootKind.TAG, old.tags, states),
+        (RootKind.CHANGELOG, {str(i): ref for i, ref in old.changelogs.items()}, logs),
+    ):
+        roots += [
+            Root(kind, old.directory, key, ref.snapshot)
+            for key, ref in refs.items()
+            if snapshot_identity(ref.snapshot) not in held
+        ]
+    return tuple(roots)
+
+
+def _moved_fork(plan: Publication, other: Other, fork: Fork) -> Fork:
+    leaves = plan.done.leaves[other.name]
+    guards = {k: v for k, v in fork.guards.items() if leaves is not None or k != MAIN}
+    if plan.backup is None:
+        return replace(fork, parent=MAIN, snapshot_id=leaves, tag=None, time_ms=None, guards=guards)
+    name = plan.backup.directory
+    if guard_name(other.name) in plan.backup.tags:
+        guards[name] = guard_name(other.name)
+    return replace(fork, parent=name, guards=guards)
+
+
+def _lost_base(main: TableHandle, other: Other, done: Published) -> bool:
+    """Whether the branch left main at a snapshot that main loses."""
+    fork = other.fork
+    if fork is None or fork.snapshot_id is None or fork.parent not in (MAIN, main.layout.main_branch):
+        return False
+    return fork.snapshot_id > (done.leaves[other.name] or 0)
+
+
+def _breaks_off(main: TableHandle, line: Line, head: int) -> bool:
+    """Whether another engine put two histories together at that snapshot, so that main's head has none of its rows."""
+    if head not in line.snapshots or head == line.head:
+        return False
+    after = line.snapshots[min(i for i in line.snapshots if i > head)]
+    return follows(main, line.snapshots[head].snapshot, after.snapshot) is False
+
+
+def _shares_more(plan: Publication, other: Other, fork: Fork) -> bool:
+    """Whether a branch of main leaves it later than it did."""
+    if fork.snapshot_id is None or fork.parent not in (MAIN, plan.handle.layout.main_branch):
+        return False
+    return (plan.done.leaves[other.name] or 0) > fork.snapshot_id
+
+
+def _branches(main: TableHandle) -> list[str]:
+    hidden = main.layout.main_branch
+    return [n for n in branch_names(main.store, main.layout) if not n.startswith(".") and n != hidden]
+
+
+def _other(main: TableHandle, name: str) -> Other:
+    branch = main.on_branch_directory(name)
+    return Other(name, fork_of(branch), ancestry(branch, _EVER))
+
+
+def _check_call(handle: TableHandle, name: str, verb: str) -> None:
+    if handle.branch != MAIN:
+        raise InvalidInputError(
+            f"{verb} of {name!r} was asked on {handle.describe()}; only main can be given another branch's history: "
+            "call it on the table opened without a branch",
+            table=handle.name,
+            branch=handle.branch,
+        )
+    if name == MAIN:
+        raise _refused(handle, name, verb, "that is main itself", "name the branch to publish")
+    if not isinstance(name, str):
+        raise _refused(handle, name, verb, "the name of a branch is text", "name the branch to publish")
+
+
+def _head(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Snapshot:
+    if snapshot is None:
+        head = latest_snapshot(on_branch)
+        if head is None:
+            raise _refused(
+                on_branch, name, verb, "it is empty, with no snapshot that main could have", "write to it first"
+            )
+        return head
+    if isinstance(snapshot, bool) or not isinstance(snapshot, int | str) or snapshot == "":
+        why = f"snapshot={snapshot!r} is no version"
+        raise _refused(on_branch, name, verb, why, f"name a snapshot or tag of branch {name!r}")
+    found = resolve(on_branch, VersionSpec(VersionKind.TEXT, str(snapshot)))
+    if found.handle.branch != on_branch.branch or found.snapshot is None:
+        raise _refused(
+            on_branch,
+            name,
+            verb,
+            f"snapshot={snapshot!r} is a version of {found.handle.describe()}",
+            f"name a snapshot or tag of branch {name!r}",
+        )
+    return found.snapshot
+
+
+def _check_is_newer(main: TableHandle, name: str, verb: str, source: Source, done: Published) -> None:
+    own = max(source.line.snapshots)
+    if source.exact and source.head <= done.fork_id and own > source.head:
+        raise _refused(
+            main,
+            name,
+            verb,
+            f"snapshot {source.head} is not newer than {done.fork_id}, where the branch left main",
+            f"name a snapshot of the branch from {done.fork_id + 1} to {own}, or fast_forward, which takes main back",
+        )
+
+
+def _check_fork_is_known(main: TableHandle, name: str, verb: str, done: Published, backup: bool) -> None:
+    if not backup and not done.fork_is_known:
+        raise _refused(
+            main,
+            name,
+            verb,
+            "nobody can tell any more where it left main, so all of main's history would be deleted",
+            "keep it with backup=True",
+        )
+
+
+def _refused(handle: TableHandle, name: str, verb: str, found: str, remedy: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{verb} of branch {name!r} of table {handle.name} is refused: {found}; {remedy}",
+        table=handle.name,
+        branch=name,
+    )
+
+
+def _backup_name(main: TableHandle, now_ms: int) -> str:
+    name = f"{_BACKUP}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
+    taken = set(branch_names(main.store, main.layout))
+    numbers = (f"{name}-{n}" for n in range(2, len(taken) + 3))
+    return name if name not in taken else next(n for n in numbers if n not in taken)
+
+
+def read_notes(handle: TableHandle, directory: str) -> dict[str, str]:
+    """The notes in a branch's directory: text by name of the file. What is no text is left out."""
+    store = handle.store
+    place = Layout(handle.layout.root, MAIN, None if directory == MAIN else directory).sink_dir
+    names = [i.name for i in store.list(place) if not i.is_directory and not i.name.startswith(".")]
+    found = zip(names, store.read_many([f"{place}/{n}" for n in names]), strict=True)
+    return {n: text for n, data in found if (text := _text(data)) is not None}
+
+
+def later_notes(notes: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """Those of `others` that `notes` lack, or that are of a later batch of the same query."""
+    return {n: text for n, text in sorted(others.items()) if n not in notes or _batch(text) > _batch(notes[n])}
+
+
+def put_notes(directory: str, notes: Mapping[str, str]) -> tuple[Step, ...]:
+    """Write notes into a branch's directory."""
+    place = relative(layout_of(directory).sink_dir)
+    return tuple(Put(f"{place}/{n}", text) for n, text in sorted(notes.items()))
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _batch(text: str) -> int:
+    """The batch of a note; -1 for one that cannot be understood."""
+    try:
+        found = json.loads(text)["batch"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return -1
+    return found if isinstance(found, int) else -1
