@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from paimon_spark.api.table_maintenance import TableMaintenance
 from paimon_spark.api.table_refs import TableRefs
-from paimon_spark.display.values import ShownList
+from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema

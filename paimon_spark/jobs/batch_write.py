@@ -24,10 +24,10 @@ from paimon_spark.engine.write.job_files import new_job, remove_job_files
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_recording import BatchRecording
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.existing_keys import ExistingKeys
+from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import TaskWrite
@@ -48,8 +48,8 @@ from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.note import TaskIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +134,25 @@ class WriteJob:
         """
         return remove_job_files(self.handle, self.job)
 
-    def _publish(
-        self, committer: Committer, messages: Sequence[CommitMessage], recording: BatchRecording
-    ) -> CommitResult:
+    def _publish(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         if self.mode is WriteMode.APPEND:
             # Rows without keys may come after any others; rows with keys are numbered after those of the base.
             has_keys = bool(self.handle.schema.primary_keys)
             return committer.commit(
                 messages,
-                recording.identifier,
+                lineage.identifier,
                 planned_on=PlannedOn.of(self.base, must_remain=has_keys),
                 watermark=self.options.watermark,
-                provenance=recording.provenance,
+                provenance=lineage.properties,
                 operation="WRITE",
             )
         return committer.overwrite(
             messages,
-            recording.identifier,
+            lineage.identifier,
             partitions=self._overwritten,
             planned_on=None if self._replaces_all else PlannedOn.of(self.base),
             watermark=self.options.watermark,
-            provenance=recording.provenance,
+            provenance=lineage.properties,
             operation="WRITE",
         )
 

@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.combine import combine
 from paimon_spark.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.batch_recording import BatchRecording, batch_recording
 from paimon_spark.jobs.compaction import compact_written
+from paimon_spark.jobs.lineage_port import CommitLineage, batch_commit
 from paimon_spark.metadata.handle import TableHandle
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.jobs.lineage_port import TaskIdentity
 
 T = TypeVar("T")
 
-Publish: TypeAlias = Callable[[Committer, Sequence[CommitMessage], BatchRecording], CommitResult]
+Publish: TypeAlias = Callable[[Committer, Sequence[CommitMessage], CommitLineage], CommitResult]
 """Makes the snapshots of a job of messages, with the identifier and the provenance that its lineage asks for."""
 
 
@@ -70,11 +70,11 @@ def commit_batch(
         CommitError: as `Committer.commit`; or the rows are in, but not the compaction that they need to be seen.
         StorageError: the store failed; the table is as before.
     """
-    recording = batch_recording(handle, run, reads_nothing=reads_nothing)
-    committer = Committer(handle, commit_user, listeners=recording.listeners, may_repeat=False)
+    lineage = batch_commit(handle, run, reads_nothing=reads_nothing)
+    committer = Committer(handle, commit_user, listeners=lineage.listeners, may_repeat=False)
     try:
         written = combined(handle, committer, messages)
-        result = removing_on_failure(committer, written, lambda: publish(committer, written, recording))
+        result = removing_on_failure(committer, written, lambda: publish(committer, written, lineage))
     except CommitOutcomeUnknownError:
         raise
     except PaimonError:
@@ -84,7 +84,7 @@ def commit_batch(
     try:
         made = (*made, *compact_written(handle, commit_user, written, made))
     finally:
-        recording.finish(bool(made))
+        lineage.finish(bool(made))
     after_commit(handle, made, wrote_rows=bool(messages))
     return WriteResult(made)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.display.html import facts, grid, paragraph, section, shown_or_said
+from paimon_spark.display import facts, grid, paragraph, section, shown_or_said
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import OpenedTable, scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot

@@ -21,10 +21,10 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.jobs.batch_recording import BatchRecording
 from paimon_spark.jobs.batch_write import WriteJob, place_and_options, place_of, plan_write
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.commit import WriteResult, commit_batch
+from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -38,8 +38,8 @@ from paimon_spark.spark_port import active_spark_jobs, spark_jobs
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
 
 if TYPE_CHECKING:
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.note import TaskIdentity
 
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"
@@ -153,12 +153,12 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
             return WriteResult()
     user = new_commit_user(handle.options.raw)
 
-    def publish(committer: Committer, messages: Sequence[CommitMessage], recording: BatchRecording) -> CommitResult:
+    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         return committer.overwrite(
             messages,
-            recording.identifier,
+            lineage.identifier,
             partitions=overwritten,
-            provenance=recording.provenance,
+            provenance=lineage.properties,
             operation=operation,
         )
 
@@ -226,12 +226,12 @@ def _commit(
     operation: str,
     run: TaskIdentity | None = None,
 ) -> WriteResult:
-    def publish(committer: Committer, messages: Sequence[CommitMessage], recording: BatchRecording) -> CommitResult:
+    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         return committer.commit(
             messages,
-            recording.identifier,
+            lineage.identifier,
             planned_on=PlannedOn.of(job.base, must_remain=True),
-            provenance=recording.provenance,
+            provenance=lineage.properties,
             operation=operation,
         )
 

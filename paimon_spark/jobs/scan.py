@@ -16,6 +16,7 @@ from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.lineage_port import note_read, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
 from paimon_spark.metadata.resolve import Resolved, resolve
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.lineage.note import NoteTicket
+    from paimon_spark.lineage.read_notes import NoteTicket
 
 _TRIES: Final = 5
 """Heads that may expire while they are planned."""
@@ -141,10 +142,8 @@ class Scan:
         """What whoever reads the plan notes of it first; none unless the read names its job (`lineage.job`)."""
         if JOB.key not in self.handle.overrides:
             return ()
-        from paimon_spark.jobs.read_noting import tickets_of
-
         plan, found = self.plan(), self._travelled
-        return tickets_of(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
+        return read_tickets(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow batches of `arrow_schema`, some splits at a time; memory stays bounded.
@@ -161,10 +160,7 @@ class Scan:
         from paimon_spark.engine.read.split_reader import read_split, read_splits
 
         plan = self.plan()
-        if tickets := self.tickets():
-            from paimon_spark.jobs.read_noting import note_here
-
-            note_here(tickets)
+        note_read(self.tickets())
 
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)

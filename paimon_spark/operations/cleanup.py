@@ -18,6 +18,7 @@ from paimon_spark.operations.operation import (
     Style,
     Type,
     UsageError,
+    positional,
 )
 from paimon_spark.operations.text import counted, safe, size
 
@@ -199,9 +200,7 @@ _PARTITIONS = Argument(
     spellings=("--partition",),
     metavar="COLUMN=VALUE,…",
 )
-_PLACE = Argument(
-    "consumerId", "name of the consumer", required=True, positional=True, option="name", spellings=("--consumer-id",)
-)
+_PLACE = positional("consumerId", "name of the consumer", "name", "--consumer-id")
 
 OPERATIONS = (
     Operation("list the partitions of a branch", _list_partitions, command="partition list", show=_show_partitions),
@@ -230,7 +229,6 @@ OPERATIONS = (
         result="expired_partitions STRING",
         rows=_expired_rows,
         command="partition expire",
-        aliases=("expire-partitions",),
         show=_show_expired,
         question=lambda a: f"expire partitions of {a.table().name}",
     ),
@@ -248,7 +246,7 @@ OPERATIONS = (
         ),
         Effect.DELETE,
         command="partition drop",
-        aliases=("drop-partition", "drop-partitions"),
+        actions=("drop-partition", "drop-partitions"),
         show=_show_dropped,
         question=lambda a: f"drop partitions of {a.table().name}",
     ),
@@ -278,7 +276,6 @@ OPERATIONS = (
         result="deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT",
         rows=lambda a, done: [(sum(g.files for g in done.values()), sum(g.bytes for g in done.values()))],
         command="orphan remove",
-        aliases=("remove-orphan-files",),
         show=_show_orphans,
         question=_orphans_question,
     ),
@@ -290,15 +287,11 @@ OPERATIONS = (
         result="result STRING",
         rows=lambda a, removed: [("Success",)],
         command="purge",
-        aliases=("purge-files",),
         show=_show_purged,
         question=lambda a: f"delete all rows, snapshots, tags and branches of {a.table().name}",
     ),
     Operation(
-        "list the consumers of a branch",
-        lambda a: a.table().consumers(),
-        command="consumer list",
-        show=_show_consumers,
+        "list the consumers of a branch", lambda a: a.table().consumers(), command="consumer list", show=_show_consumers
     ),
     Operation(
         "set the snapshot that a consumer reads next, or remove the consumer",
@@ -310,13 +303,12 @@ OPERATIONS = (
                 "id of the snapshot to read next",
                 Type.BIGINT,
                 option="next_snapshot",
-                otherwise="none: the consumer is removed",
+                otherwise="the consumer is removed",
             ),
         ),
         Effect.DELETE,
         procedure="reset_consumer",
         command="consumer reset",
-        aliases=("reset-consumer",),
         show=_show_reset,
         question=_reset_question,
     ),
@@ -342,7 +334,6 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="clear_consumers",
         command="consumer clear",
-        aliases=("clear-consumers",),
         show=_show_cleared,
         question=lambda a: f"remove consumers of {a.table().name}",
     ),

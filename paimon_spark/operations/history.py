@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.log_graph import Point, draw
-from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag
+from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
 from paimon_spark.operations.snapshots import check_limit
 from paimon_spark.operations.text import counted, grid, moment, safe, shown, size
 from paimon_spark.options.known import shown_changes
@@ -267,8 +267,8 @@ OPERATIONS = (
         "compare two versions by their files; exit code 1 when they differ",
         _diff,
         (
-            Argument("old", "a version, such as main, fix.v1 or 12; or OLD..NEW", required=True, positional=True),
-            Argument("new", "another version", positional=True, otherwise="the head of the branch"),
+            positional("old", "a version, such as main, fix.v1 or 12; or OLD..NEW"),
+            positional("new", "another version", required=False, otherwise="the head of the branch"),
             command_flag("stat", "show rows by partition"),
             command_flag("partitions", "show files, rows and bytes by partition"),
         ),

@@ -17,6 +17,7 @@ from paimon_spark.operations.operation import (
     command_flag,
     key_value,
     names_of,
+    positional,
 )
 from paimon_spark.operations.text import counted, grid, safe, shown
 from paimon_spark.options.known import is_storage_option, shown_options
@@ -242,7 +243,7 @@ def _show_deleted_rows(a: Request, count: int | None) -> Answer:
     return lines(told, {"dry_run": a.dry_run, "rows": count, "where": a["where"]})
 
 
-_DATABASE = Argument("name", "name of the database", required=True, positional=True, spellings=("--database",))
+_DATABASE = positional("name", "name of the database", "", "--database")
 _CHANGES = (
     Argument("add", "column to add: 'c INT COMMENT …'", repeated=True, parse=_typed_column, metavar="COLUMN"),
     Argument("drop", "columns to drop", repeated=True, parse=names_of, metavar="COLUMNS"),
@@ -267,7 +268,7 @@ OPERATIONS = (
             Argument("limit", "how many rows to print at most, or all", default=20, parse=limit_of, spellings=("-n",)),
         ),
         command="show",
-        aliases=("scan", "head"),
+        actions=("scan", "head"),
         show=_show_rows,
     ),
     Operation(
@@ -284,7 +285,7 @@ OPERATIONS = (
         Effect.WRITE,
         Scope.WAREHOUSE,
         command="database create",
-        aliases=("create-database",),
+        actions=("create-database",),
         show=lambda a, name: lines(f"database {safe(name)}", {"database": name}),
     ),
     Operation(
@@ -294,34 +295,26 @@ OPERATIONS = (
         Effect.DELETE,
         Scope.WAREHOUSE,
         command="database drop",
-        aliases=("drop-database",),
+        actions=("drop-database",),
         show=_show_dropped_database,
         question=lambda a: f"drop database {a['name']}",
     ),
     Operation(
         "list the tables of a database, or of all",
         _list,
-        (Argument("database", "name of the database", positional=True),),
+        (positional("database", "name of the database", required=False),),
         scope=Scope.WAREHOUSE,
         command="table list",
         show=_show_names,
     ),
     Operation(
-        "show columns, keys and options of a table",
-        lambda a: a.table(),
-        command="table show",
-        show=_show_definition,
+        "show columns, keys and options of a table", lambda a: a.table(), command="table show", show=_show_definition
     ),
     Operation(
         "create a table; its options are given with --option",
         _create,
         (
-            Argument(
-                "columns",
-                "columns as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'",
-                required=True,
-                positional=True,
-            ),
+            positional("columns", "columns as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'"),
             Argument("primary_key", "columns, separated by commas", parse=names_of),
             Argument("partition_by", "columns, separated by commas", parse=names_of, spellings=("--partition-keys",)),
             Argument("comment", "comment of the table"),
@@ -329,7 +322,7 @@ OPERATIONS = (
         ),
         Effect.WRITE,
         command="table create",
-        aliases=("create-table",),
+        actions=("create-table",),
         show=_show_created,
     ),
     Operation(
@@ -337,17 +330,17 @@ OPERATIONS = (
         _drop,
         effect=Effect.DELETE,
         command="table drop",
-        aliases=("drop-table",),
+        actions=("drop-table",),
         show=_show_dropped,
         question=lambda a: f"drop table {a.table().name}",
     ),
     Operation(
         "rename a table, also into another database",
         _rename,
-        (Argument("new_name", "the new name, t or db.t", required=True, positional=True),),
+        (positional("new_name", "the new name, t or db.t"),),
         Effect.WRITE,
         command="table rename",
-        aliases=("rename-table",),
+        actions=("rename-table",),
         show=lambda a, renamed: lines(f"{safe(renamed['old'])} is {safe(renamed['new'])}", renamed),
     ),
     Operation(
@@ -356,7 +349,7 @@ OPERATIONS = (
         (*_CHANGES, Argument("comment", "comment of the table; empty for none")),
         Effect.WRITE,
         command="table alter",
-        aliases=("alter-table",),
+        actions=("alter-table",),
         show=_show_altered,
     ),
     Operation(
