@@ -31,7 +31,7 @@ def overview(commands: Sequence[Operation], noun: str | None = None) -> str:
     found.append(("options of all commands", _entries(SHARED_OPTIONS)))
     if noun is None:
         actions = sorted({*(a for c in commands for a in c.aliases), *(c.command for c in commands if c.is_action)})
-        found.append(("exit codes", ((str(int(code)), told) for code, told in EXIT_CODES.items())))
+        found.append(("exit codes", ((str(int(code)), meaning) for code, meaning in EXIT_CODES.items())))
         text = [
             INTRODUCTION,
             *text,
@@ -82,8 +82,8 @@ def _page(usage: str, paragraphs: Iterable[str], sections: Iterable[_Section]) -
     page = argparse.ArgumentParser(usage=usage, description=text, add_help=False, formatter_class=formatter)
     for title, entries in sections:
         group = page.add_argument_group(title)
-        for number, (name, told) in enumerate(entries):
-            group.add_argument(f"{title} {number}", metavar=name, help=told.replace("%", "%%"))
+        for number, (name, out) in enumerate(entries):
+            group.add_argument(f"{title} {number}", metavar=name, help=out.replace("%", "%%"))
     return page.format_help()
 
 
@@ -161,6 +161,6 @@ def _fish(commands: Sequence[Operation]) -> str:
         for argument in command.options:
             short = "".join(f" -s {s[1:]}" for s in argument.spellings if len(s) == 2)
             value = "" if argument.is_flag else " -r"
-            told = argument.help.replace("'", "\\'")
-            lines.append(f"{start} -n '{seen}' -l {argument.flag[2:]}{short}{value} -d '{told}'")
+            text = argument.help.replace("'", "\\'")
+            lines.append(f"{start} -n '{seen}' -l {argument.flag[2:]}{short}{value} -d '{text}'")
     return "\n".join(lines) + "\n"

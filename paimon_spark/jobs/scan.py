@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
+from paimon_spark.display import facts, grid, section, shown_or_said
+from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -120,9 +122,14 @@ class Scan:
         return replace(self, filters=(*self.filters, *filters), _plan=None)
 
     def _repr_html_(self) -> str:
-        from paimon_spark.jobs.notebook import scan_html
+        def show() -> str:
+            """What is read and skipped. A plan of its own: showing a read does not pin it to the head."""
+            if not self.is_system:
+                return replace(self).plan()._repr_html_()
+            where = facts({"where": self.options.where})
+            return section(f"Read of {self.table_name}", "", where, columns_html(self.schema))
 
-        return scan_html(self)
+        return shown_or_said(f"Read of {self.table_name}", show)
 
     def plan(self) -> Plan:
         """What will be read; `print` it to see what is skipped, and why.
@@ -367,3 +374,22 @@ def expired(handle: TableHandle, snapshot: Snapshot) -> SnapshotExpiredError:
         branch=handle.branch,
         snapshot_id=snapshot.id,
     )
+
+
+def columns_html(schema: TableSchema) -> str:
+    """The columns of a schema as a table for notebooks."""
+    rows = [
+        (
+            f.name,
+            str(f.type),
+            ", ".join(
+                word
+                for word, names in (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
+                if f.name in names
+            ),
+            f.default_value,
+            f.description,
+        )
+        for f in schema.fields
+    ]
+    return grid(("column", "type", "key", "default", "comment"), rows)

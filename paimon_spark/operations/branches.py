@@ -115,10 +115,10 @@ def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
     if done.already_merged:
         return planned(a, unchanged, done)
     verb = "would become" if a.dry_run else "is"
-    told = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
+    out = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
     if done.moved_snapshots:
-        told.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
-    return planned(a, [*told, *_lost(a, done)], done)
+        out.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
+    return planned(a, [*out, *_lost(a, done)], done)
 
 
 def _show_merged(a: Request, done: MergeResult) -> Answer:
@@ -137,16 +137,16 @@ def _merged_row(a: Request, done: MergeResult) -> Rows:
 
 
 def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
-    told = []
+    out = []
     if done.discarded_snapshots:
-        told.append(f"main {a.did('lost', 'lose')}: {names(done.discarded_snapshots, 'snapshot')}")
+        out.append(f"main {a.did('lost', 'lose')}: {names(done.discarded_snapshots, 'snapshot')}")
     if done.discarded_tags:
-        told.append(f"and {names(done.discarded_tags, 'tag')}")
+        out.append(f"and {names(done.discarded_tags, 'tag')}")
     if done.backup_branch is not None:
-        told.append(f"{'to be ' if a.dry_run else ''}kept as branch {safe(done.backup_branch)}")
+        out.append(f"{'to be ' if a.dry_run else ''}kept as branch {safe(done.backup_branch)}")
     if done.removed.paths:
-        told.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
-    return told
+        out.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
+    return out
 
 
 def _replace_main(a: Request) -> ReplaceResult:
@@ -155,8 +155,8 @@ def _replace_main(a: Request) -> ReplaceResult:
 
 def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
     verb = "would mean" if a.dry_run else "means"
-    told = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
-    return planned(a, [told, *_lost(a, done), safe(done.warning)], done)
+    out = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
+    return planned(a, [out, *_lost(a, done), safe(done.warning)], done)
 
 
 def _append(a: Request) -> Appended:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.operations.answer import Answer, lines, names, plain, planned, removal, rows
 from paimon_spark.operations.operation import (
@@ -20,7 +21,7 @@ from paimon_spark.operations.operation import (
     UsageError,
     positional,
 )
-from paimon_spark.operations.text import counted, safe, size
+from paimon_spark.operations.text import counted, safe
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.maintain import DroppedPartitions
@@ -48,7 +49,7 @@ def _show_partitions(a: Request, found: list[dict[str, Any]]) -> Answer:
             row["partition"] or "(all)",
             row["record_count"],
             row["file_count"],
-            size(row["file_size_in_bytes"]),
+            amount(row["file_size_in_bytes"]),
             str(row["last_update_time"] or "-").partition(".")[0],
         )
         for row in found
@@ -74,8 +75,8 @@ def _expired_rows(a: Request, done: ExpiredPartitions) -> Rows:
 def _show_expired(a: Request, done: ExpiredPartitions) -> Answer:
     if not done.partitions:
         return planned(a, "no partition is old enough", done)
-    amount = f"{counted(done.rows, 'row')} in {counted(done.data_files, 'file')}, {size(done.bytes)}"
-    return planned(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {amount}", done)
+    found = f"{counted(done.rows, 'row')} in {counted(done.data_files, 'file')}, {amount(done.bytes)}"
+    return planned(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {found}", done)
 
 
 def _show_dropped(a: Request, done: DroppedPartitions) -> Answer:
@@ -123,16 +124,16 @@ def _tables(a: Request) -> list[str]:
 
 
 def _show_orphans(a: Request, done: dict[str, RemovedOrphans]) -> Answer:
-    told = []
+    out = []
     every = _is_database(a)
     for name, found in done.items():
         head = f"{safe(name)}: " if every else ""
-        told.append(f"{head}{a.did('deleted', 'delete')} {counted(found.files, 'file')}, {size(found.bytes)}")
-        told += [f"  {safe(p)}" for p in found.paths] if a.dry_run else []
+        out.append(f"{head}{a.did('deleted', 'delete')} {counted(found.files, 'file')}, {amount(found.bytes)}")
+        out += [f"  {safe(p)}" for p in found.paths] if a.dry_run else []
     if not every:
-        return planned(a, told, next(iter(done.values())))
+        return planned(a, out, next(iter(done.values())))
     data = [{"table": name, "dry_run": a.dry_run, **plain(found)} for name, found in done.items()]
-    return lines(told or ["the database has no tables"], data)
+    return lines(out or ["the database has no tables"], data)
 
 
 def _orphans_question(a: Request) -> str:
@@ -163,8 +164,8 @@ def _reset_consumer(a: Request) -> Any:
 def _show_reset(a: Request, made: Any) -> Answer:
     name, following = safe(a["consumerId"]), a["nextSnapshotId"]
     if following is None:
-        told = f"{a.did('removed', 'remove')} consumer {name} of {safe(a.table().name)}"
-        return lines(told, {"dry_run": a.dry_run, "removed": [a["consumerId"]]})
+        out = f"{a.did('removed', 'remove')} consumer {name} of {safe(a.table().name)}"
+        return lines(out, {"dry_run": a.dry_run, "removed": [a["consumerId"]]})
     if a.dry_run:
         return lines(f"consumer {name} would read snapshot {following} next", {"dry_run": True})
     return lines(f"consumer {name} of {safe(a.table().name)} reads snapshot {following} next", made)
@@ -188,8 +189,8 @@ def _clear_consumers(a: Request) -> tuple[str, ...]:
 
 
 def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:
-    told = f"{a.did('removed', 'remove')} {names(found, 'consumer')}" if found else "no such consumer"
-    return lines(told, {"dry_run": a.dry_run, "removed": found})
+    out = f"{a.did('removed', 'remove')} {names(found, 'consumer')}" if found else "no such consumer"
+    return lines(out, {"dry_run": a.dry_run, "removed": found})
 
 
 _PARTITIONS = Argument(
@@ -200,7 +201,6 @@ _PARTITIONS = Argument(
     spellings=("--partition",),
     metavar="COLUMN=VALUE,…",
 )
-_PLACE = positional("consumerId", "name of the consumer", "name", "--consumer-id")
 
 OPERATIONS = (
     Operation("list the partitions of a branch", _list_partitions, command="partition list", show=_show_partitions),
@@ -297,7 +297,7 @@ OPERATIONS = (
         "set the snapshot that a consumer reads next, or remove the consumer",
         _reset_consumer,
         (
-            _PLACE,
+            positional("consumerId", "name of the consumer", "name", "--consumer-id"),
             Argument(
                 "nextSnapshotId",
                 "id of the snapshot to read next",

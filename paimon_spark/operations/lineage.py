@@ -31,8 +31,8 @@ def _show_result(a: Request, result: Any) -> Answer:
 
 def _show_status(a: Request, found: LineageStatus) -> Answer:
     state = "off" if not found.table else "on, tables and snapshots" if found.data else "on, tables only"
-    told = f"lineage of {safe(found.warehouse)} is {state}; {counted(found.jobs, 'job')} recorded"
-    return lines(told, found.to_arrow().to_pylist()[0])
+    out = f"lineage of {safe(found.warehouse)} is {state}; {counted(found.jobs, 'job')} recorded"
+    return lines(out, found.to_arrow().to_pylist()[0])
 
 
 def _enable(a: Request) -> LineageStatus:
@@ -78,8 +78,8 @@ def _show_graph(a: Request, picture: Any) -> Answer:
 
 def _show_counts(a: Request, done: Any) -> Answer:
     total, verb = sum(done.rows.values()), "rebuilt" if a.caller.endswith("rebuild") else "wrote"
-    told = [f"{verb} {counted(total, 'row')}: {shown(dict(done.rows))}" if total else "nothing is missing"]
-    return lines([*told, *(f"could not be read: {safe(text)}" for text in done.unreadable)], done)
+    out = [f"{verb} {counted(total, 'row')}: {shown(dict(done.rows))}" if total else "nothing is missing"]
+    return lines([*out, *(f"could not be read: {safe(text)}" for text in done.unreadable)], done)
 
 
 def _forget(a: Request) -> int | None:
@@ -93,9 +93,9 @@ def _forget(a: Request) -> int | None:
 
 
 def _show_forgotten(a: Request, count: int | None) -> Answer:
-    told = f"{a.did('removed', 'remove')} job {safe(a['job'])} from the lineage"
-    told += "" if count is None else f": {counted(count, 'row')}"
-    return lines(told, {"dry_run": a.dry_run, "job": a["job"], "rows": count})
+    out = f"{a.did('removed', 'remove')} job {safe(a['job'])} from the lineage"
+    out += "" if count is None else f": {counted(count, 'row')}"
+    return lines(out, {"dry_run": a.dry_run, "job": a["job"], "rows": count})
 
 
 _TABLES = positional("tables", "tables: db.t or db.t$branch_fix", repeated=True, metavar="TABLE")

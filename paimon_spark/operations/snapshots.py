@@ -159,14 +159,14 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
     if a["as_latest"]:
         return _show_restored(a, result)
     done: RolledBack = result[1]
-    told = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
+    out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
     gone = [
         names(f, n) for f, n in ((done.snapshots, "snapshot"), (done.tags, "tag"), (done.changelogs, "changelog")) if f
     ]
-    told.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
+    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
     if done.branches:
-        told.append(f"branches that left it later: {names(done.branches, 'branch')}")
-    return planned(a, told, done)
+        out.append(f"branches that left it later: {names(done.branches, 'branch')}")
+    return planned(a, out, done)
 
 
 def _show_restored(a: Request, done: Restored) -> Answer:

@@ -53,12 +53,12 @@ def _drop_database(a: Request) -> Sequence[str]:
 
 def _show_dropped_database(a: Request, found: Sequence[str]) -> Answer:
     name = safe(a["name"])
-    told = [f"{a.did('dropped', 'drop')} database {name}"]
+    out = [f"{a.did('dropped', 'drop')} database {name}"]
     if found:
-        told.append(f"with {names(found, 'table')}")
+        out.append(f"with {names(found, 'table')}")
     if found and not a["cascade"]:
-        told = [f"database {name} is not empty: {names(found, 'table')}; --cascade drops them with it"]
-    return lines(told, {"dry_run": a.dry_run, "database": a["name"], "tables": found})
+        out = [f"database {name} is not empty: {names(found, 'table')}; --cascade drops them with it"]
+    return lines(out, {"dry_run": a.dry_run, "database": a["name"], "tables": found})
 
 
 def _list(a: Request) -> list[str]:
@@ -115,8 +115,8 @@ def _create(a: Request) -> Table:
 
 
 def _show_created(a: Request, table: Table) -> Answer:
-    told = f"table {safe(table.name)} at {safe(table.location)}"
-    return lines(told, {"table": table.name, "location": table.location})
+    out = f"table {safe(table.name)} at {safe(table.location)}"
+    return lines(out, {"table": table.name, "location": table.location})
 
 
 def _drop(a: Request) -> dict[str, Any]:
@@ -135,12 +135,12 @@ def _drop(a: Request) -> dict[str, Any]:
 
 
 def _show_dropped(a: Request, found: dict[str, Any]) -> Answer:
-    told = [
+    out = [
         f"{a.did('dropped', 'drop')} table {safe(found['table'])} with all its files",
         f"{safe(found['location'])}: {counted(found['snapshots'], 'snapshot')}",
         *(names(found[k], n) for k, n in (("tags", "tag"), ("branches", "branch")) if found[k]),
     ]
-    return lines(told, {"dry_run": a.dry_run, **found})
+    return lines(out, {"dry_run": a.dry_run, **found})
 
 
 def _rename(a: Request) -> dict[str, str]:
@@ -173,8 +173,8 @@ def _alter(a: Request) -> Table:
 
 
 def _show_altered(a: Request, table: Table) -> Answer:
-    told = f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}"
-    return lines(told, {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id})
+    out = f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}"
+    return lines(out, {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id})
 
 
 def _typed_column(text: str) -> tuple[str, str]:
@@ -239,8 +239,8 @@ def _delete_rows(a: Request) -> int | None:
 
 def _show_deleted_rows(a: Request, count: int | None) -> Answer:
     found = "rows" if count is None else counted(count, "row")
-    told = f"{a.did('deleted', 'delete')} {found} of {safe(a.table().name)} where {safe(a['where'])}"
-    return lines(told, {"dry_run": a.dry_run, "rows": count, "where": a["where"]})
+    out = f"{a.did('deleted', 'delete')} {found} of {safe(a.table().name)} where {safe(a['where'])}"
+    return lines(out, {"dry_run": a.dry_run, "rows": count, "where": a["where"]})
 
 
 _DATABASE = positional("name", "name of the database", "", "--database")

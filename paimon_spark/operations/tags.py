@@ -112,8 +112,8 @@ def _described(a: Request) -> str:
 
 
 def _show_auto(a: Request, done: AutoTags) -> Answer:
-    told = [f"created {names(done.created, 'tag')}"] if done.created else ["no automatic tag is due"]
-    return lines([*told, *([f"deleted {names(done.deleted, 'tag')}"] if done.deleted else [])], done)
+    out = [f"created {names(done.created, 'tag')}"] if done.created else ["no automatic tag is due"]
+    return lines([*out, *([f"deleted {names(done.deleted, 'tag')}"] if done.deleted else [])], done)
 
 
 def _show_savepoints(a: Request, found: list[Savepoint]) -> Answer:

@@ -1,19 +1,19 @@
-"""Tables, reads and catalogs as notebooks show them: HTML out. Reads metadata, and says so where it cannot."""
+"""HTML of tables and catalogs for notebooks. Reads metadata; an error is shown in its place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.display import facts, grid, paragraph, section, shown_or_said
-from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.opened_table import OpenedTable, scan_of, schema_scan
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.scan import columns_html
+from paimon_spark.jobs.table_scan import scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.known import shown_options
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.scan import Scan
+    pass
 
 
 def table_html(table: OpenedTable) -> str:
@@ -35,26 +35,13 @@ def table_html(table: OpenedTable) -> str:
                 "comment": schema.comment or None,
             }
         )
-        parts = [told, _columns(schema)]
+        parts = [told, columns_html(schema)]
         if not table.is_system and schema.options:
             parts.append(grid(("option", "value"), sorted(shown_options(schema.options).items())))
         kind = "system table" if table.is_system else "primary key table" if schema.primary_keys else "append table"
         return section(table.name, kind, *parts)
 
     return shown_or_said(table.name, show)
-
-
-def scan_html(scan: Scan) -> str:
-    """What the read will read, and what it skips; it is not planned by being shown, and so not pinned to the head."""
-
-    def show() -> str:
-        if scan.is_system:
-            return section(
-                f"Read of {scan.table_name}", "", facts({"where": scan.options.where}), _columns(scan.schema)
-            )
-        return replace(scan).plan()._repr_html_()
-
-    return shown_or_said(f"Read of {scan.table_name}", show)
 
 
 def catalog_html(warehouse: str, options: Mapping[str, str], databases: Callable[[], Sequence[str]]) -> str:
@@ -67,21 +54,3 @@ def catalog_html(warehouse: str, options: Mapping[str, str], databases: Callable
         return section("Catalog", warehouse, facts(shown) if shown else "", listed)
 
     return shown_or_said("Catalog", show)
-
-
-def _columns(schema: TableSchema) -> str:
-    rows = [
-        (
-            f.name,
-            str(f.type),
-            ", ".join(
-                word
-                for word, names in (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
-                if f.name in names
-            ),
-            f.default_value,
-            f.description,
-        )
-        for f in schema.fields
-    ]
-    return grid(("column", "type", "key", "default", "comment"), rows)
