@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
 from paimon_spark.display import facts, grid, section, shown_or_said
-from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
