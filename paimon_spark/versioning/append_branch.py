@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.display import ShownAsFacts
+from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import I64, numbers, together, where, with_numbers
+from paimon_spark.engine.commit.entries import I64, no_entries, numbers, together, where, with_numbers
 from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
@@ -108,7 +109,7 @@ def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appe
         sleep=clock.sleep,
         random=clock.random,
     )
-    made = committer.make(AppendBranch(files=new, identifier=_IDENTIFIER)).snapshots[0]
+    made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
         source,
         target,

@@ -23,7 +23,7 @@ from paimon_spark.engine.commit.publish import (
     write_hints,
 )
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, SnapshotRequest
-from paimon_spark.engine.commit.snapshot import Prepared, prepare
+from paimon_spark.engine.commit.snapshot import Prepared, SnapshotWriter
 from paimon_spark.engine.commit.verify import verify_committed
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
@@ -154,8 +154,8 @@ class _Attempts:
         self._retries = Retries(options, clock)
         self._filtered_up_to = author.filtered_up_to
         self._compared: ComparedFiles | None = None
-        self._prepared: Prepared | None = None
         self.written = WrittenMetadata.through(handle)
+        self._writer = SnapshotWriter(self.written.handle, options, request, author.commit_user)
         self.needed_paths: Sequence[str] = ()
 
     def run(self) -> CommitResult:
@@ -192,17 +192,7 @@ class _Attempts:
         try:
             checked = check_changes(handle, self._options, request, head, self._author.commit_user, self._compared)
             self._compared = checked.compared
-            prepared = prepare(
-                self.written.handle,
-                self._options,
-                request,
-                checked.changes,
-                head,
-                commit_user=self._author.commit_user,
-                schema_id=check_schema(handle),
-                time_ms=self._clock.clock_ms(),
-                earlier=self._prepared,
-            )
+            prepared = self._writer.prepare(checked.changes, head, check_schema(handle), self._clock.clock_ms())
         except FileMissingError as e:
             if head is None or is_alive(handle, head):
                 raise
@@ -210,7 +200,6 @@ class _Attempts:
             return _HeadExpired(e)
         if prepared is None:
             return _NothingToChange()
-        self._prepared = prepared
         outcome = publish(handle, prepared.snapshot, self._retries)
         if isinstance(outcome, Committed) and self._clock.clock_ms() - started_ms > _SLOW_MS:
             outcome = self._removed_if_unreachable(outcome)

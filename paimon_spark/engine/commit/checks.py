@@ -129,7 +129,7 @@ class _Checks:
         if self._options.last_safe_snapshot is not None and self._touched:
             self._strict(self._options.last_safe_snapshot, head)
         planned_on = self._request.planned_on
-        if planned_on is not None and not all(same_snapshot(s, head) for s in planned_on.snapshots):
+        if planned_on is not None and self.changes and not all(same_snapshot(s, head) for s in planned_on.snapshots):
             for check, find in (
                 (Check.HASH_INDEX, self._hash_index),
                 (Check.MERGED_ROWS, self._merged_rows),
@@ -141,7 +141,7 @@ class _Checks:
         discards = self._options.discard_duplicate_files and self._request.kind is CommitKind.APPEND
         if Check.FILES in wanted or discards:
             return self._files(head, earlier, discards)
-        if Check.BUCKETS in wanted and self._buckets_may_differ:
+        if Check.BUCKETS in wanted and self.changes and self._buckets_may_differ:
             return bucket_conflict(self._handle, self._touched.live(head), self.changes.files)
         return None
 

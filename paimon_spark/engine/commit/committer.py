@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypedDict
 
 from paimon_spark.engine.commit.attempts import Author, CommitResult, make_snapshot
 from paimon_spark.engine.commit.changes import (
@@ -65,6 +65,15 @@ OPERATIONS: Final = (
     "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT",
 )  # fmt: skip
 """Java's `Snapshot.Operation`."""
+
+
+class _About(TypedDict):
+    """What all requests of one commit share."""
+
+    identifier: int
+    watermark: int | None
+    operation: str | None
+    planned_on: PlannedOn | None
 
 
 def new_commit_user(options: Mapping[str, str]) -> str:
@@ -153,30 +162,13 @@ class Committer:
             StorageError: the store failed before that.
         """
         data, compact = data_changes(messages), compact_changes(messages)
+        about = _About(identifier=identifier, watermark=watermark, operation=_known(operation), planned_on=planned_on)
         requests: list[SnapshotRequest] = []
         if data or force_create or self._options.makes_empty_snapshots:
             kind = ChangeRows if _deletes(data) else Append
-            requests.append(
-                kind(
-                    changes=data,
-                    identifier=identifier,
-                    properties={**(properties or {}), **(provenance or {})},
-                    watermark=watermark,
-                    operation=_known(operation),
-                    planned_on=planned_on,
-                )
-            )
+            requests.append(kind(changes=data, properties={**(properties or {}), **(provenance or {})}, **about))
         if compact:
-            requests.append(
-                Compact(
-                    changes=compact,
-                    identifier=identifier,
-                    properties=properties or {},
-                    watermark=watermark,
-                    operation=_known(operation),
-                    planned_on=planned_on,
-                )
-            )
+            requests.append(Compact(changes=compact, properties=properties or {}, **about))
         result = self._make(requests, messages)
         _warn_of_other_branch(self._handle, compact)
         return result
@@ -208,29 +200,14 @@ class Committer:
         data, compact = data_changes(messages), compact_changes(messages)
         check_nothing_appears(self._handle, partitions, data)
         new = checked_overwrite(self._handle, self._options, partitions, data, upgrade=not compact)
+        about = _About(identifier=identifier, watermark=watermark, operation=_known(operation), planned_on=planned_on)
         requests: list[SnapshotRequest] = []
         if new is not None:
-            requests.append(
-                Overwrite(
-                    overwritten=partitions,
-                    new=new,
-                    identifier=identifier,
-                    properties={**(properties or {}), **(provenance or {})},
-                    watermark=watermark,
-                    operation=_known(operation),
-                    planned_on=planned_on,
-                )
-            )
+            kept = {**(properties or {}), **(provenance or {})}
+            requests.append(Overwrite(overwritten=partitions, new=new, properties=kept, **about))
         if compact:
-            requests.append(
-                Compact(
-                    changes=replace(compact, changelog=no_entries()),
-                    identifier=identifier,
-                    properties=properties or {},
-                    watermark=watermark,
-                    operation=_known(operation),
-                )
-            )
+            shown = replace(compact, changelog=no_entries())
+            requests.append(Compact(changes=shown, properties=properties or {}, **about))
         result = self._make(requests, messages)
         self._drop_changelog(messages)
         return result

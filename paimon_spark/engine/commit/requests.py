@@ -80,6 +80,7 @@ class SnapshotRequest:
     """
 
     kind: ClassVar[CommitKind]
+    checks: ClassVar[frozenset[Check]] = frozenset()
     depends_on_head: ClassVar[bool] = False
     """Whether each head needs other changes, so that manifests of an earlier attempt do not serve again."""
 
@@ -89,56 +90,51 @@ class SnapshotRequest:
     operation: str | None = None
     planned_on: PlannedOn | None = None
 
-    @property
-    def checks(self) -> frozenset[Check]:
-        return frozenset()
-
     def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
         """What the snapshot does on top of `head`. Asked at every attempt."""
         return Changes(no_entries(), no_entries())
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Append(SnapshotRequest):
-    """Files that only add rows."""
+class _Fixed(SnapshotRequest):
+    """The same changes on every head."""
 
-    kind = CommitKind.APPEND
     changes: Changes
-
-    @property
-    def checks(self) -> frozenset[Check]:
-        if not self.changes:
-            return frozenset({Check.HISTORY})
-        return frozenset({Check.HISTORY, Check.HASH_INDEX, Check.MERGED_ROWS, Check.MOVED_KEYS, Check.BUCKETS})
 
     def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
         return self.changes
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class AppendBranch(SnapshotRequest):
+class Append(_Fixed):
+    """Files that only add rows."""
+
+    __slots__ = ()
+    kind = CommitKind.APPEND
+    checks = frozenset({Check.HISTORY, Check.HASH_INDEX, Check.MERGED_ROWS, Check.MOVED_KEYS, Check.BUCKETS})
+
+
+class AppendBranch(_Fixed):
     """Files of another branch of the table."""
 
+    __slots__ = ()
     kind = CommitKind.APPEND
-    files: pa.Table
-
-    @property
-    def checks(self) -> frozenset[Check]:
-        return frozenset({Check.FILES})
-
-    def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
-        return Changes(self.files, no_entries())
+    checks = frozenset({Check.FILES})
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ChangeRows(Append):
+class ChangeRows(_Fixed):
     """Files with rows that come, and files or rows, named one by one, that go."""
 
+    __slots__ = ()
     kind = CommitKind.OVERWRITE
+    checks = frozenset({Check.HISTORY, Check.HASH_INDEX, Check.MERGED_ROWS, Check.MOVED_KEYS, Check.FILES})
 
-    @property
-    def checks(self) -> frozenset[Check]:
-        return frozenset({Check.HISTORY, Check.HASH_INDEX, Check.MERGED_ROWS, Check.MOVED_KEYS, Check.FILES})
+
+class Compact(_Fixed):
+    """The same rows in other files."""
+
+    __slots__ = ()
+    kind = CommitKind.COMPACT
+    checks = frozenset({Check.HISTORY, Check.FILES})
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -150,38 +146,20 @@ class Overwrite(SnapshotRequest):
     """
 
     kind = CommitKind.OVERWRITE
+    checks = frozenset({Check.MOVED_KEYS, Check.FILES})
     depends_on_head = True
     overwritten: Overwritten
     new: Changes
-
-    @property
-    def checks(self) -> frozenset[Check]:
-        return frozenset({Check.MOVED_KEYS, Check.FILES})
 
     def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
         gone, index = (no_entries(), ()) if head is None else replaced_on(handle, self.overwritten, self.new, head)
         return Changes(together(gone, self.new.files), no_entries(), (*index, *self.new.index))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Compact(SnapshotRequest):
-    """The same rows in other files."""
-
-    kind = CommitKind.COMPACT
-    changes: Changes
-
-    @property
-    def checks(self) -> frozenset[Check]:
-        return frozenset({Check.HISTORY, Check.FILES})
-
-    def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
-        return self.changes
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CompactManifests(SnapshotRequest):
     """The same files in fewer manifests. No snapshot where they are as few as they can be."""
 
+    __slots__ = ()
     kind = CommitKind.COMPACT
 
 
