@@ -1,7 +1,7 @@
-"""What a table does for itself after each job's commit: tags and savepoints that are due, and what has expired.
+"""Maintenance after each job's commit: automatic tags, savepoints and expiry that are due.
 
-All of it may as well happen later: nothing here fails the job, whose rows are in, and what another process is at is
-left to that. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
+All of it may as well happen later: nothing here fails the job, whose rows are committed, and what another process is
+doing is left to it. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
 
 Source: Java `table/sink/TableCommitImpl.maintain`, whose order this is; PIP-4 for savepoints.
 """

@@ -1,8 +1,6 @@
-"""WriteJob: one batch write, from the plan to its snapshot. In process and in Spark alike.
+"""WriteJob: one batch write, from the plan to its snapshot, in this process or in Spark; and Table.write.
 
 plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
-
-Table.write: whatever holds rows → a WriteJob, run here or by Spark.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ that may be recorded. Every Spark session imports this module, so it imports not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitListener
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.jobs.stream_run import QueryRun
     from paimon_spark.lineage.read_notes import NoteTicket
     from paimon_spark.metadata.handle import TableHandle
 
@@ -32,6 +32,22 @@ class TaskIdentity(NamedTuple):
     query_id: str | None = None
     batch_id: int | None = None
     query_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRun:
+    """A streaming query, as known where its batches are committed.
+
+    Attributes:
+        name: None for a query without a name.
+        checkpoint: option `checkpointLocation` of the query.
+        checkpoint_conf: `spark.sql.streaming.checkpointLocation` of its session, where the query has no such option.
+    """
+
+    query_id: str
+    name: str | None = None
+    checkpoint: str | None = None
+    checkpoint_conf: str | None = None
 
 
 class CommitLineage(NamedTuple):

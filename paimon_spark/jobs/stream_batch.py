@@ -1,6 +1,6 @@
-"""The commit of one batch of a streaming query: whether it is in already, and what makes it so.
+"""The commit of one batch of a streaming query: whether it is committed already, and committing it.
 
-Order matters: what the branch's history says of the batch is read, then what is about to be committed is noted, then
+Order matters: what the branch's history says of the batch is read, then what is about to be committed is logged, then
 the snapshot is made. A crash at any point leaves what the next attempt at the same batch tells apart.
 """
 
@@ -28,8 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.commit import combined, removing_on_failure
 from paimon_spark.jobs.compaction import compact_batch
-from paimon_spark.jobs.lineage_port import stream_commit, stream_committed_before
-from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.jobs.lineage_port import QueryRun, stream_commit, stream_committed_before
 from paimon_spark.jobs.task_write import StreamRows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests

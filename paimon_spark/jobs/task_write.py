@@ -1,8 +1,4 @@
-"""TaskWrite: the part of a WriteJob that its tasks run. Nothing here knows of planning or committing.
-
-Every new Python worker of Spark imports what the pickled writer names: this module keeps that short.
-
-StreamTask: the part of a StreamWrite that the tasks of each batch run. Nothing here knows of planning or committing.
+"""TaskWrite and StreamTask: the parts of a write job that its tasks run, without planning or committing.
 
 A query's sink is planned once, and its tasks run batch after batch: each opens the branch's head itself. Every new
 Python worker of Spark imports what the pickled writer names: this module keeps that short.

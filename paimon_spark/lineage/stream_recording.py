@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import StorageError
-from paimon_spark.jobs.lineage_port import CommitLineage
-from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.jobs.lineage_port import CommitLineage, QueryRun
 from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange

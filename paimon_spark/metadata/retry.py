@@ -1,4 +1,4 @@
-"""Waits between attempts, later and later. Clock, sleep and chance are given from outside.
+"""Clock, and waits between attempts that grow; clock, sleep and chance are given from outside.
 
 Source: Java `utils/RetryWaiter`.
 """

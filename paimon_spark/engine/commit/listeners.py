@@ -1,6 +1,6 @@
-"""CommitListener: who is told of completed commits.
+"""CommitListener: notified of completed commits.
 
-Source: PIP-5, whose `CommitListener` is told of the identifier, the snapshot id and the kind.
+Source: PIP-5, whose `CommitListener` gets the identifier, the snapshot id and the kind.
 """
 
 from __future__ import annotations
