@@ -93,17 +93,17 @@ def _statements(a: Request) -> list[str]:
 
 
 def _creates_database(statement: str) -> bool:
-    from paimon_spark.sql.text import words
+    from paimon_spark.sql.tokens import tokenize
 
-    first = [word.keyword for word in words(statement)[:2]]
+    first = [word.keyword for word in tokenize(statement)[:2]]
     return first[:1] == ["CREATE"] and first[1:] in (["DATABASE"], ["SCHEMA"])
 
 
 def split(text: str) -> list[str]:
-    """Statements separated by `;`, as `statements_of` finds them. Raises UsageError: there is none."""
-    from paimon_spark.sql.scripts import statements_of
+    """Statements separated by `;`, as `split_statements` finds them. Raises UsageError: there is none."""
+    from paimon_spark.sql.tokens import split_statements
 
-    found = statements_of(text)
+    found = split_statements(text)
     if not found:
         raise UsageError("there is no SQL statement")
     return found

@@ -26,9 +26,7 @@ from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
-from paimon_spark.options.commit import WRITE_ONLY
-from paimon_spark.options.expiry import parse_expiry_options, parse_partition_expiry
-from paimon_spark.options.tags import TagCreation, parse_savepoint_options, parse_tag_options
+from paimon_spark.options.tags import TagCreation
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +63,7 @@ def after_commit(
     if wrote_rows:
         _guarded(work, "making the tag of a batch", work.batch_tag)
     try:
-        if WRITE_ONLY.get(handle.options.raw):
+        if handle.options.commit.write_only:
             return
     except PaimonError:
         return
@@ -87,15 +85,14 @@ class _Work:
     def __init__(self, handle: TableHandle, head_id: int, batch: bool, clock: Clock) -> None:
         self.handle, self.head_id = handle, head_id
         self._batch, self._clock = batch, clock
-        self._raw = handle.options.raw
         self._head: Snapshot | None = None
 
     def batch_tag(self) -> None:
-        if parse_tag_options(self._raw).creation is TagCreation.BATCH:
+        if self.handle.options.tags.creation is TagCreation.BATCH:
             self._make_tags()
 
     def tags(self) -> None:
-        if parse_tag_options(self._raw).creation not in (TagCreation.NONE, TagCreation.BATCH):
+        if self.handle.options.tags.creation not in (TagCreation.NONE, TagCreation.BATCH):
             self._make_tags()
 
     def _make_tags(self) -> None:
@@ -104,21 +101,21 @@ class _Work:
         run_automatic_tags(self.handle, self._newest(), wait_ms=0, clock=self._now)
 
     def expire_tags(self) -> None:
-        if not parse_tag_options(self._raw).time_expire or not _TAGS.may_be_over(self.handle, self._now()):
+        if not self.handle.options.tags.time_expire or not _TAGS.may_be_over(self.handle, self._now()):
             return
         from paimon_spark.versioning.tags import expire_tags
 
         expire_tags(self.handle, wait_ms=0, clock=self._now)
 
     def savepoint(self) -> None:
-        if parse_savepoint_options(self._raw) is None:
+        if self.handle.options.savepoints is None:
             return
         from paimon_spark.versioning.savepoints import run_periodic_savepoint
 
         run_periodic_savepoint(self.handle, self._newest(), compact=compact_fully, wait_ms=0)
 
     def expire_partitions(self) -> None:
-        options = parse_partition_expiry(self._raw)
+        options = self.handle.options.partition_expiry
         if options is None or not self.handle.schema.partition_keys:
             return
         now = self._clock.clock_ms()
@@ -129,7 +126,7 @@ class _Work:
             expire_partitions(self.handle, clock_ms=lambda: now)
 
     def expire_consumers(self) -> None:
-        age_ms = parse_expiry_options(self._raw).consumer_expiration_ms
+        age_ms = self.handle.options.expiry.consumer_expiration_ms
         if age_ms is not None:
             expire_consumers(self.handle, self._clock.clock_ms() - age_ms)
 
@@ -138,7 +135,7 @@ class _Work:
             snapshots.expire_snapshots(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def expire_changelogs(self) -> None:
-        if not parse_expiry_options(self._raw).changelogs_outlive:
+        if not self.handle.options.expiry.changelogs_outlive:
             return
         if changelogs.may_expire(self.handle, self.head_id, self._clock.clock_ms):
             changelogs.expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)

@@ -156,7 +156,7 @@ class WriteJob:
 
     def _existing_keys(self) -> ExistingKeys | None:
         """The keys that may have to move, or stand in the way; None where no key moves between partitions."""
-        if not crosses_partitions(self.handle.schema, self.handle.options.raw):
+        if not crosses_partitions(self.handle.schema, self.handle.options):
             return None
         return ExistingKeys(self.handle, None if self._replaces_all else self.base, self.replaced)
 
@@ -234,7 +234,7 @@ def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source
         source,
         mode,
         options,
-        options.commit_user or new_commit_user(handle.options.raw),
+        options.commit_user or new_commit_user(handle.options),
         new_job(),
         latest_snapshot(handle),
         partition_values(handle, options),

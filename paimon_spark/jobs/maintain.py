@@ -111,7 +111,7 @@ def drop_partitions(
     paths = tuple(sorted({path for found in there for path in found}))
     if dry_run or not paths:
         return DroppedPartitions(paths)
-    made = Committer(handle, new_commit_user(handle.options.raw)).drop_partitions(specs).snapshot_ids
+    made = Committer(handle, new_commit_user(handle.options)).drop_partitions(specs).snapshot_ids
     after_commit(handle, made)
     return DroppedPartitions(paths, made[-1] if made else None)
 

@@ -129,7 +129,7 @@ def _replace(handle: TableHandle, wanted: TableSchema) -> None:
 def _truncated(handle: TableHandle) -> Snapshot | None:
     if latest_snapshot(handle) is None:
         return None
-    result = Committer(handle, new_commit_user(handle.options.raw)).truncate()
+    result = Committer(handle, new_commit_user(handle.options)).truncate()
     after_commit(handle, result.snapshot_ids)
     return result.snapshots[-1]
 

@@ -26,7 +26,6 @@ from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place
-from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -145,13 +144,13 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
     """
     refuse_version(table)
     handle = _current(table)
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     check_nothing_appears(handle, overwritten, data_changes(()))
     if isinstance(overwritten, ChosenPartitions):
         head = latest_snapshot(handle)
         if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
             return WriteResult()
-    user = new_commit_user(handle.options.raw)
+    user = new_commit_user(handle.options)
 
     def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         return committer.overwrite(

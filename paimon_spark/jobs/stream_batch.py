@@ -34,7 +34,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.options.stream_write import LOST_BATCHES, LostBatches
 from paimon_spark.streaming.batches import Committed, Judged, Lost, Sink, Unknown
 from paimon_spark.streaming.sink_log import Place, SinkLog, write_log
@@ -167,7 +166,7 @@ class StreamBatch:
 
     def _log(self, judged: Judged) -> SinkLog:
         makes = self.complete or any(m.data or m.compact for m in self.messages)
-        makes = makes or parse_commit_options(self.handle.options.raw).makes_empty_snapshots
+        makes = makes or self.handle.options.commit.makes_empty_snapshots
         return SinkLog(
             self.sink.query_id,
             self.sink.commit_user,

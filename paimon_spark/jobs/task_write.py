@@ -28,7 +28,6 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import USER_PREFIX
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.existing_keys import ExistingKeys
@@ -200,7 +199,7 @@ class StreamTask:
 
     def _existing_keys(self, handle: TableHandle, base: Snapshot | None) -> ExistingKeys | None:
         """The keys that may have to move; None where no key moves between partitions."""
-        if not crosses_partitions(handle.schema, handle.options.raw):
+        if not crosses_partitions(handle.schema, handle.options):
             return None
         from paimon_spark.jobs.existing_keys import ExistingKeys  # only such tables pay for reading
 
@@ -211,7 +210,7 @@ def user_of(handle: TableHandle, given: str | None, query_id: str) -> str:
     """Who commits a query's batches: whom option `commit.user` names, else the query, after `commit.user-prefix`."""
     if given is not None:
         return given
-    prefix = USER_PREFIX.get(handle.options.raw)
+    prefix = handle.options.commit.user_prefix
     return f"{prefix}_{query_id}" if prefix else query_id
 
 

@@ -33,10 +33,11 @@ from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
-from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.options.batch_write import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import DATABASE_SUFFIX
-from paimon_spark.options.write import parse_write_options
+from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.types import VALUE_KIND, RowType
 
 
@@ -86,11 +87,10 @@ def opened(place: Place, options: BatchWriteOptions, source: pa.Schema) -> Table
     handle = _open(place, options.table_options)
     refuse_unknown(options, creating=False)
     _check(handle)
-    raw = handle.options.raw
     source = with_columns(handle, source, partition_values(handle, options))
-    if MERGE_SCHEMA.get(raw):
+    if handle.options.schema_merge.enabled:
         handle = _merged(handle, place, options, source)
-    _check_input(handle.schema, source, handle.options.raw, handle.describe())
+    _check_input(handle.schema, source, handle.options, handle.describe())
     return handle
 
 
@@ -105,14 +105,15 @@ def opened_as_it_is(place: Place, options: BatchWriteOptions) -> TableHandle:
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
     """The table after `write.merge-schema`: its schema grown, where rows of `source` need it."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND])
-    changes = merged_schema(handle.schema, columns, handle.options.raw)
+    changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
     if not changes:
         return handle
-    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options.raw, handle.describe())
+    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options, handle.describe())
     undisturbed(
         handle,
         lambda: alter_table(
-            _open(place, options.table_options), lambda newest: merged_schema(newest, columns, handle.options.raw)
+            _open(place, options.table_options),
+            lambda newest: merged_schema(newest, columns, handle.options.schema_merge),
         ),
     )
     return _open(place, options.table_options)
@@ -136,19 +137,19 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     validate(schema)
     shown = place.name or place.store.url(place.root)
     check_writable(schema, schema.options, shown)
-    _check_input(schema, source, schema.options, f"table {shown}")
+    _check_input(schema, source, parse_table_options(schema.options), f"table {shown}")
     create_table(place.store, place.root, columns, options=stored, name=place.name)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle
 
 
-def _check_input(schema: TableSchema, source: pa.Schema, raw: Mapping[str, str], where: str) -> None:
-    check_input(schema, source, parse_write_options(raw), where)
+def _check_input(schema: TableSchema, source: pa.Schema, options: TableOptions, where: str) -> None:
+    check_input(schema, source, options.write, where)
 
 
 def _check(handle: TableHandle) -> None:
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     check_store(handle)
 
 
@@ -173,7 +174,7 @@ def check_appends(handle: TableHandle) -> None:
 
     Source: Java Spark `RewriteUpsertTable`; streams and Flink append to such tables.
     """
-    key = handle.options.raw.get("upsert-key", "").strip()
+    key = handle.options.write.upsert_key
     if key and not handle.schema.primary_keys:
         raise UnsupportedFeatureError(
             f"rows cannot be appended to {handle.describe()}: with upsert-key = {key!r} they take the place of rows "

@@ -277,7 +277,7 @@ class TableIndex:
                     source=rows.schema,
                     mode=WriteMode.APPEND,
                     options=BatchWriteOptions(),
-                    commit_user=new_commit_user(handle.options.raw),
+                    commit_user=new_commit_user(handle.options),
                     job=new_job(),
                     base=latest_snapshot(handle),
                 )

@@ -23,7 +23,6 @@ from paimon_spark.metadata.journal.lock import DIRECTORY, INTENT
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.options.data_files import EXTERNAL_PATHS
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import external_path
 
@@ -182,7 +181,7 @@ def _delete(handle: TableHandle, paths: Sequence[str]) -> None:
 
 def _trees(handle: TableHandle) -> list[_Tree]:
     trees = [_Tree(handle.store, handle.layout.root, is_own=True)]
-    for url in EXTERNAL_PATHS.get(handle.options.raw).split(","):
+    for url in handle.options.external_paths:
         if url.strip():
             store, path = external_path(handle.store, url.strip())
             trees.append(_Tree(store, path, store is handle.store))

@@ -44,7 +44,7 @@ def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
     if dry_run:
         return plan_removal(handle, all_roots(handle), [])
     if latest_snapshot(handle) is not None:
-        Committer(handle, new_commit_user(handle.options.raw)).truncate()
+        Committer(handle, new_commit_user(handle.options)).truncate()
     return change_table(handle, KIND, lambda: _plan(handle))
 
 

@@ -167,7 +167,7 @@ def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None
             handle.store.delete_many(own)
             done += min(_TOGETHER, len(group) - start)
             progress.report("delete", done, total)
-    if CLEAN_EMPTY_DIRECTORIES.get(handle.options.raw):
+    if handle.options.expiry.clean_empty_directories:
         _remove_empty_directories(handle, (*removal.data.to_pylist(), *removal.changelog.to_pylist()))
 
 

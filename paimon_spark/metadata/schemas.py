@@ -26,7 +26,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.small_files import find_decoded, numbered, numbers
-from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
+from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate, Store
 
 if TYPE_CHECKING:

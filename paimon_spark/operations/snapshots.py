@@ -99,11 +99,10 @@ def _show(a: Request, found: Snapshot) -> Answer:
 
 
 def _expire(a: Request) -> Removed:
-    from paimon_spark.options.expiry import SNAPSHOT_EXPIRE_LIMIT
 
     table, most = a.table(), a["max_deletes"]
     if a.is_call and most is None:
-        most = SNAPSHOT_EXPIRE_LIMIT.get(table.options.raw)
+        most = table.options.expiry.snapshots.limit
     return table.expire_snapshots(
         a["retain_max"],
         retain_min=a["retain_min"],

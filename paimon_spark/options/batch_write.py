@@ -25,6 +25,7 @@ from paimon_spark.options.scan import (
     WHERE,
     branch_named,
 )
+from paimon_spark.options.write import MERGE_SCHEMA
 
 
 class WriteMode(str, Enum):
@@ -51,7 +52,6 @@ DYNAMIC_OVERWRITE: Option[bool | None] = Option(
 OVERWRITE_PARTITION: Option[str | None] = Option(
     "overwrite.partition", string, None, "The partition that an overwrite replaces: dt=2024-01-01,hr=5."
 )
-MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Columns that the table lacks are added to it.")
 COMMIT_USER: Option[str | None] = Option(
     "commit.user", string, None, "Who commits, as snapshots record it; default is a new name for every write."
 )

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, names, string
 
 T = TypeVar("T")
 
@@ -129,7 +129,9 @@ STATS_DENSE = Option(
     "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
 )
 THIN_MODE = Option("data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns.")
-EXTERNAL_PATHS = Option("data-file.external-paths", string, "", "Where data files lie, when not in the table.")
+EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
+    "data-file.external-paths", names, (), "Where data files lie, when not in the table."
+)
 _FORMAT_SETTINGS: Final = tuple(f"{name}." for name in FORMATS)
 _APPEND_TARGET: Final = 256 << 20
 _KEYED_TARGET: Final = 128 << 20
@@ -154,6 +156,7 @@ class DataFileOptions:
     """How new data files look. See the options of this module for what each means.
 
     Attributes:
+        target_file_size: size at which a new file begins, where it is set; `target_bytes` has the default.
         column_stats: statistics of single columns, by name; they win over every other setting.
         settings: options of the formats themselves, prefix included.
     """
@@ -164,7 +167,7 @@ class DataFileOptions:
     compression_per_level: Mapping[int, str]
     zstd_level: int
     block_size: int | None
-    target_file_size: int
+    target_file_size: int | None
     target_file_rows: int | None
     prefix: str
     changelog_prefix: str
@@ -179,6 +182,11 @@ class DataFileOptions:
     column_stats: Mapping[str, StatsMode]
     thin_mode: bool
     settings: Mapping[str, str]
+
+    def target_bytes(self, keyed: bool) -> int:
+        """The size at which a new file begins, of a table with or without a primary key."""
+        default = _KEYED_TARGET if keyed else _APPEND_TARGET
+        return default if self.target_file_size is None else self.target_file_size
 
     def data(self, level: int) -> FileKindOptions:
         """Data files of `level`."""
@@ -200,23 +208,18 @@ class DataFileOptions:
         )
 
 
-def parse_data_file_options(raw: Mapping[str, str], has_keys: bool) -> DataFileOptions:
-    """The group of `raw`.
-
-    Args:
-        raw: options of the table in force.
-        has_keys: whether the table has a primary key; decides the default size of files.
+def parse_data_file_options(raw: Mapping[str, str]) -> DataFileOptions:
+    """The group of `raw`, the options of a table in force.
 
     Raises:
         InvalidOptionError: a value of the wrong type.
         UnsupportedFeatureError: a format that cannot be written, or data files outside the table.
     """
-    if EXTERNAL_PATHS.get(raw).strip():
+    if EXTERNAL_PATHS.get(raw):
         raise UnsupportedFeatureError(
             f"option {EXTERNAL_PATHS.key} puts new data files outside the table, which cannot be written yet",
             feature=EXTERNAL_PATHS.key,
         )
-    size = TARGET_FILE_SIZE.get(raw)
     out = DataFileOptions(
         format=FILE_FORMAT.get(raw),
         format_per_level=FILE_FORMAT_PER_LEVEL.get(raw),
@@ -224,7 +227,7 @@ def parse_data_file_options(raw: Mapping[str, str], has_keys: bool) -> DataFileO
         compression_per_level=FILE_COMPRESSION_PER_LEVEL.get(raw),
         zstd_level=ZSTD_LEVEL.get(raw),
         block_size=BLOCK_SIZE.get(raw),
-        target_file_size=size if size is not None else _KEYED_TARGET if has_keys else _APPEND_TARGET,
+        target_file_size=TARGET_FILE_SIZE.get(raw),
         target_file_rows=TARGET_FILE_ROWS.get(raw),
         prefix=DATA_FILE_PREFIX.get(raw),
         changelog_prefix=CHANGELOG_FILE_PREFIX.get(raw),

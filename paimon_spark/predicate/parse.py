@@ -91,8 +91,9 @@ def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None,
 
     Args:
         tree: the condition; the names of its columns are those of `row_type`, without the name of a table.
-        row_type, time_zone: as in `parse_predicate`.
-        text: the condition as written, for messages; None makes it of the tree.
+        row_type: the columns the condition may name.
+        time_zone: zone of timestamp text without one; None is the machine's.
+        text: the condition as written, for messages; None makes it from the tree.
 
     Raises: as `parse_predicate`.
     """

@@ -24,8 +24,8 @@ from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import MergeClauses
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.location import quoted
-from paimon_spark.options.table import MergeEngine
 from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,

@@ -26,13 +26,7 @@ from paimon_spark.engine.row_level.way import (
     undeletable,
     way_of,
 )
-from paimon_spark.engine.scan.fallback import (
-    FALLBACK_BRANCH,
-    PRIMARY_BRANCH,
-    OtherPartitions,
-    other_branch,
-    other_partitions,
-)
+from paimon_spark.engine.scan.fallback import OtherPartitions, other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
@@ -49,11 +43,10 @@ from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, BatchWriteOptions, WriteMode
+from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.options.table import MergeEngine
-from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
@@ -237,8 +230,8 @@ def check_assignments(handle: TableHandle, columns: Iterable[str]) -> None:
     if moved and handle.schema.primary_keys and other_branch(handle) is not None:
         raise UnsupportedFeatureError(
             f"partition column {moved[0]} of {handle.describe()} cannot be set: its rows would go to a partition that "
-            f"another branch may have ({FALLBACK_BRANCH} or {PRIMARY_BRANCH}); write them to the partition with "
-            "Table.write, then delete the old ones",
+            f"another branch may have ({FALLBACK_BRANCH.key} or {PRIMARY_BRANCH.key}); write them to the partition "
+            "with Table.write, then delete the old ones",
             feature="update of partition columns beside a fallback branch",
             column=moved[0],
         )
@@ -292,7 +285,7 @@ def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> Writ
     for name in cleared_columns(handle):
         rows = rows.withColumn(name, F.when(~deleted, F.col(quoted(name))))
     kind = F.lit(None).cast("string")
-    field = ROWKIND_FIELD.get(handle.options.raw)
+    field = handle.options.write.rowkind_field
     for action, meaning in _KINDS.items():
         value = F.lit(int(meaning)).cast("byte") if field is None else F.lit(meaning.symbol)
         kind = F.when(F.col(ACTION) == action, value).otherwise(kind.cast("byte") if field is None else kind)

@@ -17,7 +17,6 @@ from typing import Final
 from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import find_intent
-from paimon_spark.options.expiry import parse_expiry_options
 from paimon_spark.streaming.history import find_kept
 from paimon_spark.streaming.offset import Phase, StreamOffset
 
@@ -122,7 +121,7 @@ class Progress:
         self._written, self._at_ms = (handle.layout.consumer_dir, consumer), self.clock_ms()
 
     def _is_old(self, handle: TableHandle) -> bool:
-        life = parse_expiry_options(handle.options.raw).consumer_expiration_ms
+        life = handle.options.expiry.consumer_expiration_ms
         interval = _LONGEST_MS if life is None else min(life // 4, _LONGEST_MS)
         # A clock that was put back says nothing of how old the file is.
         return not 0 <= self.clock_ms() - self._at_ms < interval

@@ -30,8 +30,8 @@ from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units, pla
 from paimon_spark.errors import FileMissingError, OffsetError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
-from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.streaming import history
 from paimon_spark.streaming.columns import QueryColumns
 from paimon_spark.streaming.history import Place, expired

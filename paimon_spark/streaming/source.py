@@ -36,8 +36,8 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.retry import now_ms
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
-from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
 from paimon_spark.streaming.columns import QueryColumns

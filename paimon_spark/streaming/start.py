@@ -41,9 +41,9 @@ from paimon_spark.metadata.snapshots import (
 )
 from paimon_spark.metadata.tags import tag_of_snapshot
 from paimon_spark.metadata.version import VersionKind, from_options
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.descriptor import Option, integer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
-from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.streaming.history import changes_since, find_kept, moving, rows_before, without_gap
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 
@@ -355,7 +355,7 @@ def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
 
 def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
     """The newest snapshot that a compaction made, a full one where these are planned; the head when there is none."""
-    every = _FULL_EVERY.get(handle.options.raw)
+    every = handle.options.compaction.full_after_commits
     only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
 
     def fits(snapshot: Snapshot) -> bool:

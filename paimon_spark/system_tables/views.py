@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,13 +35,12 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.core import SEQUENCE_NUMBER_COLUMN
 from paimon_spark.options.scan import Incremental
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
-
-_SEQUENCE_OPTION: Final = "table-read.sequence-number.enabled"
 
 
 class View(str, Enum):
@@ -80,11 +78,12 @@ def view_type(view: View, handle: TableHandle) -> RowType:
         found = output_type(handle.schema, names, table=handle.describe(), tracks_rows=True)
         tracked = (replace(f, type=f.type.with_nullable(False)) for f in found.fields[-2:])
         return RowType(False, (*row_type.fields, *tracked))
-    if handle.options.raw.get(_SEQUENCE_OPTION, "").strip().lower() == "true":
+    if handle.options.shows_sequence_number:
         raise UnsupportedFeatureError(
-            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option {_SEQUENCE_OPTION}, "
-            f"which cannot be read; give {_SEQUENCE_OPTION} = false for this read",
-            feature=_SEQUENCE_OPTION,
+            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option "
+            f"{SEQUENCE_NUMBER_COLUMN.key}, which cannot be read; give {SEQUENCE_NUMBER_COLUMN.key} = false for this "
+            "read",
+            feature=SEQUENCE_NUMBER_COLUMN.key,
         )
     with_kind = output_type(handle.schema, None, table=handle.describe(), row_kind=True)
     if view is View.AUDIT_LOG:

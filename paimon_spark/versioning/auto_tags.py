@@ -32,7 +32,7 @@ from paimon_spark.metadata.tags import (
     tag_periods,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import check_still_there, create_steps, delete_steps, new_tag, tag_root
 
@@ -86,7 +86,7 @@ def run_automatic_tags(
         OperationInProgressError: another process changes the table's refs all the time.
         UnsafeDeletionError: it cannot be told what else needs the files of a tag that goes; nothing was changed.
     """
-    options = parse_tag_options(handle.options.raw)
+    options = handle.options.tags
     if options.creation is TagCreation.NONE:
         return AutoTags()
     if options.creation is not TagCreation.BATCH and not _may_be_due(handle, options, snapshot):
@@ -157,7 +157,7 @@ def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
     Raises:
         InvalidOptionError: no such time zone, or a delay that is as long as the period.
     """
-    periods = tag_periods(handle.options.raw)
+    periods = tag_periods(options)
     delay = timedelta(milliseconds=options.delay_ms)
     if delay >= periods.length:
         raise InvalidOptionError(

@@ -30,7 +30,6 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
 from paimon_spark.metadata.version import snapshot_number, text_version
-from paimon_spark.options.tags import parse_tag_options
 from paimon_spark.versioning.branch_state import Line, read_line, snapshot_of_tag
 from paimon_spark.versioning.tag_steps import (
     check_still_there,
@@ -193,7 +192,7 @@ def _plan(branch: TableHandle, line: Line, target: Snapshot, later: Sequence[int
     changelogs = sorted(i for i in line.changelogs if i > target.id)
     steps += _changelog_steps(branch, line, target, changelogs)
     released += [Root(RootKind.CHANGELOG, directory, str(i), line.changelogs[i].snapshot) for i in changelogs]
-    options, tags = parse_tag_options(branch.options.raw), []
+    options, tags = branch.options.tags, []
     for name in sorted(n for n, ref in line.tags.items() if ref.id > target.id):
         guarded = living_branch(branch, name)
         if guarded is not None:

@@ -31,7 +31,7 @@ from paimon_spark.metadata.tags import (
     tag_names,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
+from paimon_spark.options.tags import SavepointOptions
 from paimon_spark.versioning.tag_steps import check_still_there, create_steps, deletion
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
@@ -115,7 +115,7 @@ def run_periodic_savepoint(
     Costs nothing without the options `savepoint.create-time` and `savepoint.create-interval`; when none is due, a
     listing of the tags and one of them. Raises as `create_savepoint`, and InvalidOptionError.
     """
-    options = parse_savepoint_options(handle.options.raw)
+    options = handle.options.savepoints
     if options is None:
         return None
     last = _last(handle)
@@ -170,7 +170,7 @@ def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
     alive = head if head.id == saved.id else find_snapshot(handle, saved.id)
     if alive is not None and not same_snapshot(alive, saved):
         return False
-    records_expire = _RECORDS_EXPIRE in handle.options.raw
+    records_expire = handle.options.record_expiry is not None
     at: Snapshot | None = head
     while at is not None and at.id > saved.id:
         if at.commit_kind not in _NO_ROWS or records_expire:
@@ -209,7 +209,7 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: boo
                 tag=tag.name,
             )
         label = f"creation of savepoint {snapshot.id} on branch {branch.branch!r}"
-        return TableChange("create-savepoint", label, create_steps(branch, parse_tag_options(branch.options.raw), tag))
+        return TableChange("create-savepoint", label, create_steps(branch, branch.options.tags, tag))
 
     change_branch(handle, "create-savepoint", plan, wait_ms=wait_ms)
     if gone:

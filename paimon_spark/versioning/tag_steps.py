@@ -33,7 +33,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
-from paimon_spark.options.tags import TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagOptions
 
 
 def new_tag(name: str, snapshot: Snapshot, retained_s: float | None, now: datetime) -> Tag:
@@ -69,7 +69,7 @@ def delete_steps(handle: TableHandle, options: TagOptions, name: str) -> tuple[S
 
 def deletion(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:
     """The change that deletes tags with what only they need."""
-    options = parse_tag_options(handle.options.raw)
+    options = handle.options.tags
     steps = tuple(step for tag in tags for step in delete_steps(handle, options, tag.name))
     return TableChange(kind, label, steps, tuple(tag_root(handle, tag) for tag in tags))
 

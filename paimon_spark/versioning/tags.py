@@ -40,7 +40,7 @@ from paimon_spark.metadata.tags import (
     savepoint_id_of,
 )
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
     check_still_there,
@@ -90,7 +90,7 @@ def create_tag(
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange | None:
-        options = parse_tag_options(branch.options.raw)
+        options = branch.options.tags
         _check_name(branch, name)
         old = find_tag(branch, name)
         if old is not None:
@@ -169,7 +169,7 @@ def replace_tag(
         old = get_tag(branch, name)
         _check_may_move(branch, name, "replaced")
         snapshot = tag_source(branch, snapshot_id)
-        _check_auto_name(branch, parse_tag_options(branch.options.raw), name, snapshot, besides=name)
+        _check_auto_name(branch, branch.options.tags, name, snapshot, besides=name)
         made.append(new_tag(name, snapshot, retained_s, clock()))
         label = f"replacement of tag {name!r} on branch {branch.branch!r}"
         # The success file stays as it is: it tells of the tag's creation.
@@ -195,7 +195,7 @@ def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange:
-        options = parse_tag_options(branch.options.raw)
+        options = branch.options.tags
         tag = get_tag(branch, old)
         _check_may_move(branch, old, "renamed")
         _check_name(branch, new)
@@ -303,10 +303,10 @@ def _check_auto_name(
     handle: TableHandle, options: TagOptions, name: str, snapshot: Snapshot, besides: str | None = None
 ) -> None:
     """A snapshot has one tag named by time at most: Paimon's own tagging stops at two."""
-    if options.creation not in _BY_TIME or auto_tag_time(name, handle.options.raw) is None:
+    if options.creation not in _BY_TIME or auto_tag_time(name, options) is None:
         return
     for tag in list_tags(handle):
-        by_time = tag.name != besides and auto_tag_time(tag.name, handle.options.raw) is not None
+        by_time = tag.name != besides and auto_tag_time(tag.name, options) is not None
         if by_time and tag.snapshot.id == snapshot.id:
             raise InvalidInputError(
                 f"{name!r} is how {handle.describe()} names its automatic tags, and snapshot {snapshot.id} has one "
@@ -370,7 +370,7 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
 
 
 def _mention_callbacks(handle: TableHandle) -> None:
-    callbacks = CALLBACKS.get(handle.options.raw).strip()
+    callbacks = handle.options.tags.callbacks
     if callbacks:
         _LOG.warning(
             "option tag.callbacks of %s names Java classes, which are not told of tags made here: %s",

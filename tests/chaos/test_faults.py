@@ -89,7 +89,7 @@ def as_rows(items: list[tuple[int, int, str]]) -> Rows:
 
 
 def committer(table: Table) -> Committer:
-    return Committer(table.handle, new_commit_user({}))
+    return Committer(table.handle, new_commit_user(table.handle.options))
 
 
 def delete(table: Table, where: str) -> None:

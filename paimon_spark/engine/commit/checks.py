@@ -238,7 +238,7 @@ class _Checks:
 
     def _moved_keys(self, planned_on: PlannedOn, head: Snapshot) -> str | None:
         """Whether keys that may move between partitions may have done so after the writers looked where they are."""
-        if not crosses_partitions(self._handle.schema, self._handle.options.raw):
+        if not crosses_partitions(self._handle.schema, self._handle.options):
             return None
         if self._since is not None and all(s.commit_kind is CommitKind.COMPACT for s in self._since):
             return None

@@ -56,7 +56,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.retry import Clock, now_ms
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
+from paimon_spark.options.table import TableOptions
 
 _LOG = logging.getLogger(__name__)
 
@@ -76,9 +76,9 @@ class _About(TypedDict):
     planned_on: PlannedOn | None
 
 
-def new_commit_user(options: Mapping[str, str]) -> str:
+def new_commit_user(options: TableOptions) -> str:
     """A name that no committer had before: option `commit.user-prefix`, then a random UUID."""
-    prefix = USER_PREFIX.get(options)
+    prefix = options.commit.user_prefix
     name = str(uuid.uuid4())
     return f"{prefix}_{name}" if prefix else name
 
@@ -121,7 +121,7 @@ class Committer:
         check_store(handle)
         self._handle = handle
         self._user = commit_user
-        self._options = parse_commit_options(handle.options.raw)
+        self._options = handle.options.commit
         self._clock = Clock(clock_ms, sleep, random)
         self._listeners = tuple(listeners)
         self._filtered_up_to = filtered_up_to

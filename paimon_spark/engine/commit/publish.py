@@ -17,6 +17,7 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list
 from paimon_spark.metadata.retry import Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, list_snapshot_ids
+from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate
 
@@ -62,7 +63,7 @@ def check_store(handle: TableHandle) -> None:
     Raises:
         UnsupportedFeatureError: it cannot, and option `commit.allow-unsafe-create` does not accept that.
     """
-    if handle.store.atomic_create is AtomicCreate.NONE and not ALLOW_UNSAFE_CREATE.get(handle.options.raw):
+    if handle.store.atomic_create is AtomicCreate.NONE and not handle.options.commit.allow_unsafe_create:
         raise UnsupportedFeatureError(
             f"{handle.describe()} lies on {handle.location}, a store without exclusive creation of files: of two "
             f"commits at the same time one could silently be lost. If nobody else writes, set {ALLOW_UNSAFE_CREATE.key}"

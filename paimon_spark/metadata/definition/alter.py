@@ -40,10 +40,10 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import create_schema, latest_schema, seen_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.commit import MANIFEST_FORMAT
+from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
-from paimon_spark.options.table import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 
 Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 _TRIES: Final = 100

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.commit import parse_manifest_options
+from paimon_spark.metadata.definition.merge_rules import check_merging
+from paimon_spark.options.core import ChangelogProducer, MergeEngine
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
 from paimon_spark.options.known import is_table_option, per_level
-from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     ArrayType,
     AtomicType,
@@ -175,7 +175,7 @@ def _sequence_fields(schema: TableSchema, options: TableOptions) -> None:
 
 def _merging(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys:
-        create_merge_function(schema, options)
+        check_merging(schema, options)
     if options.merge_engine is MergeEngine.FIRST_ROW:
         producer = options.changelog_producer
         if producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
@@ -331,7 +331,7 @@ def _upsert_key(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _manifests(schema: TableSchema, options: TableOptions) -> None:
-    manifests = parse_manifest_options(options.raw)
+    manifests = options.manifests
     check_codec(manifests.format.value, manifests.compression)
     if not _flag(options, "manifest-sort.enabled"):
         return

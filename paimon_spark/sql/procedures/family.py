@@ -13,12 +13,12 @@ from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.literals import evaluate
+from paimon_spark.sql.messages import in_sql
 from paimon_spark.sql.names import CATALOG
-from paimon_spark.sql.place import Place
-from paimon_spark.sql.statement import Family, Statement
-from paimon_spark.sql.values import values_of
-from paimon_spark.sql.wording import in_sql
+from paimon_spark.sql.statement import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,7 +82,7 @@ def read_call(cursor: Cursor) -> Call | None:
 def _read_argument_name(cursor: Cursor) -> str | None:
     """Read `name =>`; None, and nothing read, when no name comes next."""
     start = cursor.index
-    if cursor.word is not None and cursor.word.is_name:
+    if cursor.token is not None and cursor.token.is_name:
         name = cursor.identifier()
         if cursor.take("=>"):
             return name
@@ -93,14 +93,11 @@ def _read_argument_name(cursor: Cursor) -> str | None:
 def run_call(session: Session, statement: Call) -> DataFrame:
     """Run the procedure, and return its rows. Raises as `call`."""
     find_procedure(statement.name)  # an unknown name is reported before the arguments are evaluated
-    values = values_of(session, [*statement.positional, *(text for _, text in statement.named)])
+    values = evaluate(session, [*statement.positional, *(text for _, text in statement.named)])
     count = len(statement.positional)
     names = [name for name, _ in statement.named]
     returned = call(session, statement.name, values[:count], list(zip(names, values[count:], strict=True)))
     return session.rows(returned.columns, returned.rows)
-
-
-FAMILY: Final = Family(readers={("CALL",): read_call}, runners={Call: run_call})
 
 
 class Returned(NamedTuple):
@@ -128,7 +125,7 @@ def find_procedure(name: str) -> tuple[Operation, ...]:
 
 
 def call(
-    where: Session | Catalog | Place,
+    where: Session | Catalog | CallContext,
     name: str,
     positional: Sequence[object] = (),
     named: Mapping[str, object] | Sequence[tuple[str, object]] = (),
@@ -152,7 +149,7 @@ def call(
         raise refusal(f"sys.{name}", forms[0].instead)
     pairs = list(named.items()) if isinstance(named, Mapping) else list(named)
     form, values = _bind(name, forms, positional, pairs)
-    request = _CallRequest(Place.of(where), values, f"sys.{name}")
+    request = _CallRequest(CallContext.of(where), values, f"sys.{name}")
     return Returned(form.result, tuple(tuple(row) for row in form.rows(request, form.run(request))))
 
 
@@ -161,7 +158,7 @@ class _CallRequest(Request):
 
     is_call = True
 
-    def __init__(self, place: Place, values: Mapping[str, Any], caller: str) -> None:
+    def __init__(self, place: CallContext, values: Mapping[str, Any], caller: str) -> None:
         super().__init__(values, caller, dry_run=bool(values.get("dry_run")))
         self.place = place
 

@@ -1,4 +1,9 @@
-"""Run a query: its Paimon tables become DataFrames that read the columns and rows it needs; Spark does the rest."""
+"""Run a query: its Paimon tables become DataFrames that read the columns and rows it needs; Spark does the rest.
+
+Temporary views and cached tables of queries on Paimon tables: made of the DataFrame, so that they keep its reads.
+
+Spark would keep their text, in which the DataFrames have no meaning.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +13,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.functions import col
 
-from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.spark.dataframe import native_dataframe
-from paimon_spark.sql.queries.failures import better, lacks_a_column
-from paimon_spark.sql.queries.find import Reference, references
-from paimon_spark.sql.queries.head import Use
-from paimon_spark.sql.queries.known import KnownNames
-from paimon_spark.sql.queries.replace import replaced, stars_without_list
-from paimon_spark.sql.queries.scalars import with_scalars
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.queries.errors import better, lacks_a_column
+from paimon_spark.sql.queries.parse import Reading, Use, read
+from paimon_spark.sql.queries.references import Reference, references
+from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
-from paimon_spark.sql.queries.statements import Query
-from paimon_spark.sql.queries.tree import Reading, read
-from paimon_spark.sql.queries.views import make_cache, make_view
-from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import quoted
+from paimon_spark.sql.session import CachingSession, Session
+from paimon_spark.sql.statement import Query
+from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,12 +63,12 @@ def _run(session: Session, sql: str, job: str | None) -> DataFrame:
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
     reading = read(with_scalars(session, sql))
-    found = references(KnownNames.over(session), reading)
+    found = references(CachingSession.over(session), reading)
     if not found:
         return session.run(reading.sql)
     if reading.head.use is Use.ROWS:
         return _rows(session, reading, found, job)
-    begin = reading.words[reading.head.body].start
+    begin = reading.tokens[reading.head.body].start
     frame = _rows(session, reading, found, job, begin)
     if reading.head.use is Use.VIEW:
         make_view(reading, frame)
@@ -104,7 +107,7 @@ def _frame(session: Session, scan: Scan) -> DataFrame:
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
-    from paimon_spark.sql.queries.needed import stars
+    from paimon_spark.sql.queries.columns import stars
 
     if columns and len(stars(reference)) != len(stars_without_list(reference)):
         raise UnsupportedFeatureError(
@@ -119,6 +122,91 @@ def _without_cut_args(session: Session, reading: Reading, found: Sequence[Refere
     cut = [r.version for r in found if r.version is not None and r.version.parameter == "?"]
     if not cut or session.args is None or isinstance(session.args, dict):
         return session
-    places = [w.start for w in reading.words if w.keyword == "?"]
+    places = [w.start for w in reading.tokens if w.keyword == "?"]
     gone = {n for n, place in enumerate(places) if any(v.start <= place < v.end for v in cut)}
     return replace(session, args=[a for n, a in enumerate(session.args) if n not in gone] or None)
+
+
+def make_view(reading: Reading, frame: DataFrame) -> None:
+    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v [(columns)] [COMMENT …] AS …`, of a query's rows.
+
+    Raises:
+        InvalidInputError: as many columns as the query has are not named.
+        UnsupportedFeatureError: options that a temporary view does not have.
+        SqlSyntaxError: the statement is written wrongly.
+    """
+    cursor = Cursor(reading.sql)
+    cursor.expect("CREATE")
+    replaces = cursor.take("OR", "REPLACE")
+    is_global = cursor.take("GLOBAL")
+    if not cursor.take("TEMP"):
+        cursor.expect("TEMPORARY")
+    cursor.expect("VIEW")
+    name = cursor.name("the name of the view")
+    if is_global and len(name) == 2 and name[0].lower() == "global_temp":
+        name = name[1:]
+    if len(name) != 1:
+        cursor.fail("the name of a temporary view, which is in no database")
+    columns = _columns(cursor) if cursor.take("(") else []
+    if cursor.take("COMMENT"):
+        cursor.text("a comment")  # of the view: Spark keeps none for views of DataFrames
+    if not cursor.at("AS"):
+        raise UnsupportedFeatureError(
+            f"the temporary view {name[0]} over a Paimon table takes columns and a comment, and then AS and a query",
+            feature="options of temporary views",
+        )
+    shown = _renamed(frame, name[0], columns) if columns else frame
+    _register(shown, name[0], replaces, is_global)
+
+
+def make_cache(session: Session, reading: Reading, frame: DataFrame) -> None:
+    """`CACHE [LAZY] TABLE v [OPTIONS (…)] AS …`, of a query's rows. Raises SqlSyntaxError."""
+    cursor = Cursor(reading.sql)
+    cursor.expect("CACHE")
+    lazy = cursor.take("LAZY")
+    cursor.expect("TABLE")
+    name = cursor.name("the name of the view")
+    if len(name) != 1:
+        cursor.fail("the name of a temporary view, which is in no database")
+    options = ""
+    if cursor.take("OPTIONS"):
+        options = f" OPTIONS ({cursor.parenthesised()})"
+    _register(frame, name[0], False, False)
+    session.spark.sql(f"CACHE {'LAZY ' if lazy else ''}TABLE {quoted(name[0])}{options}")
+
+
+def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> None:
+    match replaces, is_global:
+        case True, True:
+            frame.createOrReplaceGlobalTempView(quoted(name))
+        case True, False:
+            frame.createOrReplaceTempView(quoted(name))
+        case False, True:
+            frame.createGlobalTempView(quoted(name))
+        case _:
+            frame.createTempView(quoted(name))
+
+
+def _columns(cursor: Cursor) -> list[tuple[str, str | None]]:
+    """Names and comments of columns, after the bracket."""
+    found = []
+    while True:
+        name = cursor.identifier("the name of a column")
+        found.append((name, cursor.text("a comment") if cursor.take("COMMENT") else None))
+        if cursor.take(")"):
+            return found
+        cursor.expect(",")
+
+
+def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]]) -> DataFrame:
+    if len(columns) != len(frame.columns):
+        raise InvalidInputError(
+            f"the view {view} names {len(columns)} columns, and its query has {len(frame.columns)}: "
+            f"{', '.join(frame.columns)}",
+            view=view,
+        )
+    out = frame.toDF(*(name for name, _ in columns))
+    if all(comment is None for _, comment in columns):
+        return out
+    said = {name: {} if comment is None else {"comment": comment} for name, comment in columns}
+    return out.select(*(col(quoted(name)).alias(name, metadata=said[name]) for name, _ in columns))

@@ -12,10 +12,10 @@ from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS
 from paimon_spark.sql.queries.clauses import Version
-from paimon_spark.sql.queries.conditions import condition
-from paimon_spark.sql.queries.find import Reference, refuse
-from paimon_spark.sql.queries.needed import metadata_named, names, needs_all
-from paimon_spark.sql.queries.tree import Reading
+from paimon_spark.sql.queries.columns import metadata_named, names, needs_all
+from paimon_spark.sql.queries.filters import condition
+from paimon_spark.sql.queries.parse import Reading
+from paimon_spark.sql.queries.references import Reference, refuse
 from paimon_spark.sql.session import Session
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER
 
@@ -106,7 +106,7 @@ def _means_the_usual(session: Session, reading: Reading) -> bool:
 
 
 def _function_scan(session: Session, reading: Reading, reference: Reference, job: str | None) -> Scan:
-    from paimon_spark.sql.functions.incremental import scan_of_call
+    from paimon_spark.sql.functions import scan_of_call
 
     assert reference.function is not None
     if reference.version is not None:
@@ -140,7 +140,7 @@ def _parameter(session: Session, reading: Reading, reference: Reference, version
     """The value of a parameter that stands for a version."""
     args, name = session.args, version.parameter
     if name == "?":
-        before = sum(w.keyword == "?" and w.start < version.end for w in reading.words) - 1
+        before = sum(w.keyword == "?" and w.start < version.end for w in reading.tokens) - 1
         found = args[before] if not isinstance(args, Mapping | None) and before < len(args) else None
     else:
         found = args.get(name or "") if isinstance(args, Mapping) else None

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_spark.api.catalog import load_catalog
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options import table
+from paimon_spark.options import core as table
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.known import (
     _PARSERS,

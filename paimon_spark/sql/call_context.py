@@ -1,0 +1,101 @@
+"""Where procedures and functions run: a catalog, and what a Spark session says where there is one.
+
+Nothing here needs Spark, so that the command line can do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.options.location import split_suffix
+from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.names import CATALOG, TableName
+
+if TYPE_CHECKING:
+    from paimon_spark.sql.session import Session
+
+_DEFAULT_DATABASE: Final = "default"
+_QUALIFIED: Final = 3
+_OF_A_READ: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
+"""Options of a session that say which version its queries read, and are no matter of other calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Where a call is carried out.
+
+    Attributes:
+        catalog: whose tables are meant.
+        database: of names without one.
+        time_zone: of timestamps written without one; None is the machine's.
+        session: the call of catalog.sql; None outside one.
+    """
+
+    catalog: Catalog
+    database: str = _DEFAULT_DATABASE
+    time_zone: str | None = None
+    session: Session | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, where: Session | Catalog | CallContext) -> CallContext:
+        """The place that a session, or a catalog alone, is."""
+        if isinstance(where, CallContext):
+            return where
+        if isinstance(where, Catalog):
+            return cls(where)
+        return cls(where.catalog, where.database, where.time_zone, where)
+
+    def name(self, text: str, caller: str) -> TableName:
+        """The table that a text argument names: `t`, `db.t` or `paimon.db.t`, also with `$branch_…` or `$tags`.
+
+        Args:
+            text: the argument; names in it may be in backquotes.
+            caller: what took the argument, for messages.
+
+        Raises:
+            InvalidInputError: it names no table of the catalog.
+        """
+        cursor = Cursor(text)
+        parts = () if cursor.at_end else cursor.name()
+        cursor.end()
+        if len(parts) == _QUALIFIED and parts[0].lower() == CATALOG:
+            parts = parts[1:]
+        if not parts or len(parts) >= _QUALIFIED:
+            raise InvalidInputError(
+                f"{caller}: {text!r} is not the name of a table of warehouse {self.catalog.warehouse}; expected "
+                "'t', 'database.t' or 'paimon.database.t'",
+                name=text,
+            )
+        table, branch, system = split_suffix(parts[-1])
+        return TableName(parts[0] if len(parts) > 1 else self.database, table, branch, system)
+
+    def options(self, name: TableName) -> dict[str, str]:
+        """What `SET spark.paimon.…` says of a table, but for which version of it queries read."""
+        said: Mapping[str, str] = {} if self.session is None else self.session.options(name)
+        return {k: v for k, v in said.items() if k not in _OF_A_READ}
+
+    def table(self, text: str, caller: str, options: Mapping[str, str] | None = None) -> Table:
+        """The table or branch that a text argument names, to be worked on.
+
+        Args:
+            text: as `name` takes it.
+            caller: what took the argument, for messages.
+            options: table options of this call, before those of the session.
+
+        Raises:
+            InvalidInputError: it names a system table, or none of the catalog.
+            NotFoundError: it does not exist.
+        """
+        name = self.name(text, caller)
+        if name.system is not None:
+            raise InvalidInputError(
+                f"{caller}: {name} is a system table; name the table or one of its branches", name=text
+            )
+        given = {**self.options(name), **(options or {})}
+        return self.catalog.table(name.text, **given)

@@ -1,0 +1,1 @@
+"""TODO: what sql.commands is for."""
