@@ -50,7 +50,7 @@ def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str
 def compact_manifest(table: OpenedTable) -> Snapshot | None:
     """As `Table.compact_manifest`."""
     handle = _current(table)
-    return Committer(handle, new_commit_user(handle.options.raw)).compact_manifests().snapshot
+    return Committer(handle, new_commit_user(handle.options)).compact_manifests().snapshot
 
 
 def _current(table: OpenedTable) -> TableHandle:

@@ -18,7 +18,6 @@ from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list
 from paimon_spark.metadata.retry import Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, list_snapshot_ids
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
-from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate
 
 _LOG = logging.getLogger(__name__)

@@ -83,7 +83,7 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
         del row[:6]
     size, physical = (sum(s.size_bytes for s in plan.splits), sum(s.row_count for s in plan.splits))
     found = Statistics(head.id, head.schema_id, count, size * count // physical if physical else 0, columns)
-    made = Committer(handle, new_commit_user(handle.options.raw)).set_statistics(found)
+    made = Committer(handle, new_commit_user(handle.options)).set_statistics(found)
     after_commit(handle, made.snapshot_ids)
 
 

@@ -40,7 +40,7 @@ def calm() -> Clock:
 
 def compact_manifest(table: TableHandle, clock: Clock | None = None) -> Snapshot | None:
     clock = clock or Clock()
-    user = new_commit_user(table.options.raw)
+    user = new_commit_user(table.options)
     committer = Committer(table, user, clock_ms=clock.clock_ms, sleep=clock.sleep, random=clock.random)
     return committer.compact_manifests().snapshot
 
