@@ -1,4 +1,4 @@
-"""Paimon data types, fields with their ids, row kinds. Pure values.
+"""Paimon data types, fields and row kinds.
 
 Source: Paimon spec, chapter Schema; Java `types/DataTypes`, `DataTypeJsonParser`.
 """
@@ -196,7 +196,7 @@ class RowType(DataType):
         return tuple(f.name for f in self.fields)
 
     def field(self, name: str) -> DataField:
-        """The field called `name`. Raises KeyError when there is none."""
+        """The field called `name`. Raises KeyError."""
         for f in self.fields:
             if f.name == name:
                 return f

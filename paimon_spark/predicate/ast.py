@@ -1,11 +1,8 @@
-"""The predicate tree. Three-valued like SQL: a row is kept only where the tree is true, not where it is null.
+"""The tree of a predicate, its SQL text, and LIKE patterns.
 
-Comparison follows Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary
-compare by unsigned bytes, nulls never compare.
-
-Predicates as SQL text, for people.
-
-LIKE patterns: `%` any text, `_` any one character; a backslash takes them, or itself, literally.
+Predicates are three-valued like SQL: a row is kept only where the tree is true, not where it is null. Comparisons are
+those of Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary compare by unsigned
+bytes, nulls never compare. In LIKE patterns `%` is any text, `_` any one character; a backslash escapes them and itself.
 
 Source: Spark `StringUtils.escapeLikeRegex`.
 """

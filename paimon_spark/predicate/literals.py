@@ -1,4 +1,4 @@
-"""A column against a value: comparisons whose literal is exactly of the column's type.
+"""Comparisons of a column with a value, converted to a literal of exactly the column's type.
 
 Spark casts the two sides of a comparison to a common type. Here the column always stays as it is stored and
 the value moves onto the column's grid instead (`i < 1.5` becomes `i <= 1`), which means the same to every row

@@ -1,9 +1,9 @@
-"""Values of any Arrow type → canonical arrays of a column's type: the casts of a write.
+"""Store assignment: conversion of rows to write into the types of their columns.
 
-They follow Spark's ANSI store assignment, and never lose anything: a cast that could lose for every value is refused
+It follows Spark's ANSI store assignment and never loses anything: a cast that could lose for every value is refused
 when it is planned, one that may fit is checked value by value.
 
-CHAR and VARCHAR take text as it comes, within their length: Java's core and Flink fill nothing up either.
+CHAR and VARCHAR take text as it comes, within their length: Java's core and Flink do not pad either.
 
 Source: Spark `Cast.canANSIStoreAssign`; `CharVarcharCodegenUtils` for text that is too long.
 """

@@ -1,4 +1,4 @@
-"""What a data file's library decodes → the canonical Arrow type of the column's Paimon type.
+"""Conversion of arrays that a data file's library decodes into canonical arrays, and of those for Spark.
 
 Writers differ: decimals over any physical type, text without its annotation, times as plain integers,
 nanosecond timestamps for columns that need milliseconds, other nullability. None of it changes a value.
@@ -153,7 +153,7 @@ def _plain_list(array: pa.Array) -> pa.ListArray:
 
 
 def _atomic(found: pa.DataType, wanted: DataType, target: pa.DataType) -> Convert | None:
-    """A conversion between types without children; None when there is none."""
+    """A conversion between types without children; None if there is no such conversion."""
     if pa.types.is_dictionary(found):
         inner = None if found.value_type == target else _atomic(found.value_type, wanted, target)
         if found.value_type != target and inner is None:

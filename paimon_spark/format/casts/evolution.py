@@ -1,13 +1,9 @@
-"""Values of a column's old type as its new type, exactly as Java casts them when it reads old files.
+"""Casts of a column's old type to its new type, exactly as Java makes them when it reads old files.
 
 Every rule is one function over arrays. Rules without a form in Arrow or numpy work on the distinct values.
 Conversions that involve a local time zone use that of this process, as Java uses the JVM's.
 
 Source: Java `casting/CastExecutors` and its rules, `utils/BinaryStringUtils`, `utils/DateTimeUtils`.
-
-Casts between timestamps.dates, times and timestamps.
-
-Source: Java `casting/TimestampToTimestampCastRule` and its kin, `utils/DateTimeUtils`.
 """
 
 from __future__ import annotations
@@ -171,7 +167,7 @@ def _to_bytes(source: DataType, target: DataType) -> Convert | None:
 
 
 def _to_time(source: DataType, target: DataType) -> Convert | None:
-    """To timestamps.dates, times and timestamps."""
+    """To dates, times and timestamps."""
     if _name(target) == "DATE":
         return _by_source(source, TimestampType, timestamps.dates, cast_text.parsed_dates)
     if isinstance(target, TimeType):

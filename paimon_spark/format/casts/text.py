@@ -1,10 +1,7 @@
-"""Casts from and to text and bytes.
+"""Casts from and to text and bytes, as Java makes them.
 
-Source: Java `utils/BinaryStringUtils`, `utils/DateTimeUtils`, `data/Decimal`.
-
-Floating-point numbers as text, and text as such numbers.
-
-Source: Java `Float.toString` and `Double.toString` as JDK 19 and later define them (JDK-4511638).
+Source: Java `utils/BinaryStringUtils`, `utils/DateTimeUtils`, `data/Decimal`; `Float.toString` and `Double.toString` as
+JDK 19 and later define them (JDK-4511638).
 """
 
 from __future__ import annotations
@@ -316,7 +313,7 @@ def float_text(array: pa.Array) -> pa.Array:
 
 
 def float_of_text(text: str, *, single: bool) -> Any:
-    """The numpy float32 or float64 that some writer spelled as `text`; None when it is no number.
+    """The number that any writer means by `text`, as numpy float32 or float64; None if it is not a number.
 
     Every spelling that rounds to the number will do: those of older JDKs and of Python, and the digits of the DOUBLE
     that a FLOAT equals.

@@ -1,4 +1,4 @@
-"""Which column types may become which, and which text can be a column's default.
+"""Rules for changes of column types: which type may become which, and which text can be a default.
 
 Source: Paimon spec, chapter Schema; Java `types/DataTypeCasts`, `casting/CastExecutors`, `utils/DefaultValueUtils`.
 """

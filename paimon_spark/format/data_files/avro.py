@@ -1,17 +1,10 @@
-"""Avro data files.
+"""Reader and writer of Avro data files.
 
 Values come raw from the decoder; logical types only tell units. That is why it does not matter that Java
 writes TIMESTAMP and TIMESTAMP_LTZ under swapped names: both are counts since 1970, in UTC.
 
-Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`, `FieldReaderFactory`.
-
-Avro data files, encoded a table of rows at a time.
-
-Source: Paimon spec, chapter Data file; Java `format/avro/AvroFileFormat`, `AvroRowDatumWriter`.
-
-Paimon types as Avro schemas, as Java writes them.
-
-Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`.
+Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`, `FieldReaderFactory`,
+`AvroFileFormat`, `AvroRowDatumWriter`.
 """
 
 from __future__ import annotations
@@ -228,7 +221,7 @@ _BLOCK_BYTES: Final = 64_000
 
 
 class AvroFileWriter:
-    """Writes one Avro file; see `writing.FileWriter`."""
+    """Writes one Avro file; see `requests.FileWriter`."""
 
     def __init__(self, write: FileWrite) -> None:
         schema = file_schema(write.fields, write.row_is_nullable)

@@ -1,4 +1,4 @@
-"""Reading and writing of ORC data files.
+"""Reader and writer of ORC data files.
 
 Types are those of Java, but CHAR and VARCHAR are written as plain strings: Arrow cannot name them. Java asks for the
 type it knows and converts, so it reads the same values.
@@ -107,7 +107,7 @@ _FIELD_ID: Final = b"paimon.id"
 
 
 class OrcFileWriter:
-    """Writes one ORC file; see `writing.FileWriter`. Rows wait inside the library until a stripe is full."""
+    """Writes one ORC file; see `requests.FileWriter`. Rows wait inside the library until a stripe is full."""
 
     def __init__(self, write: FileWrite) -> None:
         for f in write.fields:

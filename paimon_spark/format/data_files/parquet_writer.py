@@ -1,4 +1,4 @@
-"""Parquet data files as Java lays them out.
+"""Writer of Parquet data files, laid out as Java does.
 
 Columns get a dictionary only where a sample says that values repeat: trying costs half of the encoding time and
 makes files of distinct values larger. Nanosecond timestamps are INT96, as every release of Java reads them; Arrow
@@ -51,7 +51,7 @@ _TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq
 
 
 class ParquetFileWriter:
-    """Writes one Parquet file; see `writing.FileWriter`."""
+    """Writes one Parquet file; see `requests.FileWriter`."""
 
     def __init__(self, write: FileWrite) -> None:
         self._write = write
