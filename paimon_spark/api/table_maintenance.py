@@ -295,9 +295,9 @@ class TableMaintenance(OpenedTable):
             TableNotFoundError: it is not there any more.
             CorruptFileError: metadata cannot be read.
         """
-        from paimon_spark.versioning.status import status_of
+        from paimon_spark.versioning.status import read_status
 
-        return status_of(opened_anew(self), with_findings=doctor)
+        return read_status(opened_anew(self), with_findings=doctor)
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with the names that point at them.
@@ -314,11 +314,11 @@ class TableMaintenance(OpenedTable):
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
         from paimon_spark.lineage.provenance import JOB
-        from paimon_spark.versioning.log import history_of
+        from paimon_spark.versioning.log import read_log
 
         if branch is not None:
             on_branch(self, branch)
-        return history_of(opened_anew(self), limit, branch=branch, job_property=JOB)
+        return read_log(opened_anew(self), limit, branch=branch, job_property=JOB)
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """What is wrong with the table's refs: what other engines left or broke, and what nothing protects from them.

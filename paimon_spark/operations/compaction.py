@@ -125,7 +125,7 @@ def _described(done: CompactResult | None) -> str:
 
 
 def _compact_database(a: Request) -> dict[str, Any]:
-    """The result or the error of each table, by its name."""
+    """Compact each table, and return its result or its error by its name."""
     from paimon_spark.api.catalog import matching_tables
 
     if a["partition_idle_time"] is not None:

@@ -31,7 +31,7 @@ from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
-from paimon_spark.sql.procedures.family import Call, read_call, run_call
+from paimon_spark.sql.procedures import Call, read_call, run_call
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.spark_functions import register_functions as register_functions

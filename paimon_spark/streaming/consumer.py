@@ -16,7 +16,7 @@ from typing import Final
 
 from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.lock import find_intent
+from paimon_spark.metadata.journal.lock import find_lock
 from paimon_spark.streaming.history import find_kept
 from paimon_spark.streaming.offset import Phase, StreamOffset
 
@@ -87,11 +87,11 @@ class Progress:
             wanted = found
         self._put(handle, wanted)
         until_ms = self.clock_ms() + _LONGEST_WAIT_MS
-        first = find_intent(handle)
-        intent = first
-        while intent is not None and intent == first and intent.kind in _EXPIRY and self.clock_ms() < until_ms:
+        first = find_lock(handle)
+        lock = first
+        while lock is not None and lock == first and lock.kind in _EXPIRY and self.clock_ms() < until_ms:
             self.sleep(_WAIT_S)
-            intent = find_intent(handle)
+            lock = find_lock(handle)
 
     def refresh(self, handle: TableHandle, start: StreamOffset) -> None:
         """Keep the consumer from expiring while there is nothing to read, and bring it back after a pause.

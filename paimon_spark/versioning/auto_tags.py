@@ -34,7 +34,7 @@ from paimon_spark.metadata.tags import (
 from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.tag_steps import check_still_there, create_steps, delete_steps, new_tag, tag_root
+from paimon_spark.versioning.tag_steps import check_not_expired, create_steps, delete_steps, new_tag, tag_root
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BATCH_PREFIX: Final = "batch-write-"
@@ -102,7 +102,7 @@ def run_automatic_tags(
 
     change_branch(handle, "automatic-tags", plan, wait_ms=wait_ms)
     for tag in made:
-        check_still_there(handle, tag)
+        check_not_expired(handle, tag)
     return done
 
 

@@ -185,7 +185,7 @@ class _Line:
         return max(self.ids, default=0)
 
 
-def history_of(
+def read_log(
     handle: TableHandle, limit: int | None = None, *, branch: str | None = None, job_property: str = ""
 ) -> History:
     """The history of the table that the handle is on.

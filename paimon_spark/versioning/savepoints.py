@@ -32,7 +32,11 @@ from paimon_spark.metadata.tags import (
 )
 from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.tags import SavepointOptions
-from paimon_spark.versioning.tag_steps import check_still_there, create_steps, deletion
+from paimon_spark.versioning.tag_steps import (
+    check_not_expired,
+    create_steps,
+    delete_tags_change,
+)
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
 """Compacts a branch fully, wherever."""
@@ -102,7 +106,7 @@ def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = 
     def plan(branch: TableHandle) -> TableChange:
         tag = Tag(savepoint_tag(savepoint_id), get_savepoint(branch, savepoint_id).snapshot)
         label = f"deletion of savepoint {savepoint_id} on branch {branch.branch!r}"
-        return deletion(branch, [tag], "delete-savepoint", label)
+        return delete_tags_change(branch, [tag], "delete-savepoint", label)
 
     return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
 
@@ -214,5 +218,5 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: boo
     change_branch(handle, "create-savepoint", plan, wait_ms=wait_ms)
     if gone:
         return None
-    check_still_there(handle, tag)
+    check_not_expired(handle, tag)
     return Savepoint(snapshot.id, snapshot)

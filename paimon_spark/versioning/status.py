@@ -191,7 +191,9 @@ def _plain(value: Any) -> Any:
 _TRIES = 5
 
 
-def status_of(handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms) -> TableStatus:
+def read_status(
+    handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
+) -> TableStatus:
     """The status of the handle's branch.
 
     Args:

@@ -43,11 +43,11 @@ from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.tags import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
-    check_still_there,
+    check_not_expired,
     create_steps,
     delete_steps,
-    deletion,
-    living_branch,
+    delete_tags_change,
+    existing_guarded_branch,
     new_tag,
     put_tag,
     tag_root,
@@ -108,7 +108,7 @@ def create_tag(
     change_branch(handle, "create-tag", plan)
     if found:
         return tag_info(found[-1])
-    check_still_there(handle, made[-1])
+    check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
 
@@ -178,7 +178,7 @@ def replace_tag(
     if dry_run:
         return preview(handle, plan(reopened(handle)))
     change_branch(handle, "replace-tag", plan)
-    check_still_there(handle, made[-1])
+    check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
 
@@ -238,7 +238,7 @@ def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = Fa
         for tag in tags:
             _check_no_guard(branch, tag.name, "deleted")
         shown = ", ".join(repr(tag.name) for tag in tags)
-        return deletion(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
+        return delete_tags_change(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
 
     return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
 
@@ -288,7 +288,7 @@ def _check_may_move(handle: TableHandle, name: str, verb: str) -> None:
 
 
 def _check_no_guard(handle: TableHandle, name: str, verb: str) -> None:
-    branch = living_branch(handle, name)
+    branch = existing_guarded_branch(handle, name)
     if branch is not None:
         raise InvalidInputError(
             f"tag {name!r} of {handle.describe()} guards the base of branch {branch!r} and cannot be {verb}; it goes "
@@ -417,7 +417,7 @@ def expire_tags(
     def plan(branch: TableHandle) -> TableChange | None:
         over = _over(branch, clock(), older_than)
         label = f"expiry of {len(over)} tags on branch {branch.branch!r}"
-        return deletion(branch, over, "expire-tags", label) if over else None
+        return delete_tags_change(branch, over, "expire-tags", label) if over else None
 
     planned = plan(handle)  # looked at before anything is locked, as commits come here all the time
     if dry_run or planned is None:
@@ -432,7 +432,7 @@ def overdue_tags(handle: TableHandle, clock: Callable[[], datetime] = datetime.n
 
 def _over(handle: TableHandle, now: datetime, older_than: datetime | None) -> list[Tag]:
     """The tags that have lived long enough."""
-    tags = [t for t in list_tags(handle) if living_branch(handle, t.name) is None]
+    tags = [t for t in list_tags(handle) if existing_guarded_branch(handle, t.name) is None]
     if older_than is not None and any(t.create_time is None or t.time_retained_s is None for t in tags):
         changed = {i.name.removeprefix(TAG_PREFIX): i.modified_ms for i in handle.store.list(handle.layout.tag_dir)}
     else:

@@ -10,25 +10,40 @@ would be lost without a word, so who made it looks afterwards, in this order:
 
 An operation announced after 1 reads the snapshot, one that was over before 1 shows in 2.
 
-Source: own; `maintenance/intents.py` writes what is read here.
+Source: own; `maintenance/change.py` writes the lock and journal that are read here.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
     CommitOutcomeUnknownError,
-    FileMissingError,
+    CorruptFileError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteFiles,
+    DeleteTree,
+    IfSnapshots,
+    Put,
+    PutNew,
+    RenameTree,
+    SetAside,
+    Step,
+    TableChange,
+    find_change,
+    relative_path,
+    written_texts,
+)
+from paimon_spark.metadata.journal.lock import LockFile, find_lock
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.retry import Surroundings
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -89,30 +104,33 @@ def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Su
     """As `counts`. Safe to repeat."""
     plan = _announced(handle, made, around)
     if plan is not None:
-        if _speaks_of(plan, made):
+        if _includes(plan, made):
             return False
-        return _taken_back(handle, made, around, is_replaced=_puts(plan, handle, made))
+        return _taken_back(handle, made, around, is_replaced=_replaces(plan, handle, made))
     return _is_in_place(handle, made, base) or _taken_back(handle, made, around, is_replaced=False)
 
 
-def _announced(handle: TableHandle, made: Snapshot, around: Surroundings) -> bytes | None:
-    """The plan of an operation that changes the history of the handle's branch; None when there is none."""
+def _announced(handle: TableHandle, made: Snapshot, around: Surroundings) -> TableChange | None:
+    """The journal of an operation that changes the history of the handle's branch; None when there is none."""
     for _ in _waiting(around):
-        intent = _json(_read(handle, "intent"))
-        if intent is None or intent.get("kind") not in REPLACING:
+        lock = _find_lock(handle)
+        if lock is None or lock.kind not in REPLACING:
             return None
-        plan = _read(handle, f"plan-{(intent.get('owner') or {}).get('operation')}")
-        if plan is not None:
-            return plan if _touches(plan, handle, made) else None
+        try:
+            change = find_change(handle, lock.owner)
+        except CorruptFileError:
+            return None
+        if change is not None:
+            return change if _touches(change, handle, made) else None
     raise _unknown(handle, made, "another process is about to change the branch's history, and does not say how")
 
 
-def _touches(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether a step of the plan changes what the branch has at this snapshot or just before, or what main is."""
+def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether a step changes what the branch has at this snapshot or just before, or what main is."""
     layout = handle.layout
     directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
-    snapshots = layout.snapshot_dir.removeprefix(layout.root).lstrip("/")
-    for path in _paths(plan):
+    snapshots = relative_path(handle, layout.snapshot_dir)
+    for path in (path for step in change.steps for path in _changed_paths(step)):
         number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
         if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
             return True
@@ -121,15 +139,38 @@ def _touches(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
     return False
 
 
-def _puts(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether the plan puts another snapshot in the place of this one."""
-    path = handle.layout.snapshot_path(made.id).removeprefix(f"{handle.layout.root}/")
-    return any(step[0] in ("put", "put-new") and step[1] == path for step in _steps(plan))
+def _changed_paths(step: Step) -> Sequence[str]:
+    match step:
+        case Put(path) | PutNew(path) | Delete(path):
+            return (path,)
+        case DeleteFiles(paths):
+            return paths
+        case DeleteTree(directory) | IfSnapshots(directory):
+            return (directory,)
+        case SetAside(old, new) | RenameTree(old, new):
+            return old, new
 
 
-def _speaks_of(plan: bytes, made: Snapshot) -> bool:
-    """Names of manifest lists are never used twice."""
-    return made.delta_manifest_list.encode() in plan
+def _replaces(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether the change puts another snapshot in the place of this one."""
+    path = relative_path(handle, handle.layout.snapshot_path(made.id))
+    return any(isinstance(step, (Put, PutNew)) and step.path == path for step in change.steps)
+
+
+def _includes(change: TableChange, made: Snapshot) -> bool:
+    """Whether the change was planned with the snapshot. Names of manifest lists are never used twice."""
+    name = made.delta_manifest_list
+    return any(name in text for text in written_texts(change.steps)) or any(
+        root.snapshot.delta_manifest_list == name for root in change.released
+    )
+
+
+def _find_lock(handle: TableHandle) -> LockFile | None:
+    """None also for a lock that cannot be read: operations on refs report it."""
+    try:
+        return find_lock(handle)
+    except CorruptFileError:
+        return None
 
 
 def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> bool:
@@ -189,7 +230,8 @@ def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_re
 
 def _until_over(handle: TableHandle, around: Surroundings) -> None:
     for _ in _waiting(around):
-        if (_json(_read(handle, "intent")) or {}).get("kind") not in REPLACING:
+        lock = _find_lock(handle)
+        if lock is None or lock.kind not in REPLACING:
             return
 
 
@@ -233,32 +275,6 @@ def _waiting(around: Surroundings) -> Iterator[None]:
             return
         around.sleep(wait_s)
         wait_s = min(2 * wait_s, _LAST_WAIT_S)
-
-
-def _read(handle: TableHandle, name: str) -> bytes | None:
-    try:
-        return handle.store.read(f"{handle.layout.root}/intent/{name}")
-    except FileMissingError:
-        return None
-
-
-def _json(data: bytes | None) -> dict[str, Any] | None:
-    """None also for what cannot be read: it announces nothing, and is reported by who wants to change refs."""
-    try:
-        found = json.loads(data or b"null")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _steps(plan: bytes) -> list[list[str]]:
-    steps = (_json(plan) or {}).get("steps")
-    return [s for s in steps if isinstance(s, list) and len(s) > 1] if isinstance(steps, list) else []
-
-
-def _paths(plan: bytes) -> Iterator[str]:
-    for name, *texts in _steps(plan):
-        yield from texts[:1] if name in ("put", "put-new", "delete", "if-snapshots") else texts
 
 
 def _unknown(handle: TableHandle, made: Snapshot, why: str) -> CommitOutcomeUnknownError:

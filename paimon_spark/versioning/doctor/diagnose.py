@@ -33,9 +33,9 @@ from paimon_spark.versioning.doctor.checks import (
     stale_hints,
     unprotected_bases,
 )
-from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity
+from paimon_spark.versioning.doctor.findings import Case, Finding, Inspected, Severity
 
-_Look = Callable[[Looked, TableHandle], list[Case]]
+_Look = Callable[[Inspected, TableHandle], list[Case]]
 _LOOKS: Final[tuple[_Look, ...]] = (
     unprotected_bases,
     stale_guards,
@@ -139,7 +139,7 @@ def _cases(handle: TableHandle) -> list[Case]:
             )
         )
         return found
-    table = Looked(main, tuple(branches), roots)
+    table = Inspected(main, tuple(branches), roots)
     found += missing_files(table)
     for branch in progress.counted(branches, "look for damage", "branches", len(branches)):
         for look in _LOOKS:

@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Inspected:
     """What is looked at, read once.
 
     Attributes:

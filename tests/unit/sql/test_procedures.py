@@ -26,7 +26,7 @@ from paimon_spark.errors import (
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.procedures.family import call, find_procedure, read_call
+from paimon_spark.sql.procedures import call, find_procedure, read_call
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.cli.program import split
+from paimon_spark.cli.commands import split
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.operations.operation import UsageError
 from paimon_spark.sql.cursor import Cursor

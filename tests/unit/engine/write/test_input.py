@@ -247,7 +247,9 @@ def test_nulls_that_a_null_parent_hides_do_not_count() -> None:
 def test_a_null_names_the_row_it_is_in() -> None:
     handle = a_table({"id": "INT NOT NULL", "v": "STRING"}, primary_keys=("id",), options={"bucket": "1"})
     rows = pa.record_batch({"id": pa.array([1, None], pa.int32()), "v": ["a", "b"]})
-    with pytest.raises(DataError, match=r"column id of table db\.t is a column of the primary key, .*have a null in it.*v = 'b'"):
+    with pytest.raises(
+        DataError, match=r"column id of table db\.t is a column of the primary key, .*have a null in it.*v = 'b'"
+    ):
         mapped(handle, rows)
 
 

@@ -32,7 +32,7 @@ from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
-from paimon_spark.metadata.journal.lock import Owner, Waiting, at_work
+from paimon_spark.metadata.journal.lock import Owner, Waiting, running
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
 from paimon_spark.storage.local import LocalStore
@@ -285,7 +285,7 @@ from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
 sys.path.insert(0, sys.argv[3])
-from tests.unit.maintenance.test_intents import expiry
+from tests.unit.maintenance.test_change import expiry
 table = open_table(LocalStore(), sys.argv[1], name="t")
 real = intents.run_step
 def run(handle, step):
@@ -368,7 +368,7 @@ def test_of_many_that_take_over_one_does(tmp_path: Path) -> None:
 
 
 def test_who_was_taken_for_dead_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intents.Held, "_beat", lambda _: None)  # as if the machine had slept
+    monkeypatch.setattr(intents.HeldLock, "_beat", lambda _: None)  # as if the machine had slept
     table = a_table(tmp_path)
     planned = expiry(table)
 
@@ -430,7 +430,7 @@ def test_stores_without_exclusive_creation_are_refused(tmp_path: Path) -> None:
 def test_an_operation_counts_as_alive_while_it_runs() -> None:
     owner = Owner.new()
     assert owner.is_alive() is False
-    with at_work(owner):
+    with running(owner):
         assert owner.is_alive() is True
         assert Owner.decode(json.loads(json.dumps(owner.encode()))) == owner
     assert owner.is_alive() is False

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paimon_spark import Table, errors
-from paimon_spark.cli.failure import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, raised_in_spark
+from paimon_spark.cli.exit_codes import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, raised_in_spark
 from paimon_spark.cli.main import main
 from paimon_spark.operations.operation import UsageError
 from tests.harness.command_line import CommandLine, orders

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.cli.program import commands
-from paimon_spark.cli.words import choose, parse
+from paimon_spark.cli.commands import commands
+from paimon_spark.cli.parser import choose, parse
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.operations.operation import UsageError
 

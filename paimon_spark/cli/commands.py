@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark import __version__
-from paimon_spark.cli.call import rows_answer
 from paimon_spark.cli.help import SHELLS, completion
+from paimon_spark.cli.request import rows_answer
 from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
@@ -40,7 +40,7 @@ def commands() -> tuple[Operation, ...]:
 
 
 def _sql(a: Request) -> DataFrame:
-    """The rows of the last statement."""
+    """Run the statements, and return the rows of the last."""
     statements = _statements(a)
     catalog = a.catalog(may_create=any(map(_creates_database, statements)))
     from paimon_spark.sql.execute import execute
@@ -110,7 +110,7 @@ def split(text: str) -> list[str]:
 
 
 def _call(a: Request) -> Answer:
-    from paimon_spark.sql.procedures.family import call, find_procedure
+    from paimon_spark.sql.procedures import call, find_procedure
 
     named, positional = list[tuple[str, object]](), list[object]()
     for word in a["arguments"]:

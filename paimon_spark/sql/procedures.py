@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
 
 _DATABASE: Final = "sys"
-_PLACES: Final = ((_DATABASE,), (CATALOG, _DATABASE))
+_QUALIFIERS: Final = ((_DATABASE,), (CATALOG, _DATABASE))
 _BITS: Final = {Type.BIGINT: 63, Type.INT: 31}
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -54,7 +54,7 @@ def read_call(cursor: Cursor) -> Call | None:
     *place, name = cursor.name("the name of a procedure")
     if not place and name.lower() in PROCEDURES:
         raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
-    if tuple(p.lower() for p in place) not in _PLACES:
+    if tuple(p.lower() for p in place) not in _QUALIFIERS:
         return None
     cursor.expect("(")
     positional: list[str] = []
@@ -169,7 +169,7 @@ class _CallRequest(Request):
         return self.place.table(self["table"] if text is None else text, self.caller, self._options())
 
     def table_name(self, text: str) -> str:
-        return str(self.place.name(text.strip(), self.caller))
+        return str(self.place.table_name(text.strip(), self.caller))
 
     @property
     def table_text(self) -> str:

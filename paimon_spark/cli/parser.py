@@ -31,7 +31,7 @@ _BOOLEANS: Final = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the first words name.
+    """The command that the first words name.
 
     Attributes:
         operation: None when they name none, and help is to be printed.
@@ -93,7 +93,7 @@ def _next_word(words: Sequence[str], start: int) -> int | None:
 
 
 def parse(command: Operation, words: Sequence[str]) -> dict[str, Any]:
-    """Values by the names of the arguments.
+    """Parse the words after the command: values by the names of the arguments.
 
     Raises:
         UsageError: an option is unknown, a value is wrong or missing, or there are too many words.

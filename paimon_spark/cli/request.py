@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.cli.failure import NotConfirmedError, NoWarehouseError
+from paimon_spark.cli.exit_codes import NotConfirmedError, NoWarehouseError
 from paimon_spark.errors import NotFoundError, TableNotFoundError
 from paimon_spark.operations.answer import Answer, rows
 from paimon_spark.operations.operation import Operation, Request, UsageError
@@ -24,7 +24,7 @@ _NO_WAREHOUSE: Final = (
 )
 
 
-class Call(Request):
+class CommandRequest(Request):
     """The arguments of one command line."""
 
     _opened: Table | None = None
@@ -126,7 +126,7 @@ class Call(Request):
         return {k: v for k, v in self["option"] or () if is_storage_option(k) == storage}
 
 
-def answer(operation: Operation, call: Call) -> Answer:
+def answer(operation: Operation, call: CommandRequest) -> Answer:
     """Run an operation, after confirmation where it deletes something.
 
     Raises:
@@ -171,9 +171,9 @@ def _confirm(question: str, would: Any) -> None:
 
 
 def _exists(catalog: Catalog) -> bool:
-    """Whether anything is at the warehouse's place; a misspelt path must not look like a warehouse without tables.
+    """Whether the warehouse exists: a misspelt path must not look like a warehouse without tables.
 
-    Object stores have no directories: a warehouse without a database is no object there, and is empty.
+    An object store has no directories, so that a warehouse without databases cannot be told from a missing one.
 
     Raises:
         NoWarehouseError: the file system has directories, and there is none.
