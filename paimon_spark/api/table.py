@@ -30,7 +30,7 @@ from paimon_spark.types import RowType
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.jobs.batch_write import WriteResult
+    from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
 
 _SNAPSHOT_COLUMNS = (

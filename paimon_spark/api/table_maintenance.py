@@ -12,7 +12,7 @@ from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 if TYPE_CHECKING:
     from paimon_spark.engine.compaction.run import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.jobs.partition_specs import Asked
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
@@ -54,7 +54,7 @@ class TableMaintenance(OpenedTable):
             CommitConflictError, CommitRetriesExhaustedError: others changed the same files every time. Nothing changed.
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
         """
-        from paimon_spark.jobs.compaction import compact
+        from paimon_spark.jobs.maintain import compact
 
         return compact(self, full, partitions, where)
 
@@ -69,7 +69,7 @@ class TableMaintenance(OpenedTable):
             CommitRetriesExhaustedError: others were faster every time. Nothing changed.
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
         """
-        from paimon_spark.jobs.compaction import compact_manifest
+        from paimon_spark.jobs.maintain import compact_manifest
 
         return compact_manifest(self)
 
@@ -154,7 +154,7 @@ class TableMaintenance(OpenedTable):
             InvalidInputError: the table has no partitions, or one is named wrongly.
             CommitError: others were faster every time, or it is unknown whether the commit landed.
         """
-        from paimon_spark.jobs.drop_partitions import drop_partitions
+        from paimon_spark.jobs.maintain import drop_partitions
 
         return drop_partitions(self, partitions, dry_run=dry_run)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
 from paimon_spark.display import facts, grid, section, shown_or_said
-from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -22,7 +21,7 @@ from paimon_spark.jobs.lineage_port import note_read, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
 from paimon_spark.metadata.resolve import Resolved, resolve
-from paimon_spark.metadata.snapshots import earliest_snapshot, latest_snapshot, snapshot_at_or_after_ms
+from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import from_options
 from paimon_spark.options.lineage import JOB

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType
 from paimon_spark.engine.row_level.way import check_deletes, check_set, way_of
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.casts.nested_assignment import column_assignment
-from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import MergeClauses
 from paimon_spark.metadata.handle import TableHandle

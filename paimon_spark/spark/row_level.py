@@ -34,8 +34,9 @@ from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import WriteResult, options_of, place_of
+from paimon_spark.jobs.batch_write import options_of, place_of
 from paimon_spark.jobs.branch_access import open_to_change
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
