@@ -309,11 +309,9 @@ class Warehouses:
             InvalidInputError: `others` holds something else than catalogs.
             LineageError: an opened table is outside any warehouse.
         """
-        from paimon_spark.api.catalog import Catalog
-
-        given = (others,) if isinstance(others, Catalog) else tuple(others)
+        given = tuple(others) if isinstance(others, Iterable) else (others,)
         for other in given:
-            if not isinstance(other, Catalog):
+            if not isinstance(other, type(own)):
                 raise InvalidInputError(
                     f"others={other!r}: expected catalogs, as paimon_spark.load_catalog makes them", others=str(other)
                 )

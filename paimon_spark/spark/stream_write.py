@@ -2,7 +2,7 @@
 
 Spark asks for a writer for the tasks of every micro-batch, and in another process for its end. Nothing goes from the
 one to the other but what tasks return, and the query is known to tasks alone: so each says whose rows it wrote, and
-the end of a batch plans anew. What was found out about Spark stands in NOTES.md.
+the end of a batch plans anew. docs/design/spark.md has what Spark does.
 
 Source: PySpark `sql/worker/write_into_data_source.py`, `sql/worker/python_streaming_sink_runner.py`.
 """

@@ -1,7 +1,4 @@
-"""Where procedures and functions run: a catalog, and what a Spark session says where there is one.
-
-Nothing here needs Spark, so that the command line can do without.
-"""
+"""The context of procedures and functions: a catalog, with or without a session. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -15,51 +12,50 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.location import split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.names import CATALOG, TableName
+from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
 
-_DEFAULT_DATABASE: Final = "default"
 _QUALIFIED: Final = 3
-_OF_A_READ: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
-"""Options of a session that say which version its queries read, and are no matter of other calls."""
+_VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
+"""Options of a session for the versions that queries read; other calls ignore them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Where a call is carried out.
+    """What names and timestamps of a call mean.
 
     Attributes:
-        catalog: whose tables are meant.
+        catalog: of the tables.
         database: of names without one.
-        time_zone: of timestamps written without one; None is the machine's.
-        session: the call of catalog.sql; None outside one.
+        time_zone: of timestamps without one; None is the machine's.
+        session: of `catalog.sql`; None outside it.
     """
 
     catalog: Catalog
-    database: str = _DEFAULT_DATABASE
+    database: str = DEFAULT_DATABASE
     time_zone: str | None = None
     session: Session | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, where: Session | Catalog | CallContext) -> CallContext:
-        """The place that a session, or a catalog alone, is."""
+        """The context of a session, or of a catalog alone."""
         if isinstance(where, CallContext):
             return where
         if isinstance(where, Catalog):
             return cls(where)
         return cls(where.catalog, where.database, where.time_zone, where)
 
-    def name(self, text: str, caller: str) -> TableName:
+    def table_name(self, text: str, caller: str) -> TableName:
         """The table that a text argument names: `t`, `db.t` or `paimon.db.t`, also with `$branch_…` or `$tags`.
 
         Args:
             text: the argument; names in it may be in backquotes.
-            caller: what took the argument, for messages.
+            caller: the procedure or function, for messages.
 
         Raises:
-            InvalidInputError: it names no table of the catalog.
+            InvalidInputError: it does not name a table of the catalog.
         """
         cursor = Cursor(text)
         parts = () if cursor.at_end else cursor.name()
@@ -76,23 +72,23 @@ class CallContext:
         return TableName(parts[0] if len(parts) > 1 else self.database, table, branch, system)
 
     def options(self, name: TableName) -> dict[str, str]:
-        """What `SET spark.paimon.…` says of a table, but for which version of it queries read."""
-        said: Mapping[str, str] = {} if self.session is None else self.session.options(name)
-        return {k: v for k, v in said.items() if k not in _OF_A_READ}
+        """The options of `SET spark.paimon.…` for a table, without those for versions."""
+        found: Mapping[str, str] = {} if self.session is None else self.session.options(name)
+        return {k: v for k, v in found.items() if k not in _VERSION_OPTIONS}
 
     def table(self, text: str, caller: str, options: Mapping[str, str] | None = None) -> Table:
-        """The table or branch that a text argument names, to be worked on.
+        """The table or branch that a text argument names.
 
         Args:
-            text: as `name` takes it.
-            caller: what took the argument, for messages.
-            options: table options of this call, before those of the session.
+            text: as `table_name` takes it.
+            caller: the procedure or function, for messages.
+            options: table options of this call; they override those of the session.
 
         Raises:
-            InvalidInputError: it names a system table, or none of the catalog.
+            InvalidInputError: it names a system table, or not a table of the catalog.
             NotFoundError: it does not exist.
         """
-        name = self.name(text, caller)
+        name = self.table_name(text, caller)
         if name.system is not None:
             raise InvalidInputError(
                 f"{caller}: {name} is a system table; name the table or one of its branches", name=text

@@ -1,11 +1,6 @@
-"""Table functions that read what changed between two versions, and the others of Paimon's that catalog.sql knows.
+"""Paimon's functions in queries: table functions of the changes between versions, and `sys.max_pt`.
 
-In: name and arguments of a call. Out: a Scan, which the query reads as it reads a table.
-Source: Java Spark connector, `PaimonTableValuedFunctions`.
-
-`sys.max_pt('t')`: the greatest value of a table's first partition column, and the scalar functions that are refused.
-
-Source: Java Spark connector, `ReplacePaimonFunctions` and `PaimonFunctions`.
+Source: Java Spark connector, `PaimonTableValuedFunctions`, `ReplacePaimonFunctions`, `PaimonFunctions`.
 """
 
 from __future__ import annotations
@@ -27,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class IncrementalFunction(NamedTuple):
-    """A table function.
+    """A table function of changes.
 
     Attributes:
-        option: the read option that it stands for.
-        arguments: what follows the name of the table.
+        option: the read option of the same meaning.
+        arguments: after the name of the table.
     """
 
     option: str
@@ -46,73 +41,9 @@ INCREMENTAL_FUNCTIONS: Final[Mapping[str, IncrementalFunction]] = {
     "paimon_incremental_to_auto_tag": IncrementalFunction("incremental-to-auto-tag", ("tag",)),
 }
 """By name, in lower case."""
-_SEARCHES: Final = ("vector_search", "hybrid_search", "full_text_search")
-"""Names that others use too, which Paimon's connector takes all the same."""
-REFUSED_FUNCTIONS: Final = frozenset((*_SEARCHES, *(f"paimon_{name}" for name in _SEARCHES)))
-
-
-def is_table_function(name: str) -> bool:
-    """Whether `name`, in any case, is a table function of Paimon's: one to run, or to refuse."""
-    return name.lower() in INCREMENTAL_FUNCTIONS or name.lower() in REFUSED_FUNCTIONS
-
-
-def scan_of_call(session: Session, name: str, text: str) -> Scan:
-    """The read that a call in a query asks for.
-
-    Args:
-        session: what the query runs in.
-        name: of the function, in any case.
-        text: what stands between the brackets. Expressions without columns, and the query's parameters, are taken too.
-
-    Raises:
-        As `scan_of`. SqlSyntaxError: the arguments cannot be read.
-    """
-    refuse(name)
-    return scan_of(session, name, evaluate(session, split_arguments(text)))
-
-
-def scan_of(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object], **options: str) -> Scan:
-    """The read that a call asks for.
-
-    Args:
-        where: whose tables are meant. Of a session also its current database, time zone and `SET spark.paimon.…`.
-        name: of the function, in any case.
-        arguments: the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
-            `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`.
-        options: more read options.
-
-    Raises:
-        UnsupportedFeatureError: a function of Paimon's that is not available here.
-        InvalidInputError: too many or too few arguments, or one is null.
-        NotFoundError: there is no such table. That an end does not exist is found when the rows are asked for.
-    """
-    refuse(name)
-    function = INCREMENTAL_FUNCTIONS[name.lower()]
-    expected = ("table", *function.arguments)
-    if len(arguments) != len(expected) or None in arguments:
-        found = ", ".join("NULL" if a is None else repr(a) for a in arguments)
-        signature = f"{name.lower()}({', '.join(expected)})"
-        raise InvalidInputError(
-            f"{signature} takes {len(expected)} arguments, none of them null; found ({found})",
-            function=name,
-        )
-    place = CallContext.of(where)
-    target = place.name(str(arguments[0]), name.lower())
-    asked: dict[str, Any] = {**place.options(target), **options}
-    if place.time_zone is not None:
-        asked.setdefault(TIME_ZONE.key, place.time_zone)
-    asked[function.option] = ",".join(str(a) for a in arguments[1:])
-    return place.catalog.table(target.text).scan(**asked)
-
-
-def refuse(name: str) -> None:
-    """Raise UnsupportedFeatureError: `name` is a function of Paimon's that is not available here."""
-    if name.lower() in REFUSED_FUNCTIONS:
-        raise UnsupportedFeatureError(
-            f"{name.lower()} searches indexes of vectors or texts, which are neither read nor written here; "
-            "filter with WHERE, or search with Java Paimon",
-            feature=name.lower(),
-        )
+_SEARCH_FUNCTIONS: Final = ("vector_search", "hybrid_search", "full_text_search")
+"""Also without the prefix `paimon_`, as in Paimon's connector."""
+_REFUSED: Final = frozenset((*_SEARCH_FUNCTIONS, *(f"paimon_{name}" for name in _SEARCH_FUNCTIONS)))
 
 
 MAX_PT: Final = "max_pt"
@@ -123,24 +54,82 @@ _BLOBS: Final = (
 _BUCKETS: Final = ("bucket", "mod_bucket", "hive_bucket")
 
 
-def scalar_of_call(session: Session, name: str, text: str) -> str:
-    """The value of a call `sys.<name>(<text>)` in a query, which takes its place as a text literal.
+def incremental_scan_of_call(session: Session, name: str, text: str) -> Scan:
+    """The scan of a table function that a query calls.
+
+    Args:
+        session: of the query.
+        name: of the function, in any case.
+        text: of the arguments: literals, expressions without columns, parameters of the query.
 
     Raises:
-        UnsupportedFeatureError: a function of Paimon's that is not available here.
-        InvalidInputError: there is no such function, or not one text is given.
+        As `incremental_scan`. SqlSyntaxError: the arguments cannot be parsed.
+    """
+    refuse_search(name)
+    return incremental_scan(session, name, evaluate(session, split_arguments(text)))
+
+
+def incremental_scan(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]) -> Scan:
+    """The scan of a table function.
+
+    Args:
+        where: catalog of the table; of a session also its current database, time zone and `SET spark.paimon.…`.
+        name: of the function, in any case.
+        arguments: the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
+            `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`.
+
+    Raises:
+        UnsupportedFeatureError: a function that is not supported.
+        InvalidInputError: too many or too few arguments, or one is null.
+        NotFoundError: there is no such table. A missing version is reported when the scan is planned.
+    """
+    refuse_search(name)
+    function = INCREMENTAL_FUNCTIONS[name.lower()]
+    expected = ("table", *function.arguments)
+    if len(arguments) != len(expected) or None in arguments:
+        found = ", ".join("NULL" if a is None else repr(a) for a in arguments)
+        signature = f"{name.lower()}({', '.join(expected)})"
+        raise InvalidInputError(
+            f"{signature} takes {len(expected)} arguments, none of them null; found ({found})",
+            function=name,
+        )
+    context = CallContext.of(where)
+    table = context.table_name(str(arguments[0]), name.lower())
+    given: dict[str, Any] = {**context.options(table)}
+    if context.time_zone is not None:
+        given.setdefault(TIME_ZONE.key, context.time_zone)
+    given[function.option] = ",".join(str(a) for a in arguments[1:])
+    return context.catalog.table(table.text).scan(**given)
+
+
+def refuse_search(name: str) -> None:
+    """Raise UnsupportedFeatureError: `name` is a search function of Paimon, which is not supported."""
+    if name.lower() in _REFUSED:
+        raise UnsupportedFeatureError(
+            f"{name.lower()} searches indexes of vectors or texts, which are not supported; "
+            "filter with WHERE, or search with Java Paimon",
+            feature=name.lower(),
+        )
+
+
+def scalar_of_call(session: Session, name: str, text: str) -> str:
+    """The value of a call `sys.<name>(<text>)` in a query.
+
+    Raises:
+        UnsupportedFeatureError: a function that is not supported.
+        InvalidInputError: there is no such function, or the argument is not one text.
         Others as `max_pt`.
     """
     lowered = name.lower()
     if lowered in _BLOBS:
         raise UnsupportedFeatureError(
-            f"sys.{lowered} works on descriptors of blobs, which are not available here; read the file's path with "
+            f"sys.{lowered} works on descriptors of blobs, which are not supported; read the file's path with "
             "__paimon_file_path, or use Java Paimon",
             feature=lowered,
         )
     if lowered in _BUCKETS:
         raise UnsupportedFeatureError(
-            f"sys.{lowered} is not available here; the metadata column __paimon_bucket says in which bucket a row is",
+            f"sys.{lowered} is not supported; the metadata column __paimon_bucket has the bucket of each row",
             feature=lowered,
         )
     if lowered != MAX_PT:
@@ -152,18 +141,17 @@ def scalar_of_call(session: Session, name: str, text: str) -> str:
 
 
 def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
-    """The greatest value, as text, of the first partition column among partitions that have files; null is none.
+    """The greatest non-null value of the first partition column among partitions with files, as text.
 
     Args:
-        where: whose tables are meant.
-        table: its name, as text.
+        where: catalog or session of the table.
+        table: its name.
 
     Raises:
         InvalidInputError: the table has no partition columns, or no partition with files.
         NotFoundError: there is no such table.
     """
-    place = CallContext.of(where)
-    opened = place.table(table, f"sys.{MAX_PT}")
+    opened = CallContext.of(where).table(table, f"sys.{MAX_PT}")
     columns = opened.handle.schema.partition_type.fields
     if not columns:
         raise InvalidInputError(f"sys.{MAX_PT}: {opened.handle.describe()} has no partition columns", table=opened.name)

@@ -1,7 +1,7 @@
-"""The lineage job of a statement: its target and the shape of its text name it, and each run of it has a barrier.
+"""The lineage job of a statement, named by its target and the shape of its text; each run has a barrier.
 
-A statement that runs each day with other literals is one job. Two statements are two, however many of them one Spark
-application runs: what one reads never counts as a source of what another writes.
+A statement that runs each day with other literals is one job. Two statements of one Spark application are two jobs:
+what one reads is not a source of what the other writes.
 
 Source: own.
 """
@@ -46,16 +46,16 @@ _ANY: Final = "?"
 def with_lineage_job(
     session: Session, name: TableName, sql: str, branch: str | None = None, options: Mapping[str, str] | None = None
 ) -> Session:
-    """The session in which a statement runs: its reads and its write name one run of its job.
+    """The session with the lineage job and the barrier of a run, for the reads and the write of a statement.
 
-    A job or a barrier that the user names holds: by an option of the statement, else of the Spark session, else of the
-    catalog. Where the warehouse records no lineage it is the session given.
+    A job or barrier that the user sets is kept: by an option of the statement, else of the Spark session, else of the
+    catalog. Returns the same session when the warehouse does not record lineage.
 
     Args:
         session: of the call.
         name: the table that the statement writes.
         sql: the statement as it was given, with its parameters.
-        branch: that is written; None: the one that the name says.
+        branch: that is written; None means the one of the name.
         options: of the statement.
     """
     from paimon_spark.api.lineage_question import warehouse_of
@@ -86,7 +86,7 @@ def statement_job(target: TableRef, sql: str) -> str:
 def shape(sql: str) -> str:
     """A statement without what differs from run to run: literals, parameters, comments, blanks, case, quotes of names.
 
-    Lists of literals have one length, and so have lists of rows of them: VALUES (1, 2), (3, 4) is VALUES (5).
+    Lists of literals count as one literal, and so do lists of rows of them: VALUES (1, 2), (3, 4) is VALUES (5).
     """
     out: list[str] = []
     for piece in _pieces(sql, tokenize(sql)):
@@ -103,13 +103,13 @@ def shape(sql: str) -> str:
         elif out[-1:] != [_ANY]:
             out.append(_ANY)
     text = ""
-    for piece in out:  # signs that one release of the tokenizer joins another may not
+    for piece in out:  # releases of the tokenizer differ in which signs they join
         text += f" {piece}" if _is_word(text[-1:]) and _is_word(piece[:1]) else piece
     return text
 
 
 def names_no_table(query: str) -> bool:
-    """Whether a query certainly reads none, as VALUES does."""
+    """Whether a query certainly reads no table, as VALUES does."""
     return not any(w.keyword in _READING for w in tokenize(query))
 
 
@@ -134,7 +134,7 @@ def read_names(found: Sequence[Token]) -> set[str]:
 
 
 def _pieces(sql: str, found: Sequence[Token]) -> Iterator[str]:
-    """The words of a statement in lower case, literals and parameters as `?`."""
+    """The tokens of a statement in lower case, literals and parameters as `?`."""
     skipped = -1
     for index, word in enumerate(found):
         before = found[index - 1].keyword if index else ""
@@ -160,7 +160,7 @@ def _is_literal(sql: str, word: Token, before: str) -> bool:
 
 
 def _is_operand(piece: str) -> bool:
-    """Whether a + or - after it joins two values."""
+    """Whether a + or - after it is an operator and not a sign."""
     return piece in (")", "]", _ANY) or (_is_word(piece[-1:]) and piece.upper() not in _BEFORE_A_SIGN)
 
 
@@ -177,7 +177,7 @@ def _verb(found: Sequence[Token]) -> str:
 
 
 def _names_a_view(session: Session, sql: str) -> bool:
-    """Whether a statement reads a temporary view, of which nothing tells what it reads."""
+    """Whether a statement reads a temporary view, whose sources are unknown."""
     names = read_names(tokenize(sql))
-    # Spark makes its warehouse directory when it lists tables, so it is asked only where there may be a view.
+    # Listing tables makes Spark create its warehouse directory, so it is done only when there may be a view.
     return bool(names) and any(t.isTemporary and t.name.lower() in names for t in session.spark.catalog.listTables())

@@ -1,6 +1,6 @@
-"""Messages of the verbs of Catalog and Table, which speak of Python's arguments, in the words of SQL.
+"""Replace Python arguments in messages of Catalog and Table by SQL clauses.
 
-The phrases are those of the messages as they are: tests/unit/sql/test_messages.py finds each where it is written.
+The phrases must occur in the messages: tests/unit/sql/test_messages.py looks for each in the sources.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _CALL: Final = (
 )
 _STATEMENT: Final = (
     *_BOTH,
-    ("or create it with ignore_if_exists=True", "or say CREATE TABLE IF NOT EXISTS"),
-    ("create it with ignore_if_exists=True", "say CREATE DATABASE IF NOT EXISTS"),
-    ("or ignore_if_exists=True", "or say CREATE BRANCH IF NOT EXISTS"),
-    ("or give cascade=True", "or say DROP DATABASE … CASCADE"),
+    ("or create it with ignore_if_exists=True", "or use CREATE TABLE IF NOT EXISTS"),
+    ("create it with ignore_if_exists=True", "use CREATE DATABASE IF NOT EXISTS"),
+    ("or ignore_if_exists=True", "or use CREATE BRANCH IF NOT EXISTS"),
+    ("or give cascade=True", "or use DROP DATABASE … CASCADE"),
     ("replace_tag moves it, delete_tag deletes it", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
     ("; leave partitions and where out", ""),
 )
 
 
 def in_sql(text: str, *, is_call: bool) -> str:
-    """A message with SQL's words for Python's arguments.
+    """A message with SQL clauses in place of Python arguments.
 
     Args:
         text: the message.
-        is_call: whether a CALL gets it, which names its arguments, or another statement.
+        is_call: whether it answers a CALL, whose arguments have names, or another statement.
     """
     for python, sql in _CALL if is_call else _STATEMENT:
         text = text.replace(python, sql)
@@ -44,6 +44,6 @@ def in_sql(text: str, *, is_call: bool) -> str:
 
 
 def reword(error: PaimonError, *, is_call: bool) -> None:
-    """Let an error that a statement raised speak SQL."""
+    """Replace Python arguments in the message of an error."""
     error.message = in_sql(error.message, is_call=is_call)
     error.args = (error.message,)

@@ -169,7 +169,7 @@ class _CallRequest(Request):
         return self.place.table(self["table"] if text is None else text, self.caller, self._options())
 
     def table_name(self, text: str) -> str:
-        return str(self.place.name(text.strip(), self.caller))
+        return str(self.place.table_name(text.strip(), self.caller))
 
     @property
     def table_text(self) -> str:

@@ -1,7 +1,7 @@
-"""Table functions for plain `spark.sql`: Paimon's tables, versions and changes by functions written in Python.
+"""Table functions for plain `spark.sql`, as Python UDTFs: tables, versions, and changes between versions.
 
-In: arguments of a call, which must be constants. Out: rows. Spark asks for the columns first (`analyze`, in a Python
-process beside the driver) and then for the rows (`eval`, in one task).
+Arguments are constants. Spark first asks for the columns (`analyze`, in a Python process beside the driver), then for
+the rows (`eval`, in one task).
 """
 
 from __future__ import annotations
@@ -19,22 +19,19 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.sql.call_context import CallContext
-from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS, scan_of
+from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS, incremental_scan
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.jobs.scan import Scan
 
 TABLE_FUNCTION: Final = "paimon_table"
-_DIGITS: Final = 6
-"""Fractional digits of the seconds of Spark's timestamps."""
-
-Opens = Callable[[CallContext, Sequence[object]], "Scan"]
+OpenScan = Callable[[CallContext, Sequence[object]], "Scan"]
 
 
 @dataclass
 class Opened(AnalyzeResult):
-    """What `analyze` found out, for `eval`: the read, with the version that was found."""
+    """The result of `analyze`, for `eval`: the scan at the version found."""
 
     scan: Any = None
 
@@ -42,31 +39,31 @@ class Opened(AnalyzeResult):
 def register_functions(catalog: Catalog, session: SparkSession | None = None, prefix: str = "") -> list[str]:
     """As `Catalog.register_functions`."""
     spark = session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    place = CallContext(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
-    opens: dict[str, tuple[tuple[str, ...], Opens]] = {TABLE_FUNCTION: (("table", "version"), _table)}
+    context = CallContext(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
+    opens: dict[str, tuple[tuple[str, ...], OpenScan]] = {TABLE_FUNCTION: (("table", "version"), _table)}
     for name, incremental in INCREMENTAL_FUNCTIONS.items():
         opens[name] = ("table", *incremental.arguments), _changes(name)
     for name, (parameters, open_scan) in opens.items():
-        function: Any = udtf(_handler(place, prefix + name, parameters, open_scan), useArrow=False)
+        function: Any = udtf(_handler(context, prefix + name, parameters, open_scan), useArrow=False)
         spark.udtf.register(prefix + name, function)
     return [prefix + name for name in opens]
 
 
-def _table(place: CallContext, arguments: Sequence[object]) -> Scan:
+def _table(context: CallContext, arguments: Sequence[object]) -> Scan:
     if not 1 <= len(arguments) <= 2 or arguments[0] is None:
         raise InvalidInputError(f"{TABLE_FUNCTION}(table, [version]) takes one or two arguments, found {arguments!r}")
-    name = place.name(str(arguments[0]), TABLE_FUNCTION)
+    name = context.table_name(str(arguments[0]), TABLE_FUNCTION)
     version = arguments[1] if len(arguments) > 1 else None
-    zone = {} if place.time_zone is None else {TIME_ZONE.key: place.time_zone}
-    return place.catalog.table(name.text).scan(version=None if version is None else str(version), **zone)
+    zone = {} if context.time_zone is None else {TIME_ZONE.key: context.time_zone}
+    return context.catalog.table(name.text).scan(version=None if version is None else str(version), **zone)
 
 
-def _changes(name: str) -> Opens:
-    return lambda place, arguments: scan_of(place, name, arguments)
+def _changes(name: str) -> OpenScan:
+    return lambda context, arguments: incremental_scan(context, name, arguments)
 
 
-def _handler(place: CallContext, name: str, parameters: tuple[str, ...], open_scan: Opens) -> type:
-    """The class that Spark calls. It is local so that it travels by value, with the catalog's options in it."""
+def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_scan: OpenScan) -> type:
+    """The class that Spark calls. A local class, so that it is pickled by value with the catalog's options."""
 
     class Handler:
         def __init__(self, opened: Opened) -> None:
@@ -74,14 +71,13 @@ def _handler(place: CallContext, name: str, parameters: tuple[str, ...], open_sc
 
         @staticmethod
         def analyze(*arguments: AnalyzeArgument, **named: AnalyzeArgument) -> Opened:
-            """The columns; the version is looked up once. Beside the driver."""
+            """The columns, and the version, resolved once. Beside the driver."""
             given = [*arguments, *(named.pop(p) for p in parameters[len(arguments) :] if p in named)]
             if named or not all(a.isConstantExpression for a in given):
-                signature = f"{name}({', '.join(parameters)})"
                 raise InvalidInputError(
-                    f"{signature} takes these only, and constants: the name of a table, and versions"
+                    f"{name}({', '.join(parameters)}) takes only these arguments, and only constants"
                 )
-            scan = open_scan(place, [a.value for a in given])
+            scan = open_scan(context, [a.value for a in given])
             return Opened(spark_schema(scan.row_type), scan=scan)
 
         def eval(self, *_: object, **named: object) -> Iterator[Any]:
@@ -92,10 +88,10 @@ def _handler(place: CallContext, name: str, parameters: tuple[str, ...], open_sc
 
 
 def rows_of(scan: Scan, schema: StructType) -> Iterator[Any]:
-    """The rows of a read as Spark's Python functions give them."""
+    """The rows of a scan as Python UDTFs return them."""
     import pyarrow as pa
 
-    # Private to Spark, but it is what Connect makes rows of.
+    # Private to Spark, but Spark Connect makes its rows by it.
     from pyspark.sql.conversion import ArrowTableToRowsConversion
 
     from paimon_spark.format.casts.conformance import fit

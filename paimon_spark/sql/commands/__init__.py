@@ -1,1 +1,1 @@
-"""TODO: what sql.commands is for."""
+"""Run statements on the tables of a catalog."""

@@ -12,7 +12,7 @@ from paimon_spark.options.location import database_url
 from paimon_spark.sql.commands.create_table import is_same_location
 from paimon_spark.sql.grammar.databases import AlterDatabase, CreateDatabase, CreateView, DropDatabase
 from paimon_spark.sql.names import CATALOG
-from paimon_spark.sql.queries.parse import read
+from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.session import CachingSession, Session
 from paimon_spark.sql.statement import Name, Outcome, Result
@@ -69,7 +69,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
     """Refuse a permanent view in the catalog or over its tables, whose text Spark could not run later."""
     parts = statement.name
     is_ours = len(parts) > 1 and (parts[0].lower() == CATALOG or (len(parts) == 2 and session.has_database(parts[0])))
-    tables = references(CachingSession.over(session), read(statement.query)) if statement.query else ()
+    tables = references(CachingSession.over(session), parse_query(statement.query)) if statement.query else ()
     if not is_ours and not tables:
         return Outcome.RUN_BY_SPARK
     over = f" over {tables[0].name}" if tables else ""

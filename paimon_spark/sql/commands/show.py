@@ -103,7 +103,7 @@ def show_partitions(session: Session, name: TableName, statement: ShowPartitions
     """Partitions that have files, as `dt=2024-01-01/hh=1`, sorted.
 
     Raises:
-        InvalidInputError: the table is not partitioned, or a column is given twice.
+        InvalidInputError: the table is not partitioned.
         ColumnNotFoundError: PARTITION names something else than a partition column.
         PredicateSyntaxError: a value is not of its column's type.
         UnsupportedFeatureError: it is a system table.
@@ -132,17 +132,10 @@ def show_partitions(session: Session, name: TableName, statement: ShowPartitions
 def _partition_condition(table: Table, partition: PartitionFilter) -> str | None:
     """The condition of PARTITION (…) for `Table.scan`."""
     keys = table.schema.partition_keys
-    names = [resolve_column(table, name, keys, "partition column") for name, _ in partition]
-    if len(set(names)) < len(names):
-        raise InvalidInputError(
-            f"PARTITION names a column of {table.handle.describe()} twice: {', '.join(names)}; name each once",
-            table=table.name,
-        )
-    values = (value for _, value in partition)
-    terms = (
-        f"{quoted(n)} IS NULL" if v.upper() == "NULL" else f"{quoted(n)} = ({v})"
-        for n, v in zip(names, values, strict=True)
-    )
+    terms = []
+    for name, value in partition:
+        column = quoted(resolve_column(table, name, keys, "partition column"))
+        terms.append(f"{column} IS NULL" if value.upper() == "NULL" else f"{column} = ({value})")
     return " AND ".join(terms) or None
 
 

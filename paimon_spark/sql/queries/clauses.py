@@ -1,8 +1,6 @@
-"""What Spark's grammar lacks, or has no use for, in the text of a statement: → where it stands, and what it says.
+"""Find Paimon's extensions to queries by tokens: versions, options after names, and names with unquoted `$`.
 
-In: the words of a statement. Out: versions after names (`VERSION AS OF …`), options (`WITH ('k' = 'v')`), and names
-with unquoted `$`. Nothing here knows which tables are Paimon's: that is decided later, and the text of the others
-stays as it is.
+Applies to all names; which tables are Paimon's is decided later, and the text of the others stays as written.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _BEFORE_NO_VERSION: Final = frozenset(
         "WHEN", "THEN", "ELSE", "CASE", "IN", "AS", "SET", "VALUES", "IS",
     )
 )  # fmt: skip
-"""After these `version as of` is a column called `version` with the alias `of`, not a version."""
+"""After these, `version as of` is a column `version` with the alias `of`, not a version."""
 _AFTER_TABLE: Final = frozenset(
     (
         "AS", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "JOIN", "INNER", "LEFT", "RIGHT",
@@ -31,21 +29,21 @@ _AFTER_TABLE: Final = frozenset(
         "DISTRIBUTE", "SORT", "WITH", "SELECT", "WHEN", "INSERT", "|>", ",", ";", ")",
     )
 )  # fmt: skip
-"""Words that end the expression of a timestamp."""
+"""Keywords that end the expression of a timestamp."""
 _ENDS_VALUE: Final = frozenset(")]")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class VersionClause:
     """A version after the name of a table.
 
     Attributes:
-        start: of the clause in the text.
-        end: after it.
+        start: position of the clause in the text.
+        end: position after it.
         is_timestamp: `TIMESTAMP AS OF`.
-        value: a literal or PIP-14's words, as text; None when it is another expression.
-        expression: the text of the value.
-        parameter: the name of the parameter that it is, `?` for one by position.
+        value: a literal or an unquoted version as in PIP-14; None for another expression.
+        expression: its text.
+        parameter: its name when it is a parameter, `?` for one by position.
     """
 
     start: int
@@ -57,7 +55,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OptionClause:
     """Options after the name of a table: `WITH ('k' = 'v')`."""
 
     start: int
@@ -66,29 +64,29 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Dollars:
-    """A part of a name that holds unquoted `$`."""
+class DollarName:
+    """A part of a name with unquoted `$`."""
 
     start: int
     end: int
     text: str
 
 
-def versions(sql: str, tokens: Sequence[Token]) -> tuple[Version, ...]:
+def version_clauses(sql: str, tokens: Sequence[Token]) -> tuple[VersionClause, ...]:
     """The versions after names of tables.
 
     Raises:
         SqlSyntaxError: there is no value after `AS OF`.
     """
-    return tuple(found for i in range(1, len(tokens)) if (found := _version(sql, tokens, i)) is not None)
+    return tuple(found for i in range(1, len(tokens)) if (found := _version_clause(sql, tokens, i)) is not None)
 
 
-def settings(tokens: Sequence[Token]) -> tuple[Settings, ...]:
-    """Options after names of tables. What is written otherwise is left to Spark."""
-    return tuple(found for i in range(1, len(tokens)) if (found := _settings(tokens, i)) is not None)
+def option_clauses(tokens: Sequence[Token]) -> tuple[OptionClause, ...]:
+    """The options after names of tables; other syntax is left to Spark."""
+    return tuple(found for i in range(1, len(tokens)) if (found := _option_clause(tokens, i)) is not None)
 
 
-def dollars(tokens: Sequence[Token]) -> Iterator[Dollars]:
+def dollar_names(tokens: Sequence[Token]) -> Iterator[DollarName]:
     """Parts of names with unquoted `$`: `t$branch_x$files`."""
     i = 0
     while i < len(tokens):
@@ -100,17 +98,17 @@ def dollars(tokens: Sequence[Token]) -> Iterator[Dollars]:
                 break
             end += 2
         if end > i:
-            yield Dollars(tokens[i].start, tokens[end].end, "".join(w.text for w in tokens[i : end + 1]))
+            yield DollarName(tokens[i].start, tokens[end].end, "".join(w.text for w in tokens[i : end + 1]))
         i = end + 1
 
 
-def _version(sql: str, tokens: Sequence[Token], at: int) -> Version | None:
-    """The version whose clause begins with the word `at`, if one does."""
+def _version_clause(sql: str, tokens: Sequence[Token], at: int) -> VersionClause | None:
+    """The version clause that begins at index `at`, if one does."""
     i = at
     if tokens[i].keyword == "FOR":
         i += 1
     elif tokens[i - 1].keyword == "FOR":
-        return None  # found one word earlier
+        return None  # found one token earlier
     if i + 3 >= len(tokens) or tokens[i].keyword not in (*_VERSION, *_TIMESTAMP):
         return None
     before = tokens[at - 1]
@@ -131,20 +129,20 @@ def _version(sql: str, tokens: Sequence[Token], at: int) -> Version | None:
         parameter = tokens[first + 1].text
     elif not is_timestamp:
         value = "".join(w.text for w in tokens[first:last])
-    return Version(tokens[at].start, tokens[last - 1].end, is_timestamp, value, text, parameter)
+    return VersionClause(tokens[at].start, tokens[last - 1].end, is_timestamp, value, text, parameter)
 
 
 def _version_end(sql: str, tokens: Sequence[Token], first: int) -> int:
-    """After the last word of a version: all that is written together, as `fix.v1` and `tag-name.x` are."""
-    word = tokens[first]
+    """The index after a version: all tokens without blanks between, as in `fix.v1` and `tag-name.x`."""
+    token = tokens[first]
     end = first + 1
-    if word.is_text or word.keyword == "?":
+    if token.is_text or token.keyword == "?":
         return end
-    if word.keyword == ":":
+    if token.keyword == ":":
         return min(end + 1, len(tokens))
-    if not (word.is_name or word.is_number):
+    if not (token.is_name or token.is_number):
         raise SqlSyntaxError(
-            f"expected a version after AS OF, found {sql[word.start : word.end]!r} at position {word.start + 1} of: "
+            f"expected a version after AS OF, found {sql[token.start : token.end]!r} at position {token.start + 1} of: "
             f"{abbreviated(sql)}; a version is a tag, a snapshot id, <branch>.<version> or text in quotes",
             sql=sql,
         )
@@ -157,29 +155,29 @@ def _version_end(sql: str, tokens: Sequence[Token], first: int) -> int:
 
 
 def _expression_end(tokens: Sequence[Token], first: int) -> int:
-    """After the last word of a timestamp's expression: before what can follow a table, such as its alias."""
+    """The index after a timestamp expression: before what can follow a table, such as its alias."""
     end, depth, in_interval = first, 0, False
     while end < len(tokens):
-        word = tokens[end]
+        token = tokens[end]
         if depth == 0 and end > first:
-            if word.keyword in _AFTER_TABLE:
+            if token.keyword in _AFTER_TABLE:
                 break
-            if word.is_name and not in_interval and not word.is_number and _ends_value(tokens[end - 1]):
+            if token.is_name and not in_interval and not token.is_number and _ends_value(tokens[end - 1]):
                 break  # the alias, without AS
-        depth += depth_change(word)
+        depth += depth_change(token)
         if depth < 0:
             break
         if depth == 0:
             # The unit of an interval is a name after a value, and no alias.
-            in_interval = word.keyword == "INTERVAL" or (in_interval and _is_of_interval(tokens, end))
+            in_interval = token.keyword == "INTERVAL" or (in_interval and _is_of_interval(tokens, end))
         end += 1
     return end
 
 
 def _is_of_interval(tokens: Sequence[Token], at: int) -> bool:
-    """Whether after this word of an interval another one of it may follow."""
-    word, before = tokens[at], tokens[at - 1]
-    if word.is_text or word.is_number or word.keyword in ("-", "+", "TO"):
+    """Whether the interval may continue after this token."""
+    token, before = tokens[at], tokens[at - 1]
+    if token.is_text or token.is_number or token.keyword in ("-", "+", "TO"):
         return True
     if before.keyword == "TO":
         return False
@@ -187,12 +185,12 @@ def _is_of_interval(tokens: Sequence[Token], at: int) -> bool:
     return follows is not None and (follows.is_number or follows.is_text or follows.keyword == "TO")
 
 
-def _ends_value(word: Token) -> bool:
-    return word.is_text or word.is_number or word.is_name or word.keyword in _ENDS_VALUE
+def _ends_value(token: Token) -> bool:
+    return token.is_text or token.is_number or token.is_name or token.keyword in _ENDS_VALUE
 
 
-def _settings(tokens: Sequence[Token], at: int) -> Settings | None:
-    """The options that begin with the word `at`, if they do: `WITH ('k' = 'v', …)`."""
+def _option_clause(tokens: Sequence[Token], at: int) -> OptionClause | None:
+    """The options `WITH ('k' = 'v', …)` that begin at index `at`, if they do."""
     if tokens[at].keyword != "WITH" or at + 4 >= len(tokens) or tokens[at + 1].keyword != "(":
         return None
     before = tokens[at - 1]
@@ -213,6 +211,6 @@ def _settings(tokens: Sequence[Token], at: int) -> Settings | None:
         found.append((key, value.text))
         i += 3
         if tokens[i - 1].keyword == ")":
-            return Settings(tokens[at].start, tokens[i - 1].end, tuple(found))
+            return OptionClause(tokens[at].start, tokens[i - 1].end, tuple(found))
         if tokens[i - 1].keyword != ",":
             return None

@@ -1,7 +1,7 @@
-"""Which columns of a table a statement needs: never fewer than it does.
+"""Find the columns of a table that a query may need.
 
-Every name that stands in the statement counts, for every table that has such a column. All columns count where a `*`
-can reach the rows' consumer, and wherever columns are meant by place or not named at all.
+Every name in the query counts, for every table that has such a column. All columns count when a `*` may reach the
+result, and when columns are used by position or without being named.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Final
 
 from sqlglot import exp
 
-from paimon_spark.sql.queries.parse import Reading, Tree
+from paimon_spark.sql.queries.parse import ParsedQuery, Tree
 from paimon_spark.sql.queries.references import Reference, ancestors
 
 _ALL_WORDS: Final = frozenset(("NATURAL", "PIVOT", "UNPIVOT", "IDENTIFIER", "|>"))
-"""Words of which one makes every column count: columns come by rule and not by name."""
+"""Keywords that make every column count, as they use columns without naming them."""
 
 
-def names(reading: Reading) -> frozenset[str]:
-    """Every name in a statement, in lower case."""
-    return frozenset(w.text.lower() for w in reading.tokens if not w.is_text)
+def names(parsed: ParsedQuery) -> frozenset[str]:
+    """Every name in a query, in lower case."""
+    return frozenset(w.text.lower() for w in parsed.tokens if not w.is_text)
 
 
-def needs_all(reading: Reading, reference: Reference) -> bool:
+def needs_all(parsed: ParsedQuery, reference: Reference) -> bool:
     """Whether all columns of a table count."""
-    keys = [w.keyword for w in reading.tokens]
+    keys = [w.keyword for w in parsed.tokens]
     if _ALL_WORDS.intersection(keys) or reference.function is not None or reference.has_new_columns:
         return True
     if any(a == "BY" and b == "ALL" for a, b in pairwise(keys)):
         return True
-    return _Reach(reading).table(reference.node, reference.visible)
+    return _Reach(parsed).table(reference.node, reference.visible)
 
 
 def stars(reference: Reference) -> tuple[Tree, ...]:
-    """The `*` that stand beside a table and write its columns out, outside `count(*)`."""
+    """The `*` that include the columns of a table, apart from `count(*)`."""
     select = select_of(reference.node)
     if select is None:
         return ()
@@ -43,7 +43,7 @@ def stars(reference: Reference) -> tuple[Tree, ...]:
 
 
 def select_of(node: Tree) -> Tree | None:
-    """The SELECT in whose FROM a table stands; None when it stands elsewhere."""
+    """The SELECT whose FROM has the table; None when it is elsewhere."""
     inner = node
     for around in ancestors(node):
         if isinstance(around, exp.Select):
@@ -55,14 +55,14 @@ def select_of(node: Tree) -> Tree | None:
 
 
 class _Reach:
-    """Follows the columns of a table outwards through the statement."""
+    """Follows the columns of a table outwards through the query."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
+    def __init__(self, parsed: ParsedQuery) -> None:
+        self.parsed = parsed
         self.seen: list[Tree] = []
 
     def table(self, node: Tree, visible: str) -> bool:
-        """Whether all columns of what stands at `node` in a FROM are needed."""
+        """Whether all columns of `node` in a FROM are needed."""
         if any(n is node for n in self.seen):
             return True
         self.seen.append(node)
@@ -75,14 +75,14 @@ class _Reach:
         return any(self._star(star, select) for star in _stars(select) if _qualifier(star) in ("", visible.lower()))
 
     def _star(self, star: Tree, select: Tree) -> bool:
-        """Whether what a star writes out is needed."""
+        """Whether the columns of a star are needed."""
         written = star.parent if isinstance(star.parent, exp.Column) else star
         if written.parent is not select or written.arg_key != "expressions":
             return True
         return self._output(select)
 
     def _output(self, select: Tree) -> bool:
-        """Whether all columns that a SELECT gives are needed."""
+        """Whether all columns of a SELECT are needed."""
         if select.args.get("distinct") or _has_ordinals(select):
             return True
         parent = select.parent
@@ -99,9 +99,9 @@ class _Reach:
         return True
 
     def _cte(self, cte: Tree) -> bool:
-        """Whether all columns of a common table expression are needed, by anything of its name."""
+        """Whether all columns of a common table expression are needed by any use of it."""
         name = cte.alias.lower()
-        for tree in self.reading.trees or ():
+        for tree in self.parsed.trees or ():
             for node in tree.find_all(exp.Table):
                 if node.name.lower() != name or len(node.parts) != 1:
                     continue
@@ -110,14 +110,14 @@ class _Reach:
         return False
 
     def _is_a_value(self, visible: str) -> bool:
-        """Whether the name of a relation stands where a value does: `SELECT t FROM t`."""
-        columns = (c for tree in self.reading.trees or () for c in tree.find_all(exp.Column))
+        """Whether the name of a relation is used as a value: `SELECT t FROM t`."""
+        columns = (c for tree in self.parsed.trees or () for c in tree.find_all(exp.Column))
         bare = (c.this for c in columns if isinstance(c.this, exp.Identifier) and not c.table)
-        return any(self.reading.name_at(name).lower() == visible.lower() for name in bare)
+        return any(self.parsed.name_at(name).lower() == visible.lower() for name in bare)
 
 
 def _stars(select: Tree) -> list[Tree]:
-    """The stars of a SELECT, without those of queries in it and those of `count(*)`."""
+    """The stars of a SELECT, without those of nested queries and `count(*)`."""
     return [s for s in select.find_all(exp.Star) if _own_select(s) is select and not _is_counted(s)]
 
 
@@ -130,18 +130,18 @@ def _is_counted(star: Tree) -> bool:
 
 
 def _qualifier(star: Tree) -> str:
-    """What stands before `.*`, its last part, in lower case."""
+    """The last part of the qualifier before `.*`, in lower case."""
     return str(star.parent.table).lower() if isinstance(star.parent, exp.Column) else ""
 
 
 def _renames(node: Tree) -> bool:
-    """Whether an alias names the columns by place."""
+    """Whether an alias renames the columns by position."""
     alias = node.args.get("alias")
     return isinstance(alias, exp.TableAlias) and bool(alias.args.get("columns"))
 
 
 def _has_ordinals(select: Tree) -> bool:
-    """Whether columns are meant by their places, as in ORDER BY 2."""
+    """Whether columns are used by position, as in ORDER BY 2."""
     for key in ("order", "group", "sort", "cluster", "distribute"):
         part = select.args.get(key)
         for item in () if part is None else part.expressions:
@@ -151,11 +151,11 @@ def _has_ordinals(select: Tree) -> bool:
     return False
 
 
-def metadata_named(reading: Reading, reference: Reference, candidates: Collection[str]) -> tuple[str, ...]:
-    """Metadata columns that a statement names of a table, or without saying of which."""
+def metadata_named(parsed: ParsedQuery, reference: Reference, candidates: Collection[str]) -> tuple[str, ...]:
+    """Metadata columns of a table that a query names, with or without a qualifier."""
     by_lower = {c.lower(): c for c in candidates}
     found: list[str] = []
-    for tree in reading.trees or ():
+    for tree in parsed.trees or ():
         for column in tree.find_all(exp.Column):
             name = by_lower.get(column.name.lower())
             if name is None or name in found:

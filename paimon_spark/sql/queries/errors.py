@@ -1,8 +1,4 @@
-"""What Spark says of a statement that it refuses → what helps whoever wrote it.
-
-Spark knows the tables of its own catalogs only. Where it misses a name, the warehouse is named beside it; what a read
-said is taken out of Spark's trace of it.
-"""
+"""Replace Spark's errors by more helpful ones: unknown tables, syntax errors, our own errors in Spark's traces."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from paimon_spark.sql.tokens import abbreviated
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-    from paimon_spark.sql.queries.parse import Reading
+    from paimon_spark.sql.queries.parse import ParsedQuery
     from paimon_spark.sql.session import Session
 
 _RAISED: Final = re.compile(r"^\s*paimon_spark\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -27,11 +23,11 @@ _PARSER: Final = re.compile(r"\]\s*(.+?)\.? SQLSTATE", re.DOTALL)
 _SUFFIXED: Final = re.compile(r"(\w+)`?\.`?(\w+)`?\$")
 _OF_SPARK: Final = "spark_catalog"
 _NO_PREFIX: Final = ("EXPLAIN", "SET", "RESET", "BEGIN")
-"""Statements that cannot stand behind EXPLAIN."""
+"""Statements that EXPLAIN does not take."""
 
 
 def raised_in(error: BaseException) -> PaimonError | None:
-    """The error of this package that Spark's shows a trace of, if any."""
+    """The error of this package in the trace of Spark's error, if any."""
     found = _RAISED.findall(str(error))
     if not found:
         return None
@@ -40,38 +36,36 @@ def raised_in(error: BaseException) -> PaimonError | None:
     return cls(message) if isinstance(cls, type) and issubclass(cls, PaimonError) else None
 
 
-def better(session: Session, error: PySparkException, sql: str) -> PaimonError | None:
-    """An error that says more than Spark's of a statement, if there is one."""
+def helpful_error(session: Session, error: PySparkException, sql: str) -> PaimonError | None:
+    """A more helpful error than Spark's, if there is one."""
     condition = error.getCondition()
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _unknown_table(session, _parts((error.getMessageParameters() or {}).get("relationName", "")))
     if condition == "PARSE_SYNTAX_ERROR" and "'$'" in str(error):
-        # What follows `$` is known after tables of the warehouse alone.
+        # A suffix after `$` is allowed for tables of the warehouse only.
         found = _SUFFIXED.search(sql)
         return None if found is None else _unknown_table(session, [found[1], found[2]])
     return raised_in(error)
 
 
 def lacks_a_column(error: PySparkException) -> bool:
-    """Whether Spark misses a column, so that it had better see them all."""
+    """Whether Spark reports an unknown column."""
     return (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
 
 
-def syntax_error(session: Session, reading: Reading) -> SqlSyntaxError | None:
-    """What Spark's parser says of a statement; None where it understands it, or cannot be asked."""
+def syntax_error(session: Session, parsed: ParsedQuery) -> SqlSyntaxError | None:
+    """The error of Spark's parser for a statement; None when it parses, or cannot be checked."""
     from pyspark.errors import ParseException, PySparkException
 
-    # Spark does not take `t$tags` without quotes, so its answer would be about the $.
-    if "$" in reading.sql or not reading.tokens or reading.tokens[0].keyword in _NO_PREFIX:
+    # Spark does not take `t$tags` without quotes, so its error would be about the $.
+    if "$" in parsed.sql or not parsed.tokens or parsed.tokens[0].keyword in _NO_PREFIX:
         return None
     try:
-        session.run(f"EXPLAIN {reading.sql}")  # parses the statement, and runs nothing of it
+        session.run(f"EXPLAIN {parsed.sql}")  # parses the statement without running it
     except ParseException as e:
         found = _PARSER.search(str(e))
         said = str(e).strip().splitlines()[0] if found is None else " ".join(found[1].split())
-        return SqlSyntaxError(
-            f"Spark does not understand the statement: {said}: {abbreviated(reading.sql)}", sql=reading.sql
-        )
+        return SqlSyntaxError(f"Spark cannot parse the statement: {said}: {abbreviated(parsed.sql)}", sql=parsed.sql)
     except PySparkException:
         return None
     return None
@@ -94,9 +88,9 @@ def _unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError
         tables = session.catalog.list_tables(database)
         said = f"has no table {parts[-1]!r} in database {database!r}{did_you_mean(parts[-1], tables)}; its tables are "
         said += ", ".join(tables[:20]) or "none"
-    hint = "" if len(parts) > 1 else "; write database.table, or choose the database with USE"
+    hint = "" if len(parts) > 1 else "; write database.table, or set the database with USE"
     return TableNotFoundError(
-        f"there is no table or view {'.'.join(parts)}: Spark knows none, and warehouse {warehouse} {said}{hint}. "
-        "Upper and lower case matter in names of tables",
+        f"there is no table or view {'.'.join(parts)}: Spark has none, and warehouse {warehouse} {said}{hint}. "
+        "Names of tables are case-sensitive",
         table=".".join(parts),
     )

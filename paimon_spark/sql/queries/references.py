@@ -1,6 +1,6 @@
-"""The tables of the catalog that a statement reads, each with its place.
+"""Find the tables of the catalog that a query reads, with their positions in the text.
 
-Names of common table expressions, aliases, functions and lateral views are no tables; temporary views and all other
+Names of common table expressions, aliases, functions and lateral views are not tables; temporary views and all other
 names are Spark's.
 """
 
@@ -13,12 +13,11 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS
-from paimon_spark.sql.functions import refuse as refuse_function
+from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS, refuse_search
 from paimon_spark.sql.names import TableName, resolve_source
-from paimon_spark.sql.queries.clauses import Settings, Version
+from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
-from paimon_spark.sql.queries.parse import Reading, Tree, Use
+from paimon_spark.sql.queries.parse import ParsedQuery, Tree, Use
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import Token, abbreviated, closing_bracket
 
@@ -28,137 +27,125 @@ _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """A place in a statement where a table of the catalog is read.
+    """A table of the catalog in a query.
 
     Attributes:
-        name: the table; of a function, a name that only says the function.
+        name: of the table; of a function, only the function's name.
         node: sqlglot's, with the alias.
-        start: of the name in the text.
-        end: after it.
-        version: after the name.
-        settings: options after the name.
-        sample: text of its TABLESAMPLE, empty without.
-        written_end: after name, version, options and sample: an alias comes next.
-        function: the table function's name; None for a table.
+        start: position of the name in the text.
+        end: position after the name.
+        version: clause behind the name.
+        options: clause behind the name.
+        sample: position of its TABLESAMPLE; None without.
+        function: name of the table function; None for a table.
     """
 
     name: TableName
     node: Tree
     start: int
     end: int
-    version: Version | None = None
-    settings: Settings | None = None
+    version: VersionClause | None = None
+    options: OptionClause | None = None
     sample: tuple[int, int] | None = None
     function: str | None = None
 
     @property
     def cut_end(self) -> int:
-        """After what the DataFrame stands for: name, version, options."""
-        return max(self.end, *(c.end for c in (self.version, self.settings) if c is not None), self.end)
-
-    @property
-    def written_end(self) -> int:
-        """Where an alias can stand: after the sample too."""
-        return self.cut_end if self.sample is None else self.sample[1]
+        """Position after what the DataFrame replaces: name, version, options."""
+        return max(self.end, *(c.end for c in (self.version, self.options) if c is not None), self.end)
 
     @property
     def alias(self) -> str:
-        """The alias that is written; empty without."""
+        """The alias; empty without."""
         return str(self.node.alias)
 
     @property
     def visible(self) -> str:
-        """What columns of it are qualified with."""
+        """The qualifier of its columns."""
         if self.alias or self.function is not None:
             return self.alias or str(self.function)
-        return unqualified(self.name)
+        return self.name.last_part
 
     @property
     def has_new_columns(self) -> bool:
-        """Whether the alias names its columns anew."""
+        """Whether the alias renames the columns."""
         alias = self.node.args.get("alias")
         return alias is not None and bool(alias.args.get("columns"))
 
 
-def unqualified(name: TableName) -> str:
-    """The last part of a table's name, as written."""
-    branch = "" if name.branch is None else f"$branch_{name.branch}"
-    return name.table + branch + ("" if name.system is None else f"${name.system}")
-
-
-def references(session: Session, reading: Reading) -> tuple[Reference, ...]:
-    """The places where a statement reads tables of the catalog, in their order.
+def references(session: Session, parsed: ParsedQuery) -> tuple[Reference, ...]:
+    """The tables of the catalog that a query reads, in their order.
 
     Raises:
-        UnsupportedFeatureError: it names one in syntax that is not understood, or calls a function that searches.
-        InvalidOptionError: what follows `$` is no branch and no system table.
+        UnsupportedFeatureError: a table in syntax that cannot be parsed, or a search function.
+        InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
-    _refuse_functions(reading)
-    if reading.trees is None:
-        _refuse_tables(session, reading)
+    _refuse_functions(parsed)
+    if parsed.trees is None:
+        _refuse_tables(session, parsed)
         return ()
     found: dict[int, Reference] = {}
-    for tree in reading.trees:
+    for tree in parsed.trees:
         for node in tree.find_all(exp.Table):
-            reference = _reference(session, reading, node)
+            reference = _reference(session, parsed, node)
             if reference is not None and reference.start not in found:
                 found[reference.start] = reference
-    _check_all_found(session, reading, found)
+    _check_all_found(session, parsed, found)
     return tuple(found[start] for start in sorted(found))
 
 
-def _reference(session: Session, reading: Reading, node: Tree) -> Reference | None:
+def _reference(session: Session, parsed: ParsedQuery, node: Tree) -> Reference | None:
     if not isinstance(node.this, exp.Identifier):
-        return _function(reading, node)
+        return _function(parsed, node)
     identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
-    parts = [reading.name_at(i) for i in identifiers]
+    parts = [parsed.name_at(i) for i in identifiers]
     if len(parts) != len(node.parts) or _is_cte(node) or parts == ["$"]:
         return None
-    if reading.has_pipes and len(parts) == 1 and parts[0].lower() in _all_ctes(reading):
+    if parsed.has_pipes and len(parts) == 1 and parts[0].lower() in _all_ctes(parsed):
         return None
     name = resolve_source(session, parts)
     if name is None:
         return None
     if _is_written(node):
         raise UnsupportedFeatureError(
-            f"the statement writes {name} in a form that is not supported: {abbreviated(reading.sql)}; write one table "
+            f"the statement writes {name} in a form that is not supported: {abbreviated(parsed.sql)}; write one table "
             f"at a time, with the query at the end: INSERT INTO {name} WITH … SELECT …",
             feature="INSERT after WITH or FROM",
             table=str(name),
         )
     if any("start" not in i.meta for i in identifiers):
-        refuse(reading, name, "the place of its name is not known")
+        refuse_table(parsed, name, "the position of its name is unknown")
     start, end = identifiers[0].meta["start"], identifiers[-1].meta["end"] + 1
-    return _placed(reading, name, node, start, end, None)
+    return _placed(parsed, name, node, start, end, None)
 
 
-def _function(reading: Reading, node: Tree) -> Reference | None:
+def _function(parsed: ParsedQuery, node: Tree) -> Reference | None:
     """A table function of Paimon."""
     called = str(node.this.name).lower() if isinstance(node.this, exp.Anonymous) else ""
     if called not in INCREMENTAL_FUNCTIONS:
         return None
     start = node.this.meta["start"]
-    at = next(i for i, w in enumerate(reading.tokens) if w.start == start)
-    end = closing_bracket(reading.tokens, at + 1)
+    at = next(i for i, w in enumerate(parsed.tokens) if w.start == start)
+    end = closing_bracket(parsed.tokens, at + 1)
     assert end is not None, "sqlglot read the call"
-    return _placed(reading, TableName("", called), node, start, reading.tokens[end].end, called)
+    return _placed(parsed, TableName("", called), node, start, parsed.tokens[end].end, called)
 
 
-def _placed(reading: Reading, name: TableName, node: Tree, start: int, end: int, function: str | None) -> Reference:
-    version = next((v for v in reading.versions if _follows(reading, end, v.start)), None)
+def _placed(parsed: ParsedQuery, name: TableName, node: Tree, start: int, end: int, function: str | None) -> Reference:
+    version = next((v for v in parsed.versions if _follows(parsed, end, v.start)), None)
     at = end if version is None else version.end
-    given = next((s for s in reading.settings if _follows(reading, at, s.start)), None)
+    given = next((s for s in parsed.options if _follows(parsed, at, s.start)), None)
     at = at if given is None else given.end
-    return Reference(name, node, start, end, version, given, _sample(reading.tokens, at), function)
+    return Reference(name, node, start, end, version, given, _sample(parsed.tokens, at), function)
 
 
-def _follows(reading: Reading, end: int, start: int) -> bool:
+def _follows(parsed: ParsedQuery, end: int, start: int) -> bool:
     """Whether nothing but blanks and comments is between two places."""
-    return start >= end and not any(end <= w.start < start for w in reading.tokens)
+    return start >= end and not any(end <= w.start < start for w in parsed.tokens)
 
 
 def _sample(tokens: Sequence[Token], end: int) -> tuple[int, int] | None:
-    """The place of the TABLESAMPLE that comes next."""
+    """The position of the TABLESAMPLE that comes next."""
     at = next((i for i, w in enumerate(tokens) if w.start >= end), len(tokens))
     if at >= len(tokens) or tokens[at].keyword != _SAMPLE:
         return None
@@ -187,9 +174,9 @@ def _is_cte(node: Tree) -> bool:
     return False
 
 
-def _all_ctes(reading: Reading) -> set[str]:
-    """Names of common table expressions, which the pieces between pipes do not show."""
-    return {cte.alias.lower() for tree in reading.trees or () for cte in tree.find_all(exp.CTE)}
+def _all_ctes(parsed: ParsedQuery) -> set[str]:
+    """Names of common table expressions, which parts between pipes may use."""
+    return {cte.alias.lower() for tree in parsed.trees or () for cte in tree.find_all(exp.CTE)}
 
 
 def _is_inside(node: Tree, ancestor: Tree) -> bool:
@@ -201,17 +188,17 @@ def _is_inside(node: Tree, ancestor: Tree) -> bool:
 
 
 def _is_written(node: Tree) -> bool:
-    """Whether it is the target of a statement and not read."""
+    """Whether a table is the target of the statement and not read."""
     parent = node.parent
     if isinstance(parent, exp.Schema):
         node, parent = parent, parent.parent
     return isinstance(parent, exp.Insert | exp.Create | exp.Cache) and parent.this is node
 
 
-def refuse(reading: Reading, name: TableName | str, why: str) -> NoReturn:
-    """Raise UnsupportedFeatureError for a table that cannot be put in."""
+def refuse_table(parsed: ParsedQuery, name: TableName | str, why: str) -> NoReturn:
+    """Raise UnsupportedFeatureError for a table that no DataFrame can replace."""
     raise UnsupportedFeatureError(
-        f"the statement names the Paimon table {name}, but {why}: {abbreviated(reading.sql)}; make a "
+        f"the statement names the Paimon table {name}, but {why}: {abbreviated(parsed.sql)}; create a "
         "temporary view of it first, with CREATE TEMPORARY VIEW or catalog.table(…).scan().to_spark()"
         ".createOrReplaceTempView(…), and name that in the statement",
         feature="SQL syntax",
@@ -219,35 +206,35 @@ def refuse(reading: Reading, name: TableName | str, why: str) -> NoReturn:
     )
 
 
-def _refuse_functions(reading: Reading) -> None:
-    """Refuse functions of Paimon's that search, by their tokens: sqlglot has its own ideas of some."""
-    for before, word, after in zip(reading.tokens, reading.tokens[1:], reading.tokens[2:], strict=False):
+def _refuse_functions(parsed: ParsedQuery) -> None:
+    """Refuse search functions of Paimon, by tokens, as sqlglot parses some of them differently."""
+    for before, word, after in zip(parsed.tokens, parsed.tokens[1:], parsed.tokens[2:], strict=False):
         if before.keyword in _BEFORE_NAME and word.is_name and after.keyword == "(":
-            refuse_function(word.text)
+            refuse_search(word.text)
 
 
-def _refuse_tables(session: Session, reading: Reading) -> None:
-    """Refuse tables of the catalog in a statement that is not understood."""
-    for _, name in _names(session, reading, ()):
-        error = syntax_error(session, reading)
+def _refuse_tables(session: Session, parsed: ParsedQuery) -> None:
+    """Refuse tables of the catalog in a statement that cannot be parsed."""
+    for _, name in _names(session, parsed, ()):
+        error = syntax_error(session, parsed)
         if error is not None:
             raise error
-        if reading.head.use is Use.OTHER:
-            refuse(reading, name, "Spark runs such a statement from its text, and does not know the table")
-        refuse(reading, name, "its syntax is not understood here")
+        if parsed.use is Use.OTHER:
+            refuse_table(parsed, name, "Spark runs this statement from its text and does not know the table")
+        refuse_table(parsed, name, "its syntax is not supported")
 
 
-def _check_all_found(session: Session, reading: Reading, found: dict[int, Reference]) -> None:
-    """Check that no table stands where sqlglot saw none."""
+def _check_all_found(session: Session, parsed: ParsedQuery, found: dict[int, Reference]) -> None:
+    """Check that no table was missed by sqlglot."""
     taken = [(r.start, r.cut_end) for r in found.values()]
-    for word, name in _names(session, reading, taken):
-        is_unknown = reading.tokens[word].start not in found and not _is_known(reading, word)
-        if is_unknown and _is_of_a_from(reading.tokens, word):
-            refuse(reading, name, "its syntax is not understood here")
+    for word, name in _names(session, parsed, taken):
+        is_unknown = parsed.tokens[word].start not in found and not _is_known(parsed, word)
+        if is_unknown and _is_of_a_from(parsed.tokens, word):
+            refuse_table(parsed, name, "its syntax is not supported")
 
 
 def _is_of_a_from(tokens: Sequence[Token], word: int) -> bool:
-    """Whether a name stands where it can only be a table's: not as in `extract(day FROM a)`, `a IS DISTINCT FROM b`."""
+    """Whether a name can only be a table's, unlike in `extract(day FROM a)` and `a IS DISTINCT FROM b`."""
     before = [w.keyword for w in tokens[max(0, word - 2) : word]]
     if before[-1:] == ["("]:
         return before == ["TABLE", "("]  # the argument of a function
@@ -256,23 +243,23 @@ def _is_of_a_from(tokens: Sequence[Token], word: int) -> bool:
     return before[-1:] in (["JOIN"], ["TABLE"])
 
 
-def _is_known(reading: Reading, word: int) -> bool:
-    """Whether sqlglot read this word as the name of a table, which is then another's."""
-    place = reading.tokens[word].start
+def _is_known(parsed: ParsedQuery, word: int) -> bool:
+    """Whether sqlglot parsed this token as the name of a table, which is then Spark's."""
+    place = parsed.tokens[word].start
     return any(
         any(part.meta.get("start") == place for part in node.parts if isinstance(part, exp.Identifier))
-        for tree in reading.trees or ()
+        for tree in parsed.trees or ()
         for node in tree.find_all(exp.Table)
     )
 
 
-def _names(session: Session, reading: Reading, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, TableName]]:
-    """Names of tables of the catalog that may stand where tables are read, by their words alone."""
-    for i, parts in _dotted(reading.tokens):
-        word = reading.tokens[i]
+def _names(session: Session, parsed: ParsedQuery, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, TableName]]:
+    """Names of tables of the catalog where a table may be read, by tokens only."""
+    for i, parts in _dotted(parsed.tokens):
+        word = parsed.tokens[i]
         if any(start <= word.start < end for start, end in taken):
             continue
-        before = reading.tokens[i - 1].keyword if i else ""
+        before = parsed.tokens[i - 1].keyword if i else ""
         if len(parts) == 1 and before not in _BEFORE_NAME:
             continue
         name = _existing(session, parts)
@@ -281,7 +268,7 @@ def _names(session: Session, reading: Reading, taken: Sequence[tuple[int, int]])
 
 
 def _dotted(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Names of up to three parts, each with the index of its first word."""
+    """Names of up to three parts, with the index of the first token."""
     i = 0
     while i < len(tokens):
         if not tokens[i].is_name or tokens[i].is_number or (i and tokens[i - 1].keyword == "."):
@@ -309,7 +296,7 @@ def _existing(session: Session, parts: Sequence[str]) -> TableName | None:
 
 
 def ancestors(node: Any) -> Iterator[Any]:
-    """What a node of a tree is in, from the inside out."""
+    """The nodes around a node, from the inside out."""
     while node.parent is not None:
         node = node.parent
         yield node

@@ -28,5 +28,5 @@ def test_a_phrase_is_one_that_messages_have(phrase: str) -> None:
 
 def test_a_statement_and_a_call_have_their_own_words() -> None:
     message = "table db.t is there; drop it, or create it with ignore_if_exists=True"
-    assert messages.in_sql(message, is_call=False) == "table db.t is there; drop it, or say CREATE TABLE IF NOT EXISTS"
+    assert messages.in_sql(message, is_call=False) == "table db.t is there; drop it, or use CREATE TABLE IF NOT EXISTS"
     assert messages.in_sql("set backup=True", is_call=True) == "set backup => true"

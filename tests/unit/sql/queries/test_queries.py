@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.sql.queries.parse import read
+from paimon_spark.jobs.scan import Scan
+from paimon_spark.predicate.ast import Predicate, sql_text
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
@@ -61,15 +64,19 @@ def _session(catalog: Catalog, *views: str, args: Any = None, **conf: str) -> Ca
 
 
 def _put(catalog: Catalog, sql: str, *views: str) -> str:
-    reading = read(sql)
-    return replaced(reading, references(_session(catalog, *views), reading), {})
+    parsed = parse_query(sql)
+    return replaced(parsed, references(_session(catalog, *views), parsed), {})
 
 
-def _reads(catalog: Catalog, sql: str, args: Any = None) -> list[tuple[Any, str | None]]:
-    """Columns and condition of each read of a query."""
-    reading, session = read(sql), _session(catalog, args=args)
-    scans = [scan_of(session, reading, r, None) for r in references(session, reading)]
-    return [(s.options.columns, s.options.where) for s in scans]
+def _scans(catalog: Catalog, sql: str, args: Any = None) -> list[Scan]:
+    """Each read of a query."""
+    parsed, session = parse_query(sql), _session(catalog, args=args)
+    return [scan_of(session, parsed, r, None) for r in references(session, parsed)]
+
+
+def _parsed(scan: Scan, where: str | None) -> tuple[Predicate, ...]:
+    """What a scan has as its filters where it keeps the condition `where`."""
+    return () if where is None else (parse_predicate(where, scan.schema.row_type),)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +157,10 @@ def test_a_temporary_view_hides_a_table_of_its_name(catalog: Catalog) -> None:
         ("SELECT map(a, 1), transform(array(n), x -> x + 1) FROM db.t", ("a", "n")),
     ],
 )
-def test_only_the_columns_that_a_query_needs_are_read(
+def test_only_the_columns_that_a_query_needs_are_parse_query(
     catalog: Catalog, sql: str, columns: tuple[str, ...] | None
 ) -> None:
-    assert {c for c, _ in _reads(catalog, sql)} == {columns}
+    assert {scan.options.columns for scan in _scans(catalog, sql)} == {columns}
 
 
 @pytest.mark.parametrize(
@@ -191,8 +198,11 @@ def test_only_the_columns_that_a_query_needs_are_read(
     ],
 )
 def test_a_scan_gets_only_conditions_that_are_certain(catalog: Catalog, where: str, expected: str | None) -> None:
-    found = _reads(catalog, f"SELECT a FROM db.t WHERE {where}", {"i": 7, "s": "it's"})
-    assert found[0][1] == expected
+    found = _scans(catalog, f"SELECT a FROM db.t WHERE {where}", {"i": 7, "s": "it's"})[0]
+    assert found.filters == _parsed(found, expected)
+    assert found.options.where is None
+    for predicate in found.filters:  # as it travels to Spark's tasks
+        assert parse_predicate(sql_text(predicate), found.schema.row_type) == predicate
 
 
 @pytest.mark.parametrize(
@@ -217,7 +227,8 @@ def test_a_scan_gets_only_conditions_that_are_certain(catalog: Catalog, where: s
     ],
 )  # fmt: skip
 def test_conditions_go_to_the_table_they_are_about(catalog: Catalog, query: str, expected: list[str | None]) -> None:
-    assert [where for _, where in _reads(catalog, query)] == expected
+    found = _scans(catalog, query)
+    assert [s.filters for s in found] == [_parsed(s, w) for s, w in zip(found, expected, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +244,7 @@ def test_conditions_go_to_the_table_they_are_about(catalog: Catalog, query: str,
 )
 def test_a_table_in_what_is_not_understood_is_refused_by_name(catalog: Catalog, sql: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"db\.t.*temporary view"):
-        references(_session(catalog), read(sql))
+        references(_session(catalog), parse_query(sql))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +254,7 @@ def test_a_table_in_what_is_not_understood_is_refused_by_name(catalog: Catalog, 
 def test_a_function_that_searches_is_refused_with_another_way(catalog: Catalog, call: str) -> None:
     for sql in (f"SELECT * FROM {call}", f"SELECT a FROM db.t, {call} AS s WHERE s.a = 1"):
         with pytest.raises(UnsupportedFeatureError, match=r"_search searches indexes.*filter with WHERE"):
-            references(_session(catalog), read(sql))
+            references(_session(catalog), parse_query(sql))
 
 
 @pytest.mark.parametrize(
@@ -251,14 +262,14 @@ def test_a_function_that_searches_is_refused_with_another_way(catalog: Catalog, 
 )
 def test_a_write_after_its_query_is_refused_with_the_other_order(catalog: Catalog, sql: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"INSERT INTO db\.u WITH"):
-        references(_session(catalog), read(sql))
+        references(_session(catalog), parse_query(sql))
 
 
 def test_names_in_double_quotes_are_names_where_the_session_says_so(catalog: Catalog) -> None:
     session = _session(catalog, **{"spark.sql.ansi.doubleQuotedIdentifiers": "true"})
-    reading = read('SELECT "a" FROM db.t WHERE b = "c"')
-    scan = scan_of(session, reading, references(session, reading)[0], None)
-    assert (scan.options.columns, scan.options.where) == (None, None)
+    parsed = parse_query('SELECT "a" FROM db.t WHERE b = "c"')
+    scan = scan_of(session, parsed, references(session, parsed)[0], None)
+    assert (scan.options.columns, scan.options.where, scan.filters) == (None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -282,27 +293,27 @@ def test_a_version_is_read_as_options_name_it(
     catalog: Catalog, clause: str, args: Any, version: tuple[str, str]
 ) -> None:
     session = _session(catalog, args=args, **{"spark.sql.session.timeZone": "Asia/Tokyo"})
-    reading = read(f"SELECT a FROM db.v {clause}")
-    options = scan_of(session, reading, references(session, reading)[0], None).options
+    parsed = parse_query(f"SELECT a FROM db.v {clause}")
+    options = scan_of(session, parsed, references(session, parsed)[0], None).options
     assert (options.version, options.time_zone) == (version, "Asia/Tokyo")
 
 
 @pytest.mark.parametrize("args", [None, {}, {"v": None}, {"v": True}, {"v": [1]}, ["v1"]])
 def test_a_version_that_is_a_parameter_without_a_value_is_refused(catalog: Catalog, args: Any) -> None:
-    session, reading = _session(catalog, args=args), read("SELECT a FROM db.v VERSION AS OF :v")
+    session, parsed = _session(catalog, args=args), parse_query("SELECT a FROM db.v VERSION AS OF :v")
     with pytest.raises(paimon_spark.PaimonError, match=r"the version of db\.v is the parameter :v"):
-        scan_of(session, reading, references(session, reading)[0], None)
+        scan_of(session, parsed, references(session, parsed)[0], None)
 
 
 def test_a_version_needs_a_value() -> None:
     with pytest.raises(SqlSyntaxError, match="expected a version"):
-        read("SELECT * FROM db.t VERSION AS OF + 1")
+        parse_query("SELECT * FROM db.t VERSION AS OF + 1")
 
 
 def test_settings_count_for_the_tables_they_name(catalog: Catalog) -> None:
     keys = {"scan.snapshot-id": "1", "*.db.t.scan.snapshot-id": "2", "write.merge-schema": "true"}
     session = _session(catalog, **{f"spark.paimon.{k}": v for k, v in keys.items()})
-    t, u = (r.name for r in references(session, read("SELECT * FROM db.t, db.u")))
+    t, u = (r.name for r in references(session, parse_query("SELECT * FROM db.t, db.u")))
     assert (session.options(t), session.options(u)) == ({"scan.snapshot-id": "2"}, {"scan.snapshot-id": "1"})
     assert session.write_options(t) == {"write.merge-schema": "true"}
     with pytest.raises(paimon_spark.PaimonError, match=r"did you mean 'scan\.snapshot-id'"):
