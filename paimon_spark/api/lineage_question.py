@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypedDict, Union
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypedDict, Union, runtime_checkable
 
 from paimon_spark.errors import (
     CommitError,
@@ -43,12 +43,26 @@ from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
-    from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.lineage.maintenance import Synced
     from paimon_spark.options.scan import ScanOptions
 
 _LOG = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class WarehouseCatalog(Protocol):
+    """What a question needs of a catalog."""
+
+    @property
+    def warehouse(self) -> str: ...
+
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+    def table(self, name: str) -> Table:
+        """Open a table."""
+        ...
 
 
 class HistoryCallbacks(TypedDict):
@@ -67,7 +81,7 @@ class Question:
     history: TableHistory
 
     @staticmethod
-    def of(own: Catalog, others: Sequence[Catalog], tables: Iterable[TableLike] = ()) -> Question:
+    def of(own: WarehouseCatalog, others: Sequence[WarehouseCatalog], tables: Iterable[TableLike] = ()) -> Question:
         """A question about the warehouses of catalogs and of opened tables, once their missing rows are written.
 
         Raises:
@@ -298,20 +312,22 @@ class Warehouses:
         warehouses: URL → warehouse.
     """
 
-    catalogs: tuple[Catalog, ...]
+    catalogs: tuple[WarehouseCatalog, ...]
     warehouses: dict[str, Warehouse] = field(default_factory=dict)
 
     @staticmethod
-    def of(own: Catalog, others: Sequence[Catalog] | Catalog, tables: Iterable[TableLike] = ()) -> Warehouses:
+    def of(
+        own: WarehouseCatalog, others: Sequence[WarehouseCatalog] | WarehouseCatalog, tables: Iterable[TableLike] = ()
+    ) -> Warehouses:
         """The warehouses of catalogs and of opened tables.
 
         Raises:
             InvalidInputError: `others` holds something else than catalogs.
             LineageError: an opened table is outside any warehouse.
         """
-        given = tuple(others) if isinstance(others, Iterable) else (others,)
+        given = (others,) if isinstance(others, WarehouseCatalog) else tuple(others)
         for other in given:
-            if not isinstance(other, type(own)):
+            if not isinstance(other, WarehouseCatalog):
                 raise InvalidInputError(
                     f"others={other!r}: expected catalogs, as paimon_spark.load_catalog makes them", others=str(other)
                 )
@@ -417,7 +433,7 @@ class Warehouses:
         return asked._replace(node=node, handle=found.handle), found.snapshot.id
 
 
-def warehouse_of(catalog: Catalog) -> Warehouse:
+def warehouse_of(catalog: WarehouseCatalog) -> Warehouse:
     """A catalog's warehouse."""
     return Warehouse(*open_store(catalog.warehouse, catalog.options))
 

@@ -257,7 +257,7 @@ def _decode(data: bytes) -> Told | None:
 
 
 def _folder(warehouse: Warehouse) -> str:
-    return f"{warehouse.own}/open-lineage"
+    return f"{warehouse.lineage_dir}/open-lineage"
 
 
 def _path(warehouse: Warehouse, job: str) -> str:

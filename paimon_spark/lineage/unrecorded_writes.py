@@ -298,7 +298,7 @@ def _of_other_engines(index: Index, refs: set[TableRef]) -> Callable[[TableRef, 
     if not settings_of(index).data:  # only tables are recorded
         written = {ref for _, ref in of_refs}
         return lambda ref, snapshot_id: ref in written
-    folder = f"{index.warehouse.own}/jobs"
+    folder = f"{index.warehouse.lineage_dir}/jobs"
     ours = {i.name for i in index.warehouse.store.list(folder)} if of_refs else set()
     foreign = {job for job, _ in of_refs if f"{quote_name(job)}.json" not in ours}
     if not foreign:
