@@ -91,7 +91,7 @@ def check_new(schema: TableSchema, table: str = "the table") -> None:
     validate(schema, table)
     check_readable(schema, schema.options, table)
     for key in unknown_options(schema.options):
-        _LOG.warning("%s: %s is no option of Paimon%s; it is kept", table, key, did_you_mean(key, TABLE_OPTIONS))
+        _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
 
 
 def new_schema(

@@ -1,4 +1,4 @@
-"""What a table's schema lacks for the rows of a write with `write.merge-schema`.
+"""Schema changes that `write.merge-schema` makes for the rows of a write.
 
 New columns and fields are added behind the others, nullable. Types of existing columns stay, unless
 `write.merge-schema.type-widening` is set; then a column becomes wide enough for the rows. A column never gets
