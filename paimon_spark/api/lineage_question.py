@@ -1,11 +1,4 @@
-"""Question: the warehouses, tables and rows that one question about lineage is answered from.
-
-Source: own.
-
-What a question about lineage names: tables of one or more warehouses, and snapshots of theirs.
-
-Source: own.
-"""
+"""What one lineage question needs: the warehouses, tables and versions it names, and the rows that answer it."""
 
 from __future__ import annotations
 
@@ -66,7 +59,7 @@ class WarehouseCatalog(Protocol):
 
 
 class HistoryCallbacks(TypedDict):
-    """What unified versions ask of the tables themselves."""
+    """Callbacks of unified versions into the history of tables."""
 
     is_compaction: IsCompaction
     newest_between: NewestBetween
@@ -75,7 +68,7 @@ class HistoryCallbacks(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one question is answered from."""
+    """One question: its warehouses, and the history of their tables."""
 
     places: Warehouses
     history: TableHistory
@@ -179,8 +172,8 @@ class Question:
         return find_unrecorded(self.places.indexes, here)
 
     @property
-    def told(self) -> HistoryCallbacks:
-        """What snapshots, tags and branches tell."""
+    def callbacks(self) -> HistoryCallbacks:
+        """Callbacks into the history of tables."""
         history = self.history
         return {
             "is_compaction": history.is_compaction,

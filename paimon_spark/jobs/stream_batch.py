@@ -26,7 +26,6 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.lineage_port import stream_commit, stream_committed_before
-from paimon_spark.jobs.lineage_port import stream_commit, stream_committed_before
 from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.stream_run import QueryRun
 from paimon_spark.jobs.task_write import StreamRows

@@ -245,7 +245,7 @@ def test_a_job_that_noted_no_read_has_unknown_sources_and_one_warning(
     x.write(ROWS, **JOB)
     assert said(x).knows_sources is False and said(x).sources == ()
     assert len(warnings_of(caplog, "give the reads the option lineage.job = 'j' too")) == 1
-    assert len(warnings_of(caplog, "one number as option lineage.barrier")) == 1
+    assert len(warnings_of(caplog, "the same number as option lineage.barrier")) == 1
 
 
 def test_without_a_job_nothing_is_recorded(catalog: Catalog) -> None:
