@@ -412,16 +412,16 @@ class Lineage:
                 f"{direction} of what? Give a table, with or without one of its snapshots, or job=…; given are "
                 f"table={table!r}, snapshot={snapshot!r}, job={job!r}"
             )
-        walk, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
+        way, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
         question = Question.of(self.catalog, others, () if table is None else (table,))
         if job is not None:
-            reach = ask(question.load(jobs=[check_job_name(job)], direction=walk), job)
+            reach = ask(question.load(jobs=[check_job_name(job)], direction=way), job)
         else:
             assert table is not None
-            asked, snapshot_id, graph = question.about(table, snapshot, walk)
+            asked, snapshot_id, graph = question.about(table, snapshot, way)
             reach = ask(graph, asked.node, snapshot_id, question.history.provenance)
         node = None if isinstance(reach.asked, str) else reach.asked
         if direction == "downstream":
             return Relations(reach, direction, question.unrecorded_after(node, reach.snapshot))
-        walked = {t.node: t.snapshot for t in reach.tables} | ({} if node is None else {node: reach.snapshot})
-        return Relations(reach, direction, question.unrecorded_in(walked))
+        found = {t.node: t.snapshot for t in reach.tables} | ({} if node is None else {node: reach.snapshot})
+        return Relations(reach, direction, question.unrecorded_in(found))
