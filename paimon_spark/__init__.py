@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table, load_table
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.run import CompactResult
-    from paimon_spark.jobs.batch_write import WriteResult
+    from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.jobs.batch_write import WriteResult
+    from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.opened_table import OpenedTable
     from paimon_spark.jobs.row_level import MergeClauses
     from paimon_spark.jobs.scan import Scan

@@ -1,7 +1,7 @@
-"""What a table does for itself after each job's commit: tags and savepoints that are due, and what has expired.
+"""Maintenance after each job's commit: automatic tags, savepoints and expiry that are due.
 
-All of it may as well happen later: nothing here fails the job, whose rows are in, and what another process is at is
-left to that. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
+All of it may as well happen later: nothing here fails the job, whose rows are committed, and what another process is
+doing is left to it. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
 
 Source: Java `table/sink/TableCommitImpl.maintain`, whose order this is; PIP-4 for savepoints.
 """
@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from paimon_spark.errors import OperationInProgressError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.jobs.compaction import compact_fully
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
 from paimon_spark.maintenance.partitions import expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.options.tags import TagCreation
@@ -39,7 +40,7 @@ def after_commit(
     *,
     wrote_rows: bool = False,
     batch: bool = True,
-    around: Surroundings | None = None,
+    clock: Clock | None = None,
 ) -> None:
     """Do what is due on a branch once a job has made `snapshot_ids`. Driver. Never raises an error of this package's.
 
@@ -52,13 +53,13 @@ def after_commit(
         wrote_rows: whether the job committed files of its own, for which `tag.automatic-creation = batch` makes a tag:
             a write, a row-level change or a batch of a stream; no compaction and nothing that only drops files.
         batch: whether the job is over with this commit.
-        around: clock and chance.
+        clock: clock and chance.
 
     Source: Java `paimon-spark` `WriteHelper.postCommit` for tags of batches.
     """
     if not snapshot_ids:
         return
-    work = _Work(handle, snapshot_ids[-1], batch, around or Surroundings())
+    work = _Work(handle, snapshot_ids[-1], batch, clock or Clock())
     if wrote_rows:
         _guarded(work, "making the tag of a batch", work.batch_tag)
     try:
@@ -81,9 +82,9 @@ def after_commit(
 class _Work:
     """What may be due after one job's commit."""
 
-    def __init__(self, handle: TableHandle, head_id: int, batch: bool, around: Surroundings) -> None:
+    def __init__(self, handle: TableHandle, head_id: int, batch: bool, clock: Clock) -> None:
         self.handle, self.head_id = handle, head_id
-        self._batch, self._around = batch, around
+        self._batch, self._clock = batch, clock
         self._head: Snapshot | None = None
 
     def batch_tag(self) -> None:
@@ -109,7 +110,6 @@ class _Work:
     def savepoint(self) -> None:
         if self.handle.options.savepoints is None:
             return
-        from paimon_spark.jobs.compaction import compact_fully
         from paimon_spark.versioning.savepoints import run_periodic_savepoint
 
         run_periodic_savepoint(self.handle, self._newest(), compact=compact_fully, wait_ms=0)
@@ -118,8 +118,8 @@ class _Work:
         options = self.handle.options.partition_expiry
         if options is None or not self.handle.schema.partition_keys:
             return
-        now = self._around.clock_ms()
-        if _CHECKS.is_due(self.handle, options.check_interval_ms, now, self._around.random) or (
+        now = self._clock.clock_ms()
+        if _CHECKS.is_due(self.handle, options.check_interval_ms, now, self._clock.random) or (
             self._batch and options.checks_batches
         ):
             _CHECKS.done(self.handle, now)
@@ -128,21 +128,21 @@ class _Work:
     def expire_consumers(self) -> None:
         age_ms = self.handle.options.expiry.consumer_expiration_ms
         if age_ms is not None:
-            expire_consumers(self.handle, self._around.clock_ms() - age_ms)
+            expire_consumers(self.handle, self._clock.clock_ms() - age_ms)
 
     def expire_snapshots(self) -> None:
-        if snapshots.may_expire(self.handle, self.head_id, self._around.clock_ms):
-            snapshots.expire_snapshots(self.handle, wait_ms=0, clock_ms=self._around.clock_ms)
+        if snapshots.may_expire(self.handle, self.head_id, self._clock.clock_ms):
+            snapshots.expire_snapshots(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def expire_changelogs(self) -> None:
         if not self.handle.options.expiry.changelogs_outlive:
             return
-        if changelogs.may_expire(self.handle, self.head_id, self._around.clock_ms):
-            changelogs.expire_changelogs(self.handle, wait_ms=0, clock_ms=self._around.clock_ms)
+        if changelogs.may_expire(self.handle, self.head_id, self._clock.clock_ms):
+            changelogs.expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def _now(self) -> datetime:
         """The local wall clock, which tags go by."""
-        return datetime.fromtimestamp(self._around.clock_ms() / 1000)  # noqa: DTZ006 - tags note it without a zone
+        return datetime.fromtimestamp(self._clock.clock_ms() / 1000)  # noqa: DTZ006 - tags note it without a zone
 
     def _newest(self) -> Snapshot:
         """The head, which may be that of others by now."""

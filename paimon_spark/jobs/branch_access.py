@@ -1,7 +1,4 @@
-"""A branch opened to be changed: what a process that died left of an operation on refs is finished first.
-
-What verbs are called on: a branch at its head. A table opened at a version, and a system table, are only read.
-"""
+"""Open branches for jobs: to change them, at their head, or as they are defined now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that a table has, for writes after which a key may be in another partition.
+"""Read the keys that a table has, for writes that may move a key to another partition.
 
 Source: Java `crosspartition/IndexBootstrap`.
 """

@@ -1,8 +1,6 @@
-"""The partitions that a verb of maintenance is asked for: values by column, `dt=a,hr=1;dt=b` or a condition.
+"""Partitions that users name: as values by column, as text `dt=a,hr=1;dt=b`, or by a condition.
 
 Source: Java `utils/ParameterUtils.getPartitions`, Spark's `SparkProcedureUtils`.
-
-The partition that option `overwrite.partition` names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""TaskWrite: the part of a WriteJob that its tasks run. Nothing here knows of planning or committing.
-
-Every new Python worker of Spark imports what the pickled writer names: this module keeps that short.
-
-StreamTask: the part of a StreamWrite that the tasks of each batch run. Nothing here knows of planning or committing.
+"""TaskWrite and StreamTask: the parts of a write job that its tasks run, without planning or committing.
 
 A query's sink is planned once, and its tasks run batch after batch: each opens the branch's head itself. Every new
 Python worker of Spark imports what the pickled writer names: this module keeps that short.
@@ -133,8 +129,7 @@ class StreamRows:
     Attributes:
         query_id: of the streaming query, the same for as long as its checkpoint lives.
         job: in the names of all files of the batch, as this run of the query writes it.
-        base_id: id of the branch's head when the task began, from which its rows go on; 0 when there was none.
-        base: that head; None also where rows replace all others.
+        base: the branch's head when the task began, from which its rows go on; None also where they replace all others.
         schema: that the files were written with.
         checkpoint_conf: where the query's session keeps checkpoints, when the query does not say itself.
     """
@@ -142,7 +137,6 @@ class StreamRows:
     messages: tuple[CommitMessage, ...]
     query_id: str
     job: str
-    base_id: int
     base: Snapshot | None
     schema: TableSchema
     checkpoint_conf: str | None = None
@@ -199,7 +193,6 @@ class StreamTask:
             tuple(messages),
             query_id,
             job,
-            0 if base is None else base.id,
             None if self.complete else base,
             handle.schema,
         )

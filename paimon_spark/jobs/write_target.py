@@ -1,6 +1,6 @@
-"""The table that a write goes to: opened, made when there is none, its schema grown when asked.
+"""The table that a write goes to: open it, create it when missing, and extend its schema when asked.
 
-Nothing is made before everything that can be checked without rows has been checked.
+Nothing is created before everything that can be checked without rows has been checked.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class _Write:
         finish = partial(self._finish, recording, tuple(n for n in taken if n.who.batch_id is None), tuple(old))
         if not self.switch.data:
             return not_recorded()._replace(finish=finish)
-        return CommitLineage(barrier, recording.properties, (recording.listener,), finish)
+        return CommitLineage(barrier, recording.properties, (recording,), finish)
 
     def _job(self) -> str:
         """Its name in the lineage tables; a query that is not registered is."""

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
 from paimon_spark.lineage.settings import records_data
@@ -25,12 +24,10 @@ from paimon_spark.lineage.tables import Rows, merge_rows, only_jobs, rows_of, wr
 from paimon_spark.lineage.warehouse import is_lineage_table, warn_once
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.commit.committer import MadeSnapshot
     from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.catch_up import CaughtUp
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable
-    from paimon_spark.metadata.handle import TableHandle
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_INTERVAL_MS: Final = 10_000
@@ -291,10 +288,9 @@ class CommitRecording:
         """Properties of the snapshot of the rows; a compaction gets none."""
         return encode_provenance(self.provenance)
 
-    @property
-    def listener(self) -> Callable[[MadeSnapshot], None]:
-        """A callback for `Committer(after_commit=…)`."""
-        return lambda made: record_snapshot(self.recorder, made.handle, made.snapshot)
+    def on_commit(self, event: CommitEvent) -> None:
+        """Record the snapshot made. A `CommitListener`."""
+        record_commit(self.recorder, event)
 
     def record_reads(self) -> None:
         """Record what was read by a batch that made no snapshot."""
@@ -304,14 +300,14 @@ class CommitRecording:
             warn_once(self.home.ref.name, "cannot record the reads of a batch without rows", e)
 
 
-def record_snapshot(recorder: Recorder, handle: TableHandle, snapshot: Snapshot) -> None:
+def record_commit(recorder: Recorder, event: CommitEvent) -> None:
     """Queue the rows of a snapshot that holds provenance. Never raises."""
-    if snapshot.commit_kind is CommitKind.COMPACT:
+    if event.kind is CommitKind.COMPACT:
         return
     try:
-        recorder.on_commit(event_of(handle, snapshot))
+        recorder.on_commit(event)
     except Exception as e:  # noqa: BLE001 - the commit is done
-        warn_once(handle.describe(), "cannot record its commits", e)
+        warn_once(f"table {event.table}", "cannot record its commits", e)
 
 
 def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import StorageError
-from paimon_spark.jobs.lineage_port import CommitLineage
-from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.jobs.lineage_port import CommitLineage, QueryRun
 from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.read_notes import newest_per_source, stream_notes
-from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_snapshot, recorder_for
+from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_commit, recorder_for
 from paimon_spark.lineage.settings import LineageSettings, settings_of
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
@@ -57,7 +57,7 @@ def stream_commit(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLi
         recording = None
     if recording is None:
         return CommitLineage(batch_id)
-    return CommitLineage(batch_id, recording.properties, (recording.listener,), partial(_finish, recording))
+    return CommitLineage(batch_id, recording.properties, (recording,), partial(_finish, recording))
 
 
 def _finish(recording: CommitRecording, made: bool) -> None:
@@ -71,7 +71,7 @@ def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapsh
         sink = _sink_of(handle, run)
         if sink is not None:
             known = sink.known()
-            record_snapshot(sink.recorder(known), handle, snapshot)
+            record_commit(sink.recorder(known), event_of(handle, snapshot))
     except Exception as e:  # noqa: BLE001 - the batch is in
         warn_once(handle.describe(), f"cannot record the batches of query {run.query_id}", e)
 

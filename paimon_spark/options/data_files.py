@@ -49,7 +49,7 @@ def stats_mode(text: str) -> StatsMode:
             return StatsMode(StatsKind.VALUES)
     found = _TRUNCATE.fullmatch(word)
     if found is None or int(found[1]) == 0:
-        raise ValueError("expected none, counts, truncate(n) with n above 0, or full")
+        raise ValueError("expected none, counts, full or truncate(<characters>)")
     return StatsMode(StatsKind.VALUES, int(found[1]))
 
 
@@ -68,16 +68,16 @@ def _positive(text: str) -> int:
     return number
 
 
-def _per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
+def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
     """A parser of `0:avro,3:parquet`."""
 
     def parsed(text: str) -> Mapping[int, T]:
         out: dict[int, T] = {}
         for part in filter(None, (p.strip() for p in text.split(","))):
             level, colon, value = part.partition(":")
-            if not colon or not level.strip().isdigit():
-                raise ValueError("expected level:value pairs such as 0:avro,5:parquet")
-            out[int(level)] = parse(value)
+            if not colon or not level.strip().isdigit() or not value.strip():
+                raise ValueError("expected <level>:<value>, separated by commas, such as 0:avro,5:parquet")
+            out[int(level)] = parse(value.strip())
         return out
 
     return parsed
@@ -85,11 +85,11 @@ def _per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
 
 FILE_FORMAT = Option("file.format", _format_name, "parquet", "Format of data files: parquet, orc or avro.")
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.format.per.level", _per_level(_format_name), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
+    "file.format.per.level", per_level(_format_name), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
 )
 FILE_COMPRESSION = Option("file.compression", _codec, "zstd", "Compression of data files.")
 FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.compression.per.level", _per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
+    "file.compression.per.level", per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
 )
 ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
 BLOCK_SIZE: Option[int | None] = Option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
@@ -120,7 +120,7 @@ STATS_MODE = Option(
     "What manifests keep of columns: none, counts, truncate(n) or full; default truncate(16).",
 )
 STATS_MODE_PER_LEVEL: Option[Mapping[int, StatsMode]] = Option(
-    "metadata.stats-mode.per.level", _per_level(stats_mode), {}, "Statistics of files of some levels."
+    "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of files of some levels."
 )
 STATS_FIRST_COLUMNS = Option(
     "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."

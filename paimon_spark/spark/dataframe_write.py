@@ -18,7 +18,8 @@ from paimon_spark.engine.write.bucketing import row_buckets
 from paimon_spark.engine.write.dynamic_buckets import assigner_channels, assigner_count
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.format.arrays.arrow_numpy import fixed_array
-from paimon_spark.jobs.batch_write import WriteResult, place_of
+from paimon_spark.jobs.batch_write import place_of
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.write_target import opened
 from paimon_spark.metadata.features import crosses_partitions

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.as_latest import restore
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened
@@ -398,7 +398,7 @@ def _commit(handle: TableHandle, tag: Tag, is_new: bool) -> Restored:
         if head is None:
             raise nothing_there(branch)
         target = find_rollback_target(branch, f"tag-name.{tag.name}")
-        made = restore(branch, target, f"{AS_LATEST}{uuid.uuid4()}")
+        made = Committer(branch, f"{AS_LATEST}{uuid.uuid4()}").restore(target).snapshots[0]
         done.append(Restored(made, target, head, tag.name if is_new else None))
 
     change_branch(handle, "rollback-to-as-latest", plan)

@@ -1,7 +1,4 @@
-"""Columns of manifest entries as numpy, and entries with columns changed.
-
-Which manifests, entries and index files are of the partitions that a commit touches.
-"""
+"""Columns of manifest entries as numpy, entries with columns changed, and entries of some partitions."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/comm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -18,10 +18,8 @@ from paimon_spark.engine.commit.entries import (
     Touched,
     adds,
     column,
-    no_entries,
     numbers,
     of_kind,
-    together,
     where,
     with_numbers,
 )
@@ -84,7 +82,7 @@ Overwritten: TypeAlias = WholeTable | NamedPartitions | PresentPartitions | Chos
 
 
 class _Matcher(Protocol):
-    """Which partitions are replaced."""
+    """A set of partitions."""
 
     def manifests(self, metas: Sequence[ManifestFileMeta]) -> Bool: ...
 
@@ -108,16 +106,16 @@ class _ByPredicate:
         return np.asarray(partitions.matching(self.predicate)[partitions.codes])
 
 
-def overwrite_changes(
+def checked_overwrite(
     handle: TableHandle, options: CommitOptions, overwritten: Overwritten, new: Changes, *, upgrade: bool
-) -> Callable[[Snapshot | None], Changes] | None:
-    """The changes of an overwrite on top of any head; None when it replaces nothing and brings nothing.
+) -> Changes | None:
+    """What takes the place of `overwritten`; None when nothing does and nothing goes.
 
     Args:
         handle: the branch.
         options: of commits.
         overwritten: what is replaced.
-        new: what takes its place; changelog files are left out, as in Paimon.
+        new: what the writers made.
         upgrade: whether new files with keys may go to the highest level at once.
 
     Raises:
@@ -126,19 +124,30 @@ def overwrite_changes(
     if isinstance(overwritten, PresentPartitions) and handle.schema.partition_keys and len(new.files) == 0:
         return None
     if isinstance(overwritten, ChosenPartitions):
-        return lambda head: _dropped(handle, overwritten, head)
-    matcher = _matcher(handle, overwritten, new)
-    _check_inside(handle, matcher, new)
-    files = upgraded(handle, options, new.files) if upgrade else new.files
+        return new
+    outside = ~_matcher(handle, overwritten, new).entries(new.files)
+    if outside.any():
+        row = column(where(new.files, outside), "partition")[0].as_py()
+        raise InvalidInputError(
+            f"the overwrite of {handle.describe()} names partitions, and has rows for "
+            f"{partition_path_of(handle, row)}, which is not among them; "
+            "filter the rows, or overwrite the partitions present in the data",
+            table=handle.name,
+        )
+    return replace(new, files=upgraded(handle, options, new.files)) if upgrade else new
 
-    def on(head: Snapshot | None) -> Changes:
-        if head is None:
-            return Changes(files, no_entries(), new.index)
-        replaced = of_kind(_live(handle, matcher, head), FileKind.DELETE)
-        index = [e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head)]
-        return Changes(together(replaced, files), no_entries(), (*index, *new.index))
 
-    return on
+def replaced_on(
+    handle: TableHandle, overwritten: Overwritten, new: Changes, head: Snapshot
+) -> tuple[pa.Table, tuple[IndexManifestEntry, ...]]:
+    """The DELETE entries of data files and of index files that replace `overwritten` as it is in `head`."""
+    if isinstance(overwritten, ChosenPartitions):
+        chosen = overwritten.choose(live_entries(handle, data_manifests(handle, head)))
+        matcher: _Matcher = Touched(handle, array_of(chosen, pa.binary()))
+    else:
+        matcher = _matcher(handle, overwritten, new)
+    index = tuple(e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head))
+    return of_kind(_live(handle, matcher, head), FileKind.DELETE), index
 
 
 def check_nothing_appears(handle: TableHandle, overwritten: Overwritten, new: Changes) -> None:
@@ -163,15 +172,6 @@ def check_nothing_appears(handle: TableHandle, overwritten: Overwritten, new: Ch
             raise found.not_reached(partition)
         if partition in found.behind:
             raise found.would_appear(partition)
-
-
-def _dropped(handle: TableHandle, overwritten: ChosenPartitions, head: Snapshot | None) -> Changes:
-    if head is None:
-        return Changes(no_entries(), no_entries(), ())
-    chosen = overwritten.choose(live_entries(handle, data_manifests(handle, head)))
-    matcher = Touched(handle, array_of(chosen, pa.binary()))
-    index = [e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head)]
-    return Changes(of_kind(_live(handle, matcher, head), FileKind.DELETE), no_entries(), tuple(index))
 
 
 def _live(handle: TableHandle, matcher: _Matcher, head: Snapshot) -> pa.Table:
@@ -242,18 +242,6 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
         bare = found.literal.rstrip(" ")
         return Or(tuple(NullSafeEqual(column_of, text) for text in (bare, bare.ljust(column_of.type.length))))
     return found
-
-
-def _check_inside(handle: TableHandle, matcher: _Matcher, new: Changes) -> None:
-    outside = ~matcher.entries(new.files)
-    if outside.any():
-        row = column(where(new.files, outside), "partition")[0].as_py()
-        raise InvalidInputError(
-            f"the overwrite of {handle.describe()} names partitions, and has rows for "
-            f"{partition_path_of(handle, row)}, which is not among them; "
-            "filter the rows, or overwrite the partitions present in the data",
-            table=handle.name,
-        )
 
 
 def upgraded(handle: TableHandle, options: CommitOptions, files: pa.Table) -> pa.Table:

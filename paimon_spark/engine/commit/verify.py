@@ -26,7 +26,7 @@ from paimon_spark.errors import (
     CorruptFileError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import snapshot_identity
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.journal.change import (
     Delete,
@@ -45,7 +45,7 @@ from paimon_spark.metadata.journal.change import (
 )
 from paimon_spark.metadata.journal.lock import LockFile, find_lock
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags
@@ -70,14 +70,14 @@ _FIRST_WAIT_S: Final = 0.01
 _LAST_WAIT_S: Final = 0.5
 
 
-def counts(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Surroundings) -> bool:
+def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
     """Look whether a snapshot just made counts. One that does not is taken back.
 
     Args:
         handle: the branch committed to.
         made: the new snapshot.
         base: the head it was made on.
-        around: clock and sleep.
+        clock: clock and sleep.
 
     Returns:
         True as a rule. False when the snapshot counts, but the branch has another history now: its place is on the
@@ -90,29 +90,29 @@ def counts(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: S
     wait_s = _FIRST_WAIT_S
     while True:
         try:
-            return _look(handle, made, base, around)
+            return _look(handle, made, base, clock)
         except CommitError:
             raise
         except Exception as e:  # the snapshot is there, and no file of it may go
             if wait_s > _LAST_WAIT_S:
                 raise _unknown(handle, made, f"it could not be looked at again ({e})") from e
-        around.sleep(wait_s)
+        clock.sleep(wait_s)
         wait_s *= 3
 
 
-def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Surroundings) -> bool:
-    """As `counts`. Safe to repeat."""
-    plan = _announced(handle, made, around)
+def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
+    """As `verify_committed`. Safe to repeat."""
+    plan = _announced(handle, made, clock)
     if plan is not None:
         if _includes(plan, made):
             return False
-        return _taken_back(handle, made, around, is_replaced=_replaces(plan, handle, made))
-    return _is_in_place(handle, made, base) or _taken_back(handle, made, around, is_replaced=False)
+        return _taken_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
+    return _is_in_place(handle, made, base) or _taken_back(handle, made, clock, is_replaced=False)
 
 
-def _announced(handle: TableHandle, made: Snapshot, around: Surroundings) -> TableChange | None:
+def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:
     """The journal of an operation that changes the history of the handle's branch; None when there is none."""
-    for _ in _waiting(around):
+    for _ in _waiting(clock):
         lock = _find_lock(handle)
         if lock is None or lock.kind not in REPLACING:
             return None
@@ -181,22 +181,22 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
     if own is None:
         # Others have gone on and it expired, or it was taken away.
         return made.id < min(list_snapshot_ids(handle), default=0)
-    if snapshot_identity(own) != snapshot_identity(made):
+    if not same_snapshot(own, made):
         return False
     before = None if base is None else find_snapshot(handle, base.id)
     if base is not None and before is not None:
-        return snapshot_identity(before) == snapshot_identity(base)
+        return same_snapshot(before, base)
     # The first snapshot, or one whose base has expired by now, which older ones do before.
     has_schema = bool(list_schema_ids(handle.store, layout))
     return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
 
 
-def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_replaced: bool) -> bool:
+def _taken_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
     """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
 
     When it `is_replaced`, the operation that goes on puts another file there, which must not be deleted.
     """
-    for _ in _waiting(around):
+    for _ in _waiting(clock):
         if not _is_ours(handle, made):
             break
         # What others made on it goes first: by their own hand, or with the branch.
@@ -216,7 +216,7 @@ def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_re
     if _is_elsewhere(handle, made):
         return False
     # Looked at once more when nothing moves any more: what is said to have failed is written again.
-    _until_over(handle, around)
+    _until_over(handle, clock)
     if _is_elsewhere(handle, made):
         return False
     raise CommitConflictError(
@@ -228,8 +228,8 @@ def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_re
     )
 
 
-def _until_over(handle: TableHandle, around: Surroundings) -> None:
-    for _ in _waiting(around):
+def _until_over(handle: TableHandle, clock: Clock) -> None:
+    for _ in _waiting(clock):
         lock = _find_lock(handle)
         if lock is None or lock.kind not in REPLACING:
             return
@@ -237,7 +237,7 @@ def _until_over(handle: TableHandle, around: Surroundings) -> None:
 
 def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
     found = find_snapshot(handle, made.id)
-    return found is not None and snapshot_identity(found) == snapshot_identity(made)
+    return found is not None and same_snapshot(found, made)
 
 
 def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
@@ -248,7 +248,7 @@ def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
         branch = TableHandle(store, Layout(root).with_branch(name), handle.name, handle.schema, handle.options)
         tags = [tag.snapshot for tag in list_tags(branch)]
         found = find_snapshot(branch, made.id)
-        if any(snapshot_identity(s) == snapshot_identity(made) for s in (*tags, *([] if found is None else [found]))):
+        if any(same_snapshot(s, made) for s in (*tags, *([] if found is None else [found]))):
             return True
     return False
 
@@ -266,14 +266,14 @@ def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
             handle.store.delete(path)
 
 
-def _waiting(around: Surroundings) -> Iterator[None]:
+def _waiting(clock: Clock) -> Iterator[None]:
     """Once at once, then again after waits, until it took too long."""
-    started, wait_s = around.clock_ms(), _FIRST_WAIT_S
+    started, wait_s = clock.clock_ms(), _FIRST_WAIT_S
     while True:
         yield
-        if around.clock_ms() - started > _LONGEST_MS:
+        if clock.clock_ms() - started > _LONGEST_MS:
             return
-        around.sleep(wait_s)
+        clock.sleep(wait_s)
         wait_s = min(2 * wait_s, _LAST_WAIT_S)
 
 

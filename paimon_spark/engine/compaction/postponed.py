@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.committer import CommitResult, Committer
-from paimon_spark.engine.commit.publish import is_alive
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.compaction.interrupted import expired_under_way
 from paimon_spark.engine.compaction.run import CompactResult, buckets_of, entries_of
 from paimon_spark.engine.compaction.task import Bucket
@@ -30,9 +31,9 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.partition_path import PartitionDirectories
-from paimon_spark.metadata.retry import Retries, Surroundings
+from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
 from paimon_spark.options.core import BUCKET
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate
@@ -61,7 +62,7 @@ def settle_postponed(
         CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
         PaimonError: as `plan_compaction`, or a file cannot be read or written; the table is as before.
     """
-    retries = Retries(handle.options.commit, Surroundings())
+    retries = Retries(handle.options.commit, Clock())
     while handle.options.bucket == POSTPONE_BUCKET:
         head = latest_snapshot(handle)
         if head is None:
@@ -84,7 +85,7 @@ def settle_postponed(
             break
         try:
             # The rows were numbered after those that the buckets had.
-            return _result(committer.commit(messages, base=head), messages)
+            return _result(committer.commit(messages, planned_on=PlannedOn.of(head, must_remain=True)), messages)
         except CommitOutcomeUnknownError:
             raise
         except CommitConflictError:

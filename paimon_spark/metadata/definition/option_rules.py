@@ -14,8 +14,9 @@ from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
 from paimon_spark.options.core import ChangelogProducer, MergeEngine
+from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
-from paimon_spark.options.known import is_table_option, per_level
+from paimon_spark.options.known import is_table_option
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     ArrayType,
@@ -222,7 +223,7 @@ def _formats(schema: TableSchema, options: TableOptions) -> None:
     changelog = _text(options, "changelog-file.format")
     if changelog:
         used["changelog-file.format"] = changelog
-    for level, name in per_level(_text(options, "file.format.per.level")).items():
+    for level, name in FILE_FORMAT_PER_LEVEL.get(options.raw).items():
         used[f"file.format.per.level ({level})"] = name
     for where, name in used.items():
         if name.lower() not in READABLE:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.jobs.drop_partitions import drop_partitions as delete_partitions
+from paimon_spark.jobs.maintain import drop_partitions as delete_partitions
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, commit_statistics
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.python_values import array_of
@@ -82,7 +83,8 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
         del row[:6]
     size, physical = (sum(s.size_bytes for s in plan.splits), sum(s.row_count for s in plan.splits))
     found = Statistics(head.id, head.schema_id, count, size * count // physical if physical else 0, columns)
-    after_commit(handle, (commit_statistics(handle, found).id,))
+    made = Committer(handle, new_commit_user(handle.options)).set_statistics(found)
+    after_commit(handle, made.snapshot_ids)
 
 
 def _refuse(name: TableName, statement: Analyze) -> None:

@@ -26,7 +26,7 @@ from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
@@ -55,8 +55,8 @@ def rows(*values: Any) -> pa.Table:
     return pa.table({"k": pa.array(list(range(len(values))), pa.int32()), "v": pa.array(values, pa.string())})
 
 
-def clock(ms: int) -> Surroundings:
-    return Surroundings(clock_ms=lambda: ms, random=lambda: 0.0)
+def clock(ms: int) -> Clock:
+    return Clock(clock_ms=lambda: ms, random=lambda: 0.0)
 
 
 def last(table: Table) -> tuple[int]:
@@ -143,12 +143,12 @@ def test_tags_go_when_their_time_is_over(tmp_path: Path) -> None:
     create_tag(table.handle, "long", time_retained="30 d")
     create_tag(table.handle, "ever")
     made = table.snapshots()[0].time_ms
-    after_commit(table.handle, (1,), around=clock(made + DAY // 2))
+    after_commit(table.handle, (1,), clock=clock(made + DAY // 2))
     assert tag_names(table.handle) == ["ever", "long", "short"]
-    after_commit(table.handle, (1,), around=clock(made + 2 * DAY))
+    after_commit(table.handle, (1,), clock=clock(made + 2 * DAY))
     assert tag_names(table.handle) == ["ever", "long"]
     off = load_table(table.location, **{"tag.time-expire-enabled": "false"})
-    after_commit(off.handle, (1,), around=clock(made + 50 * DAY))
+    after_commit(off.handle, (1,), clock=clock(made + 50 * DAY))
     assert tag_names(table.handle) == ["ever", "long"]
 
 
@@ -247,24 +247,24 @@ def test_partitions_expire_at_most_once_an_interval(tmp_path: Path) -> None:
     def left() -> set[str]:
         return set(table.scan().to_arrow().column("v").to_pylist())
 
-    after_commit(on.handle, last(table), around=clock(start))
+    after_commit(on.handle, last(table), clock=clock(start))
     assert left() == {"20200101", "nothing"}
-    after_commit(on.handle, last(table), around=clock(start + 3_600_000))
+    after_commit(on.handle, last(table), clock=clock(start + 3_600_000))
     assert left() == {"20200101", "nothing"}
-    after_commit(on.handle, last(table), around=clock(start + 3_600_001))
+    after_commit(on.handle, last(table), clock=clock(start + 3_600_001))
     assert left() == {"nothing"}
     assert table.snapshots()[-1].commit_kind is CommitKind.OVERWRITE
     table.write(rows("20200102"))
-    after_commit(on.handle, last(table), around=clock(start + 3_700_000))
+    after_commit(on.handle, last(table), clock=clock(start + 3_700_000))
     assert left() == {"20200102", "nothing"}
     at_end = load_table(table.location, **{"write-only": "false", "end-input.check-partition-expire": "true"})
-    after_commit(at_end.handle, last(table), batch=False, around=clock(start + 3_700_000))
+    after_commit(at_end.handle, last(table), batch=False, clock=clock(start + 3_700_000))
     assert left() == {"20200102", "nothing"}
-    after_commit(at_end.handle, last(table), around=clock(start + 3_700_000))
+    after_commit(at_end.handle, last(table), clock=clock(start + 3_700_000))
     assert left() == {"nothing"}
     table.write(rows("20200103"))
     always = load_table(table.location, **{"write-only": "false", "partition.expiration-check-interval": "0"})
-    after_commit(always.handle, last(table), around=clock(start + 3_700_000))
+    after_commit(always.handle, last(table), clock=clock(start + 3_700_000))
     assert left() == {"nothing"}
 
 

@@ -26,7 +26,8 @@ from paimon_spark.errors import (
     TableNotFoundError,
 )
 from paimon_spark.jobs import compaction as compact_written
-from paimon_spark.jobs.batch_write import WriteJob, WriteResult, plan_path_write
+from paimon_spark.jobs.batch_write import WriteJob, plan_path_write
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.batch_write import WriteMode
 from paimon_spark.storage.local import LocalStore

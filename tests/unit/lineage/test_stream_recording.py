@@ -17,7 +17,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.commit.listeners import CommitEvent
+from paimon_spark.engine.commit.listeners import CommitEvent, event_of
 from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.lineage_port import TaskIdentity
@@ -497,7 +497,7 @@ def test_an_event_of_a_batch_tells_its_provenance(world: World) -> None:
     world.switch_on()
     world.batch(0, 1)
     [snapshot] = world.made()
-    recorder.record_snapshot(Stub(), world.table("dst").handle, snapshot)  # type: ignore[arg-type]
+    recorder.record_commit(Stub(), event_of(world.table("dst").handle, snapshot))  # type: ignore[arg-type]
     provenance = world.provenance()[0]
     assert provenance is not None
     assert told[0].properties.items() >= encode_provenance(provenance).items()

@@ -184,5 +184,5 @@ def test_changelog_files_of_an_overwrite_are_deleted(root: str) -> None:
 
 def test_an_operation_that_paimon_does_not_know_is_refused(root: str) -> None:
     table = make_table(LocalStore(), root)
-    with pytest.raises(InvalidInputError, match="'WIPE' is no operation"):
+    with pytest.raises(InvalidInputError, match="unknown operation 'WIPE'"):
         committer(table).overwrite([], operation="WIPE")

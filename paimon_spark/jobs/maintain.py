@@ -1,4 +1,4 @@
-"""Partitions are dropped: their rows go, by one commit; files stay while older snapshots need them.
+"""Compact a table or its manifests, and drop its partitions.
 
 Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
 """
@@ -13,22 +13,52 @@ from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
+from paimon_spark.engine.compaction.branch import compact_branch
+from paimon_spark.engine.compaction.run import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.compaction import run_anywhere
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual
 from paimon_spark.predicate.literals import partition_equal, zone_of
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
+
+
+def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
+    """As `Table.compact`."""
+    if not isinstance(full, bool):
+        raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
+    handle = _current(table)
+    specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
+    result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
+    after_commit(handle, result.snapshot_ids)
+    return result
+
+
+def compact_manifest(table: OpenedTable) -> Snapshot | None:
+    """As `Table.compact_manifest`."""
+    handle = _current(table)
+    return Committer(handle, new_commit_user(handle.options)).compact_manifests().snapshot
+
+
+def _current(table: OpenedTable) -> TableHandle:
+    refuse_version(table)
+    handle = table.handle
+    # Where writes leave maintenance to others, this is one of the others.
+    overrides = {**handle.overrides, WRITE_ONLY.key: "false"}
+    return open_to_change(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
 
 
 @dataclass(frozen=True, slots=True)
