@@ -128,7 +128,7 @@ def test_columns_of_an_insert_go_by_position_by_list_and_by_name(
         ("INSERT INTO db.t (p) VALUES (1)", SchemaMismatchError, "NOT NULL"),
         ("INSERT INTO db.t (id, p) VALUES (1, 3000000000)", DataError, "3000000000"),
         ("INSERT INTO db.t BY NAME SELECT 1 AS id, 2 AS more", SchemaMismatchError, "no column 'more'"),
-        ("INSERT INTO db.t PARTITION (id = 1) VALUES (1)", InvalidInputError, "no partition column"),
+        ("INSERT INTO db.t PARTITION (id = 1) VALUES (1)", InvalidInputError, "not a partition column"),
         (
             "INSERT INTO db.t PARTITION (p = 'x') (id) VALUES (1)",
             InvalidInputError,
