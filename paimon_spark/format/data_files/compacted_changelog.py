@@ -40,7 +40,8 @@ def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
     if m is None:
         url = store.url(path)
         raise CorruptFileError(
-            f"the name of the compacted changelog {url} does not say which bytes are meant", path=url
+            f"invalid name of a compacted changelog: {url}; expected <name>$<bucket>-<length>[-<offset>-<length>].cc-…",
+            path=url,
         )
     whole = int(m["whole"])
     if m["offset"] is None:
