@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import count
 
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
-from paimon_spark.format.casts.type_changes import check_default
+from paimon_spark.format.casts.evolution import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import not_stored, unknown_options
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow.types import is_null
 
 from paimon_spark.errors import InvalidOptionError, SchemaMismatchError
-from paimon_spark.format.casts.type_changes import can_cast
+from paimon_spark.format.casts.evolution import can_cast
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.schema_changes import AddColumn, Path, SchemaChange, UpdateType, shown
