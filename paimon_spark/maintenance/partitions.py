@@ -1,10 +1,9 @@
-"""Expiry of partitions: old ones are dropped by a commit, as of the head. Their files stay while snapshots need them.
+"""Expire old partitions by a commit, and write the `_SUCCESS` files of finished partitions.
 
-Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrategy`.
+The data files of expired partitions stay while snapshots need them.
 
-Partitions marked as done: a file `_SUCCESS` in their directories, for those who wait for them.
-
-Source: Java `partition/actions/SuccessFileMarkDoneAction`, `partition/file/SuccessFile`.
+Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrategy`,
+`partition/actions/SuccessFileMarkDoneAction`, `partition/file/SuccessFile`.
 """
 
 from __future__ import annotations
