@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark import spark_port
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs import lineage_port
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog, load_catalog
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.metadata.tags import Savepoint, TagInfo
-    from paimon_spark.spark.register import register
-    from paimon_spark.spark.session import configure_session
+    from paimon_spark.spark.session import configure_session, register
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import History
@@ -86,7 +86,7 @@ _MODULES = {
     "configure_session": "paimon_spark.spark.session",
     "load_catalog": "paimon_spark.api.catalog",
     "load_table": "paimon_spark.api.table",
-    "register": "paimon_spark.spark.register",
+    "register": "paimon_spark.spark.session",
 }
 
 
@@ -102,7 +102,14 @@ def _spark_sql() -> spark_port.SparkSql:
     return execute
 
 
+def _lineage() -> lineage_port.LineageListener:
+    from paimon_spark.lineage import listener
+
+    return listener
+
+
 spark_port.implement(_spark_jobs, _spark_sql)
+lineage_port.connect(_lineage)
 
 
 def __getattr__(name: str) -> Any:

@@ -72,7 +72,7 @@ class Catalog:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def _repr_html_(self) -> str:
-        from paimon_spark.jobs.notebook import catalog_html
+        from paimon_spark.api.notebook import catalog_html
 
         return catalog_html(self.warehouse, self.options, self.list_databases)
 

@@ -1,37 +1,57 @@
 """Question: the warehouses, tables and rows that one question about lineage is answered from.
 
 Source: own.
+
+What a question about lineage names: tables of one or more warehouses, and snapshots of theirs.
+
+Source: own.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypedDict, Union
 
-from paimon_spark.api.lineage_history import History
-from paimon_spark.api.lineage_places import Asked, Places, TableLike, Version
-from paimon_spark.errors import CommitError, InvalidInputError, LineageError, StorageError, VersionNotFoundError
+from paimon_spark.errors import (
+    CommitError,
+    InvalidInputError,
+    InvalidOptionError,
+    LineageError,
+    PaimonError,
+    StorageError,
+    VersionNotFoundError,
+)
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.jobs.lineage_index import TableIndex
 from paimon_spark.lineage.alignment import NewestBetween
 from paimon_spark.lineage.answers import ProvenanceOf
-from paimon_spark.lineage.graph import NOWHERE, Graph, Node, Walk, load
-from paimon_spark.lineage.jobs import registrations
-from paimon_spark.lineage.sql import is_, of_table
-from paimon_spark.lineage.tables import JOB_STARTUP
-from paimon_spark.lineage.unified import IsCompaction
-from paimon_spark.lineage.unrecorded import Unrecorded, find_unrecorded
+from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
+from paimon_spark.lineage.job_registry import registrations
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.table_history import TableHistory, open_branch
+from paimon_spark.lineage.table_index import TableIndex, open_index
+from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is
+from paimon_spark.lineage.unified_version import IsCompaction
+from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
+from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_lineage_table
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.version import from_options
+from paimon_spark.options.location import is_name, split_name, split_suffix
+from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.lineage.catch_up import Synced
+    from paimon_spark.api.table import Table
+    from paimon_spark.lineage.maintenance import Synced
+    from paimon_spark.options.scan import ScanOptions
 
 _LOG = logging.getLogger(__name__)
 
 
-class Told(TypedDict):
+class HistoryCallbacks(TypedDict):
     """What unified versions ask of the tables themselves."""
 
     is_compaction: IsCompaction
@@ -43,8 +63,8 @@ class Told(TypedDict):
 class Question:
     """What one question is answered from."""
 
-    places: Places
-    history: History
+    places: Warehouses
+    history: TableHistory
 
     @staticmethod
     def of(own: Catalog, others: Sequence[Catalog], tables: Iterable[TableLike] = ()) -> Question:
@@ -55,26 +75,28 @@ class Question:
             InvalidInputError: `others` holds something else than catalogs.
             StorageError: a store failed.
         """
-        places = Places.of(own, others, tables)
+        places = Warehouses.of(own, others, tables)
         for index in places.indexes:
-            refuse_never_on(index)
+            check_ever_enabled(index)
         for index in places.indexes:
             _write_missing(index)
-        return Question(places, History(places))
+        return Question(places, TableHistory(places.warehouses))
 
     def load(
         self,
         tables: Sequence[Node] = (),
         jobs: Sequence[str] = (),
-        walk: Walk = Walk.UP,
+        direction: Direction = Direction.UP,
         *,
         snapshots: bool = True,
         startup: bool = False,
     ) -> Graph:
         """The graph that is needed. Raises StorageError."""
-        return load(self.places.indexes, tables, jobs, walk=walk, snapshots=snapshots, startup=startup)
+        return load(self.places.indexes, tables, jobs, direction=direction, snapshots=snapshots, startup=startup)
 
-    def about(self, table: TableLike, version: Version | None, walk: Walk) -> tuple[Asked, int | None, Graph]:
+    def about(
+        self, table: TableLike, version: Version | None, direction: Direction
+    ) -> tuple[AskedTable, int | None, Graph]:
         """A table, the snapshot of it that is asked about, and the graph.
 
         Upstream, a snapshot that a branch shares with the one it was made from is that one's.
@@ -84,10 +106,14 @@ class Question:
                 `Places.at`.
         """
         asked, snapshot_id = self.places.at(self.places.asked(table, self.load(snapshots=False)), version)
-        graph = self.load([asked.node], walk=walk)
-        while walk is Walk.UP and snapshot_id is not None and (parent := self._maker(graph, asked.node, snapshot_id)):
+        graph = self.load([asked.node], direction=direction)
+        while (
+            direction is Direction.UP
+            and snapshot_id is not None
+            and (parent := self._maker(graph, asked.node, snapshot_id))
+        ):
             asked = asked._replace(node=parent, handle=None)
-            graph = self.load([asked.node], walk=walk)
+            graph = self.load([asked.node], direction=direction)
         if snapshot_id is not None:
             self._check_snapshot(graph, asked, snapshot_id)
         return asked, snapshot_id, graph
@@ -97,7 +123,7 @@ class Question:
         written = (graph.sinks(job, node).row_of(snapshot_id) for job in graph.written_by.get(node, ()))
         return None if any(row >= 0 for row in written) else self.history.parent(node, snapshot_id)
 
-    def _check_snapshot(self, graph: Graph, asked: Asked, snapshot_id: int) -> None:
+    def _check_snapshot(self, graph: Graph, asked: AskedTable, snapshot_id: int) -> None:
         """Of a table that is gone any snapshot may have been."""
         graph.check_table(asked.node)
         newest, head = graph.newest(asked.node), self.history.newest_between(asked.node, 1, None)
@@ -110,14 +136,14 @@ class Question:
                 snapshot=snapshot_id,
             )
 
-    def align(self, tables: Sequence[TableLike]) -> dict[str, Asked]:
+    def align(self, tables: Sequence[TableLike]) -> dict[str, AskedTable]:
         """Tables by the names as given.
 
         Raises:
             InvalidInputError: one twice, or one opened at a version. Others as `Places.asked`.
         """
         known = self.load(snapshots=False)
-        found: dict[str, Asked] = {}
+        found: dict[str, AskedTable] = {}
         for table in tables:
             if not isinstance(table, str):
                 refuse_version(table)
@@ -139,7 +165,7 @@ class Question:
         return find_unrecorded(self.places.indexes, here)
 
     @property
-    def told(self) -> Told:
+    def told(self) -> HistoryCallbacks:
         """What snapshots, tags and branches tell."""
         history = self.history
         return {
@@ -155,7 +181,7 @@ class Question:
             found.update({known.job: query_id for query_id, known in registrations(warehouse).items()})
         return found
 
-    def write_startup(self, job: str, starts: Sequence[tuple[Asked, int]]) -> None:
+    def write_startup(self, job: str, starts: Sequence[tuple[AskedTable, int]]) -> None:
         """Keep what a job starts from, in the warehouse of each source; what it was to start from before goes.
 
         Raises:
@@ -165,11 +191,11 @@ class Question:
             here = [(a.node.ref, i) for a, i in starts if a.node.warehouse == index.warehouse.url]
             if here:
                 index.upsert({JOB_STARTUP.name: [(job, *ref, snapshot_id) for ref, snapshot_id in here]})
-            others = "".join(f" AND NOT ({of_table(ref)})" for ref, _ in here)
-            index.delete(JOB_STARTUP, is_("job", job) + others)
+            others = "".join(f" AND NOT ({table_is(ref)})" for ref, _ in here)
+            index.delete(JOB_STARTUP, column_equals("job", job) + others)
 
 
-def refuse_never_on(index: TableIndex) -> None:
+def check_ever_enabled(index: TableIndex) -> None:
     """Raises LineageError when there are no lineage tables."""
     if not index.exists():
         url = index.warehouse.url
@@ -183,12 +209,12 @@ def refuse_never_on(index: TableIndex) -> None:
 
 def sync_of(index: TableIndex) -> Synced:
     """Write the rows that are missing. Raises as `catch_up.sync`."""
-    from paimon_spark.lineage.catch_up import sync
+    from paimon_spark.lineage.maintenance import sync
 
     return sync(index)
 
 
-def started(graph: Graph) -> dict[str, dict[str, int]]:
+def startup_snapshots(graph: Graph) -> dict[str, dict[str, int]]:
     """Job → name of a table → the snapshot that it was to start from."""
     found: dict[str, dict[str, int]] = {}
     for part in graph.parts:
@@ -197,7 +223,7 @@ def started(graph: Graph) -> dict[str, dict[str, int]]:
     return found
 
 
-def listed(tables: Sequence[TableLike]) -> Sequence[TableLike]:
+def check_tables(tables: Sequence[TableLike]) -> Sequence[TableLike]:
     """Raises InvalidInputError for no tables, and for one instead of a list."""
     given: object = tables
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
@@ -205,7 +231,7 @@ def listed(tables: Sequence[TableLike]) -> Sequence[TableLike]:
     return tables
 
 
-def job_named(job: str) -> str:
+def check_job_name(job: str) -> str:
     """Raises InvalidInputError for something else than a text, and for a blank one."""
     given: object = job
     if not isinstance(given, str) or not given.strip():
@@ -213,7 +239,7 @@ def job_named(job: str) -> str:
     return job
 
 
-def jobs_named(names: Sequence[str]) -> Sequence[str]:
+def check_job_names(names: Sequence[str]) -> Sequence[str]:
     """Raises InvalidInputError for one text instead of a list of jobs."""
     if isinstance(names, str):
         raise InvalidInputError(f"ignoring={names!r}: expected a list of jobs")
@@ -236,3 +262,204 @@ def _write_missing(index: TableIndex) -> None:
             index.warehouse.url,
             "; ".join(found.unreadable[:5]),
         )
+
+
+TableLike: TypeAlias = Union[str, "Table"]
+"""A table by its name, `db.t` or `db.t$branch_fix`, or opened; opened at a version it stands for that snapshot."""
+Version: TypeAlias = int | str
+"""A snapshot id, or a version as in `VERSION AS OF`."""
+
+_LOG = logging.getLogger(__name__)
+_VERSION: Final = "versionAsOf"
+
+
+class AskedTable(NamedTuple):
+    """A table that was asked about.
+
+    Attributes:
+        given: how the caller calls it: the name, or that of the opened table.
+        handle: where it was given opened.
+        options: what it was opened with; None where a name was given.
+    """
+
+    given: str
+    node: Node
+    warehouse: Warehouse
+    handle: TableHandle | None = None
+    options: ScanOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouses:
+    """The warehouses that a question is about: the catalog's own first.
+
+    Attributes:
+        catalogs: whose names are understood; the first one's go first.
+        warehouses: URL → warehouse.
+    """
+
+    catalogs: tuple[Catalog, ...]
+    warehouses: dict[str, Warehouse] = field(default_factory=dict)
+
+    @staticmethod
+    def of(own: Catalog, others: Sequence[Catalog] | Catalog, tables: Iterable[TableLike] = ()) -> Warehouses:
+        """The warehouses of catalogs and of opened tables.
+
+        Raises:
+            InvalidInputError: `others` holds something else than catalogs.
+            LineageError: an opened table is outside any warehouse.
+        """
+        from paimon_spark.api.catalog import Catalog
+
+        given = (others,) if isinstance(others, Catalog) else tuple(others)
+        for other in given:
+            if not isinstance(other, Catalog):
+                raise InvalidInputError(
+                    f"others={other!r}: expected catalogs, as paimon_spark.load_catalog makes them", others=str(other)
+                )
+        places = Warehouses((own, *given))
+        for catalog in places.catalogs:
+            places._add(warehouse_of(catalog))
+        for table in tables:
+            if not isinstance(table, str):
+                places._add(_warehouse_and_branch(table)[0])
+        return places
+
+    def _add(self, warehouse: Warehouse) -> None:
+        self.warehouses.setdefault(warehouse.url, warehouse)
+
+    @property
+    def indexes(self) -> tuple[TableIndex, ...]:
+        """The lineage tables of each warehouse."""
+        return tuple(open_index(w) for w in self.warehouses.values())
+
+    def asked(self, table: TableLike, graph: Graph | None = None) -> AskedTable:
+        """What a table means: a name is one of the catalog's own warehouse if that has it, else of the next.
+
+        Args:
+            table: its name, or the table opened.
+            graph: whose tables are known even when they have been dropped.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: no warehouse has it, and no job knows it.
+            InvalidOptionError: not the name of a table.
+            LineageError: an opened table is outside any warehouse, or of the database of lineage.
+        """
+        if not isinstance(table, str):
+            warehouse, ref = _warehouse_and_branch(table)
+            return AskedTable(ref.name, Node(warehouse.url, ref), warehouse, table.handle, table.read_options)
+        ref = parse_table_name(table)
+        known = set() if graph is None else set(graph.tables)
+        for warehouse in self.warehouses.values():
+            if Node(warehouse.url, ref) in known:
+                return AskedTable(table, Node(warehouse.url, ref), warehouse)
+        failure: PaimonError | None = None
+        for catalog in self.catalogs:
+            warehouse = warehouse_of(catalog)
+            try:
+                opened = catalog.table(table)
+            except PaimonError as e:
+                failure = failure or e
+                continue
+            return AskedTable(table, Node(warehouse.url, ref), warehouse, opened.handle)
+        assert failure is not None
+        raise failure
+
+    def at(self, asked: AskedTable, version: Version | None) -> tuple[AskedTable, int | None]:
+        """A table, and its snapshot that a version means. The version may be of another branch, which is meant then.
+
+        Args:
+            asked: the table.
+            version: None: as the table was opened; a number is a snapshot id, alive or not.
+
+        Raises:
+            InvalidInputError: no snapshot id, or two versions.
+            VersionNotFoundError, NotFoundError: there is no such version.
+            LineageError: the version has no snapshot yet.
+        """
+        opened_at = None if asked.options is None else asked.options.version
+        if version is None and opened_at is None:
+            return asked, None
+        if version is not None and opened_at is not None:
+            raise InvalidInputError(
+                f"table {asked.given} was opened at version {opened_at[1]!r}, and snapshot={version!r} is given too; "
+                "give one of them",
+                table=asked.given,
+            )
+        if isinstance(version, bool) or not isinstance(version, (int, str, type(None))):
+            raise InvalidInputError(
+                f"{version!r} is no snapshot; give its id, or a version such as a tag", version=version
+            )
+        text = str(version).strip()
+        if version is not None and text.isascii() and text.isdigit() and int(text) > 0:
+            return asked, int(text)
+        if isinstance(version, int):
+            raise InvalidInputError(
+                f"snapshot {version} of table {asked.given} cannot be: ids begin at 1", snapshot=version
+            )
+        return self._resolved(asked, opened_at or (_VERSION, text))
+
+    def _resolved(self, asked: AskedTable, version: tuple[str, str]) -> tuple[AskedTable, int]:
+        handle = asked.handle or open_branch(self.warehouses, asked.node)
+        if handle is None:
+            raise LineageError(
+                f"version {version[1]!r} of table {asked.given} cannot be looked up, as the table is gone; give the "
+                "snapshot id",
+                table=asked.given,
+            )
+        found = resolve(handle, from_options([version], None if asked.options is None else asked.options.time_zone))
+        if found.snapshot is None:
+            raise LineageError(
+                f"{found.label} of table {asked.given} has no snapshot yet, so nothing came from it or went into it",
+                table=asked.given,
+            )
+        node = Node(
+            asked.node.warehouse, TableRef.of(asked.node.ref.database, asked.node.ref.bare, found.handle.branch)
+        )
+        return asked._replace(node=node, handle=found.handle), found.snapshot.id
+
+
+def warehouse_of(catalog: Catalog) -> Warehouse:
+    """A catalog's warehouse."""
+    return Warehouse(*open_store(catalog.warehouse, catalog.options))
+
+
+def parse_table_name(name: str) -> TableRef:
+    """The branch that a name means: `db.t`, `db.t$branch_fix`.
+
+    Raises:
+        InvalidOptionError: not the name of a table, or of a system table.
+        LineageError: one of lineage's own tables.
+    """
+    bare, branch, system_table = split_suffix(name)
+    if not is_name(bare) or system_table is not None:
+        raise InvalidOptionError(
+            f"{name!r} is not the name of a table; expected database.table or database.table$branch_<name>", name=name
+        )
+    return _check_recorded(TableRef.of(*split_name(bare), branch or MAIN))
+
+
+def _warehouse_and_branch(table: Table) -> tuple[Warehouse, TableRef]:
+    from paimon_spark.api.table import Table
+
+    given: object = table
+    if not isinstance(given, Table):
+        raise InvalidInputError(f"{given!r} is no table; give its name, such as 'db.t', or the opened table")
+    if table.is_system:
+        raise InvalidInputError(f"{table.name} is a system table; give the table itself", table=table.name)
+    home = find_warehouse_table(table.handle)
+    if home is None:
+        raise LineageError(
+            f"table {table.location} is outside any warehouse (<warehouse>/<database>.db/<table>), so lineage has no "
+            "rows about it; the snapshots made from it name it by its location",
+            table=table.location,
+        )
+    return home.warehouse, _check_recorded(home.ref)
+
+
+def _check_recorded(ref: TableRef) -> TableRef:
+    if is_lineage_table(ref):
+        raise LineageError(
+            f"{ref.name} is one of lineage's own tables, which are not recorded themselves", table=ref.name
+        )
+    return ref

@@ -9,18 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from paimon_spark.api.lineage_places import TableLike, Version, warehouse_of
 from paimon_spark.api.lineage_question import (
     Question,
-    job_named,
-    jobs_named,
-    listed,
-    refuse_never_on,
-    started,
+    TableLike,
+    Version,
+    check_ever_enabled,
+    check_job_name,
+    check_job_names,
+    check_tables,
+    startup_snapshots,
     sync_of,
+    warehouse_of,
 )
 from paimon_spark.errors import InvalidInputError, StorageError
-from paimon_spark.jobs.lineage_index import TableIndex, open_index
+from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.options.lineage import JOB
 
 if TYPE_CHECKING:
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.lineage.catch_up import Synced
+    from paimon_spark.lineage.maintenance import Rebuilt, Synced
     from paimon_spark.lineage.picture import Picture
-    from paimon_spark.lineage.rebuild import Rebuilt
     from paimon_spark.lineage.results import ImpactOfSnapshot, Jobs, LineageStatus, Relations, UnifiedVersion
     from paimon_spark.metadata.version import Moment
 
@@ -62,7 +63,7 @@ class Lineage:
             InvalidInputError: `data` without `table`, or neither; `disable()` switches off.
             StorageError, CommitError: the lineage tables cannot be made or written.
         """
-        from paimon_spark.lineage.switch import switch_on
+        from paimon_spark.lineage.settings import enable
 
         if not table:
             raise InvalidInputError(
@@ -71,7 +72,7 @@ class Lineage:
             )
         index = self._index
         try:
-            switch_on(index, data=data)
+            enable(index, data=data)
         except StorageError as e:
             raise StorageError(
                 f"lineage of warehouse {index.warehouse.url} cannot be switched on, as its tables in database 'paimon' "
@@ -87,27 +88,27 @@ class Lineage:
         Raises:
             StorageError, CommitError: the lineage tables cannot be written.
         """
-        from paimon_spark.lineage.switch import write_switch
+        from paimon_spark.lineage.settings import write_settings
 
         if self._index.exists():
-            write_switch(self._index, table=False, data=False)
+            write_settings(self._index, table=False, data=False)
         return self.status()
 
     @property
     def is_enabled(self) -> bool:
         """Whether the warehouse records which snapshots came from which. Raises StorageError."""
-        from paimon_spark.lineage.switch import read_switch
+        from paimon_spark.lineage.settings import read_settings
 
-        return read_switch(self._index).table
+        return read_settings(self._index).table
 
     def status(self) -> LineageStatus:
         """Whether lineage is on. Raises StorageError."""
         from paimon_spark.lineage.graph import load
         from paimon_spark.lineage.results import LineageStatus
-        from paimon_spark.lineage.switch import read_switch
+        from paimon_spark.lineage.settings import read_settings
 
         index = self._index
-        found = read_switch(index)
+        found = read_settings(index)
         exists = index.exists()
         jobs = len(load([index], snapshots=False).jobs) if exists else 0
         return LineageStatus(index.warehouse.url, found.table, found.data, found.flush_interval_ms, exists, jobs)
@@ -119,12 +120,12 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError: a store failed.
         """
-        from paimon_spark.lineage.drawing import newest_of
+        from paimon_spark.lineage.answers import newest_of
         from paimon_spark.lineage.results import Job, Jobs
 
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
-        newest, starts, queries = newest_of(graph), started(graph), question.queries()
+        newest, starts, queries = newest_of(graph), startup_snapshots(graph), question.queries()
 
         return Jobs(
             tuple(
@@ -190,12 +191,12 @@ class Lineage:
             InvalidInputError: no snapshot was given.
             Others as `upstream`.
         """
-        from paimon_spark.lineage.graph import Walk
-        from paimon_spark.lineage.impact import impact
+        from paimon_spark.lineage.graph import Direction
+        from paimon_spark.lineage.reach import impact
         from paimon_spark.lineage.results import ImpactOfSnapshot
 
         question = Question.of(self.catalog, others, (table,))
-        asked, snapshot_id, graph = question.about(table, snapshot, Walk.DOWN)
+        asked, snapshot_id, graph = question.about(table, snapshot, Direction.DOWN)
         if snapshot_id is None:
             raise InvalidInputError(
                 f"impact of which snapshot of {asked.given}? Give its id, or a version such as a tag; downstream() "
@@ -228,12 +229,12 @@ class Lineage:
             Others as `upstream`.
         """
         from paimon_spark.lineage.results import UnifiedVersion
-        from paimon_spark.lineage.unified import unified_version
+        from paimon_spark.lineage.unified_version import unified_version
 
-        question = Question.of(self.catalog, others, listed(tables))
+        question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = unified_version(question.load(nodes), nodes, ignoring=jobs_named(ignoring), **question.told)
+        found = unified_version(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.told)
         snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
         return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
@@ -265,13 +266,13 @@ class Lineage:
             StorageError, CommitError: `job_startup` cannot be written.
             Others as `unified_version`.
         """
-        from paimon_spark.lineage.unified import start_snapshots
+        from paimon_spark.lineage.unified_version import start_snapshots
 
-        job_named(job)
-        question = Question.of(self.catalog, others, listed(tables))
+        check_job_name(job)
+        question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = start_snapshots(question.load(nodes), nodes, ignoring=jobs_named(ignoring), **question.told)
+        found = start_snapshots(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.told)
         starts = {name: found[a.node] for name, a in asked.items()}
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
@@ -289,15 +290,15 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError, CommitError: something could not be written; call again.
         """
-        from paimon_spark.lineage.forgotten import forget
-        from paimon_spark.lineage.jobs import owner_of
+        from paimon_spark.lineage.job_registry import find_owner
+        from paimon_spark.lineage.maintenance import forget_job
 
-        job_named(job)
+        check_job_name(job)
         question = Question.of(self.catalog, ())
         graph = question.load(snapshots=False, startup=True)
-        if job not in started(graph) and owner_of(self._index, job) is None:
+        if job not in startup_snapshots(graph) and find_owner(self._index, job) is None:
             graph.check_job(job)
-        return forget(self._index, job)
+        return forget_job(self._index, job)
 
     def rebuild(self, checkpoints: Mapping[str, str] | None = None) -> Rebuilt:
         """Make the lineage tables anew from all snapshots and tags alive, and from checkpoints. Safe to repeat.
@@ -310,13 +311,13 @@ class Lineage:
             LineageError: there are no lineage tables, and no snapshot, tag or checkpoint that tells of a job.
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
-        from paimon_spark.lineage.rebuild import nothing_to_rebuild, rebuild
+        from paimon_spark.lineage.maintenance import nothing_to_rebuild, rebuild
 
         given: object = checkpoints
         if given is not None and not isinstance(given, Mapping):
             raise InvalidInputError(f"checkpoints={given!r}: expected a mapping of a job to the URL of its checkpoint")
         if not checkpoints and nothing_to_rebuild(self._index):
-            refuse_never_on(self._index)
+            check_ever_enabled(self._index)
         return rebuild(self._index, checkpoints)
 
     def sync(self) -> Synced:
@@ -326,7 +327,7 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
-        refuse_never_on(self._index)
+        check_ever_enabled(self._index)
         return sync_of(self._index)
 
     def graph(self, *tables: TableLike, others: Sequence[Catalog] = ()) -> Picture:
@@ -337,8 +338,8 @@ class Lineage:
         Raises:
             Errors as `upstream`.
         """
-        from paimon_spark.lineage.drawing import picture_of
-        from paimon_spark.lineage.graph import Walk
+        from paimon_spark.lineage.graph import Direction
+        from paimon_spark.lineage.picture import picture_of
 
         question = Question.of(self.catalog, others, tables)
         if not tables:
@@ -353,7 +354,7 @@ class Lineage:
             known.check_table(one.node)
         nodes = [a.node for a in asked]
         title = f"Lineage of {', '.join(a.given for a in asked)}"
-        graph = question.load(nodes, walk=Walk.BOTH)
+        graph = question.load(nodes, direction=Direction.BOTH)
         return picture_of(graph, title, nodes, question.unrecorded_in(dict.fromkeys(graph.tables)))
 
     def open_lineage(
@@ -402,8 +403,8 @@ class Lineage:
         job: str | None,
         others: Sequence[Catalog],
     ) -> Relations:
-        from paimon_spark.lineage.asking import downstream, upstream
-        from paimon_spark.lineage.graph import Walk
+        from paimon_spark.lineage.graph import Direction
+        from paimon_spark.lineage.reach import downstream, upstream
         from paimon_spark.lineage.results import Relations
 
         if (table is None) == (job is None) or (job is not None and snapshot is not None):
@@ -411,10 +412,10 @@ class Lineage:
                 f"{direction} of what? Give a table, with or without one of its snapshots, or job=…; given are "
                 f"table={table!r}, snapshot={snapshot!r}, job={job!r}"
             )
-        walk, ask = (Walk.UP, upstream) if direction == "upstream" else (Walk.DOWN, downstream)
+        walk, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
         question = Question.of(self.catalog, others, () if table is None else (table,))
         if job is not None:
-            reach = ask(question.load(jobs=[job_named(job)], walk=walk), job)
+            reach = ask(question.load(jobs=[check_job_name(job)], direction=walk), job)
         else:
             assert table is not None
             asked, snapshot_id, graph = question.about(table, snapshot, walk)

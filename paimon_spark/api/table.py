@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from paimon_spark.api.table_maintenance import TableMaintenance
 from paimon_spark.api.table_refs import TableRefs
-from paimon_spark.display.values import ShownList
+from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -18,9 +18,8 @@ from paimon_spark.jobs.opened_table import (
     at_version,
     on_branch,
     open_path,
-    scan_of,
-    schema_scan,
 )
+from paimon_spark.jobs.table_scan import scan_of, schema_scan
 from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import current
 from paimon_spark.metadata.snapshots import list_snapshots
@@ -81,7 +80,7 @@ class Table(TableRefs, TableMaintenance):
         return self.handle.options
 
     def _repr_html_(self) -> str:
-        from paimon_spark.jobs.notebook import table_html
+        from paimon_spark.api.notebook import table_html
 
         return table_html(self)
 

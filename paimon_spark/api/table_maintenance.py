@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from paimon_spark.display.values import ShownList
+from paimon_spark.display import ShownList
 from paimon_spark.jobs.branch_access import at_head, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
@@ -313,7 +313,7 @@ class TableMaintenance(OpenedTable):
             BranchNotFoundError: there is no such branch.
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
-        from paimon_spark.lineage.properties import JOB
+        from paimon_spark.lineage.provenance import JOB
         from paimon_spark.versioning.log import history_of
 
         if branch is not None:

@@ -12,17 +12,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_LOCAL_SETTINGS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # it would be drawn over what is printed
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-}
+from typing import Any, TextIO, cast
 
 
 class JavaErrors(io.TextIOBase):
@@ -42,6 +32,7 @@ class JavaErrors(io.TextIOBase):
 def run() -> int:
     """Start the session, run the command of this process's arguments, stop the session."""
     from paimon_spark.cli.main import main
+    from paimon_spark.cli.program import spark_session
 
     session = spark_session()
     python_errors = sys.stderr
@@ -53,35 +44,12 @@ def run() -> int:
         session.stop()
 
 
-def spark_session() -> SparkSession:
-    """The active session, else a new one: with the settings of spark-submit, or a quiet local one."""
-    from pyspark.sql import SparkSession
-
-    from paimon_spark.spark.session import configure_session
-
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("paimon-spark")
-    for key, value in () if _is_submitted() else _LOCAL_SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    configure_session(session)
-    return session
-
-
-def _is_submitted() -> bool:
-    """Whether spark-submit started this process, whose settings are the user's."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
 def _java_errors() -> TextIO | None:
     """None where no JVM started this process, or none can be reached, as through Spark Connect."""
     from pyspark import SparkContext
 
     gateway = getattr(SparkContext, "_gateway", None)
-    if gateway is None or not _is_submitted():
+    if gateway is None or "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None
     return cast("TextIO", JavaErrors(gateway.jvm.java.lang.System.err))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from functools import cache
@@ -11,16 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark import __version__
 from paimon_spark.cli.call import rows_answer
-from paimon_spark.cli.completion import SHELLS, completion
+from paimon_spark.cli.help import SHELLS, completion
+from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
-from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError
-from paimon_spark.operations.registry import OPERATIONS
+from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
 from paimon_spark.operations.tables import first_rows, limit_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _PACKAGES: Final = ("pyspark", "pyarrow", "fsspec", "sqlglot")
+
+_LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # it would be drawn over what is printed
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 @cache
@@ -35,7 +43,6 @@ def _sql(a: Request) -> DataFrame:
     """The rows of the last statement."""
     statements = _statements(a)
     catalog = a.catalog(may_create=any(map(_creates_database, statements)))
-    from paimon_spark.cli.job import spark_session
     from paimon_spark.sql.execute import execute
 
     session = spark_session()
@@ -43,6 +50,25 @@ def _sql(a: Request) -> DataFrame:
     for statement in first:
         execute(catalog, statement, None, session)
     return execute(catalog, last, None, session)
+
+
+def spark_session() -> SparkSession:
+    """The active session, else a new one: with the settings of spark-submit, or a quiet local one."""
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.spark.session import configure_session
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("paimon-spark")
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    for key, value in () if is_submitted else _LOCAL_SETTINGS.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    configure_session(session)
+    return session
 
 
 def _show_frame(a: Request, frame: DataFrame) -> Answer:
@@ -126,7 +152,7 @@ PROGRAM: Final = (
         "run SQL statements, as catalog.sql does; starts Spark",
         _sql,
         (
-            Argument("statement", "statement, or several separated by ;; - reads them from stdin", positional=True),
+            positional("statement", "statement, or several separated by ;; - reads them from stdin", required=False),
             Argument("file", "file with the statements", spellings=("-f",)),
             Argument(
                 "limit", "how many rows to print at most, or all", default=1000, parse=limit_of, spellings=("-n",)
@@ -142,11 +168,11 @@ PROGRAM: Final = (
         "call a procedure of Paimon, as CALL sys.… does, without Spark",
         _call,
         (
-            Argument("procedure", "its name, such as create_tag", required=True, positional=True),
-            Argument(
+            positional("procedure", "its name, such as create_tag"),
+            positional(
                 "arguments",
                 "name=value, such as table=db.t, or values in order",
-                positional=True,
+                required=False,
                 repeated=True,
                 metavar="ARGUMENT",
             ),
@@ -160,7 +186,7 @@ PROGRAM: Final = (
     Operation(
         "print a script that completes commands in a shell",
         lambda a: completion(a["shell"], commands()),
-        (Argument("shell", "the shell", required=True, positional=True, choices=SHELLS),),
+        (positional("shell", "the shell", choices=SHELLS),),
         scope=Scope.NOTHING,
         details='For bash: eval "$(paimon-spark completion bash)". For fish: paimon-spark completion fish | source.',
         command="completion",

@@ -37,7 +37,7 @@ def reporting(*, quiet: bool, as_json: bool, verbose: bool) -> Iterator[None]:
 
 
 class Bar:
-    """One line of a terminal that is written again and again."""
+    """One line of a terminal that is overwritten."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream, clock
@@ -45,7 +45,7 @@ class Bar:
         self.is_shown = False
 
     def show(self, now: Progress) -> None:
-        """Draw it."""
+        """Draw the bar."""
         if self.clock() - self.began < _AFTER_S:
             return
         room = max(shutil.get_terminal_size().columns - 1, 20)
@@ -54,27 +54,27 @@ class Bar:
         self.is_shown = True
 
     def close(self) -> None:
-        """Take it away."""
+        """Erase the bar."""
         if self.is_shown:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
 
 
 class Log:
-    """A plain line now and then."""
+    """A plain line every ten seconds."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream, clock
-        self.told = clock()
+        self.printed = clock()
 
     def show(self, now: Progress) -> None:
-        """Write a line, when the last is long ago."""
-        if self.clock() - self.told >= _LINE_EVERY_S:
-            self.told = self.clock()
+        """Print a line when the last one is old enough."""
+        if self.clock() - self.printed >= _LINE_EVERY_S:
+            self.printed = self.clock()
             print(_line(now, bar=False), file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: lines stay."""
 
 
 def _line(now: Progress, *, bar: bool) -> str:

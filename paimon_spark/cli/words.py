@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from paimon_spark.operations import REFUSED_ACTIONS
 from paimon_spark.operations.operation import (
     OUTPUT_OPTIONS,
     STORE_OPTIONS,
@@ -22,7 +23,6 @@ from paimon_spark.operations.operation import (
     key_value,
 )
 from paimon_spark.operations.refused import refusal
-from paimon_spark.operations.registry import REFUSED_ACTIONS
 from paimon_spark.options.descriptor import did_you_mean
 
 SHARED_OPTIONS: Final = (*STORE_OPTIONS, *TABLE_OPTIONS, *OUTPUT_OPTIONS)
@@ -100,16 +100,17 @@ def parse(command: Operation, words: Sequence[str]) -> dict[str, Any]:
     """
     parser = _Parser(command)
     end = words.index("--") if "--" in words else len(words)
-    front = parser.without_values_of_flags([_hyphened(w) for w in words[:end]])
-    found, rest = parser.parse_known_args(front)
+    found, rest = parser.parse_known_args(parser.without_values_of_flags([_hyphened(w) for w in words[:end]]))
     for word in rest:
         if word.startswith("-") and len(word) > 1 and not word[1:2].isdigit():
             name = word.partition("=")[0]
             raise parser.wrong(f"has no option {name}{did_you_mean(name, parser.spellings)}")
-    values = {name: value for name, value in vars(found).items() if value is not None}
-    if not values.get("help"):
-        parser.place(values, [*rest, *words[end + 1 :]])
-    return {**command.defaults, **values}
+    given = {name: value for name, value in vars(found).items() if value is not None}
+    if given.get("help"):
+        return {**command.defaults, "help": True}
+    parser.place(given, [*rest, *words[end + 1 :]])
+    every = {a.name: a for a in (*command.positionals, *command.options)}
+    return {**command.defaults, **{name: _converted(every[name], value) for name, value in given.items()}}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -128,7 +129,7 @@ class _Parser(argparse.ArgumentParser):
                 self.add_argument(*spellings, dest=argument.name, action="store_true", default=None)
             else:
                 action = "append" if argument.repeated else "store"
-                self.add_argument(*spellings, dest=argument.name, action=action, type=_converter(argument))
+                self.add_argument(*spellings, dest=argument.name, action=action)
 
     def without_values_of_flags(self, words: Sequence[str]) -> list[str]:
         """`--yes true` and `--yes=true`, as other engines' actions have it, → `--yes`; with false → nothing."""
@@ -146,21 +147,17 @@ class _Parser(argparse.ArgumentParser):
             out += [name] if value.lower() == "true" else []
         return out
 
-    def place(self, values: dict[str, Any], words: list[str]) -> None:
-        """Give each word to the positional arguments that are not named yet, in order, and check what is required."""
+    def place(self, given: dict[str, Any], words: list[str]) -> None:
+        """Assign each word to the positional arguments that are not named yet, in order, and check what is required."""
 
         def is_missing(argument: Argument) -> bool:
-            by_path = argument.name == "table" and bool(values.get("path"))
-            return argument.name not in values and not by_path
+            return argument.name not in given and not (argument.name == "table" and "path" in given)
 
         for argument in filter(is_missing, self.command.positionals):
-            if argument.repeated:
-                values[argument.name] = [_converted(argument, w) for w in words]
-                words = []
-            elif words:
-                values[argument.name] = _converted(argument, words.pop(0))
-        every = (*self.command.positionals, *self.command.options)
-        missing = [a for a in every if a.required and (is_missing(a) or values.get(a.name) == [])]
+            if words:
+                given[argument.name] = words if argument.repeated else words[0]
+                words = [] if argument.repeated else words[1:]
+        missing = [a for a in (*self.command.positionals, *self.command.options) if a.required and is_missing(a)]
         if missing:
             raise self.wrong(f"needs {', '.join(a.shown if a.positional else a.flag for a in missing)}")
         if words:
@@ -173,7 +170,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         text = re.sub(r"^argument ([^ /]+)[^ ]*: expected one argument$", r"\1 needs a value", message)
-        text = re.sub(r"^argument [^ ]+: ", "", text)
         raise UsageError(f"{text}; see `paimon-spark {self.command.command} --help`")
 
 
@@ -189,27 +185,22 @@ def _spellings(argument: Argument) -> tuple[str, ...]:
     return (argument.flag, *argument.spellings)
 
 
-def _converted(argument: Argument, text: str) -> Any:
+def _converted(argument: Argument, given: Any) -> Any:
+    """The value of an argument from its text, or of a repeated one from its texts. Raises UsageError."""
+    if isinstance(given, list):
+        return [_converted(argument, text) for text in given]
+    if isinstance(given, bool):
+        return given
     is_number = argument.parse is None and argument.type in (Type.INT, Type.BIGINT)
     parse = int if is_number else argument.parse or str
     called = argument.shown if argument.positional else argument.flag
     try:
-        value = parse(text)
+        value = parse(given)
     except ValueError as e:
         why = "expected a whole number" if is_number else str(e)
         if parse is key_value:
             why = f"expected {argument.shown}"
-        raise UsageError(f"{called} cannot be {text!r}: {why}") from e
+        raise UsageError(f"{called} cannot be {given!r}: {why}") from e
     if argument.choices and value not in argument.choices:
-        raise UsageError(f"{called} cannot be {text!r}; it is one of {', '.join(argument.choices)}")
+        raise UsageError(f"{called} cannot be {given!r}; it is one of {', '.join(argument.choices)}")
     return value
-
-
-def _converter(argument: Argument) -> Any:
-    def convert(text: str) -> Any:
-        try:
-            return _converted(argument, text)
-        except UsageError as e:
-            raise argparse.ArgumentTypeError(str(e)) from e
-
-    return convert

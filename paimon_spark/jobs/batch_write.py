@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.engine.tasks.commit_message import CommitMessage
@@ -24,10 +24,10 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.batch_recording import BatchRecording, batch_recording
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.compaction import compact_written
 from paimon_spark.jobs.existing_keys import ExistingKeys
+from paimon_spark.jobs.lineage_port import CommitLineage, batch_commit
 from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.publishing import published
@@ -49,8 +49,8 @@ from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.note import TaskIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +131,11 @@ class WriteJob:
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
             CommitError: the rows are in, but not the compaction that they need to be seen.
         """
-        recording = batch_recording(self.handle, run)
-        committer = Committer(self.handle, self.commit_user, after_commit=recording.listeners, has_twins=False)
+        lineage = batch_commit(self.handle, run)
+        committer = Committer(self.handle, self.commit_user, after_commit=lineage.listeners, has_twins=False)
         try:
             committed, written = published(
-                self.handle, committer, messages, lambda m: self._publish(committer, m, recording)
+                self.handle, committer, messages, lambda m: self._publish(committer, m, lineage)
             )
         except CommitOutcomeUnknownError:
             raise
@@ -146,7 +146,7 @@ class WriteJob:
         try:
             made = (*made, *compact_written(self.handle, self.commit_user, written, made))
         finally:
-            recording.finish(bool(made))
+            lineage.finish(bool(made))
         after_commit(self.handle, made, wrote_rows=bool(messages))
         return WriteResult(made)
 
@@ -169,9 +169,7 @@ class WriteJob:
         """
         return remove_job_files(self.handle, self.job)
 
-    def _publish(
-        self, committer: Committer, messages: Sequence[CommitMessage], recording: BatchRecording
-    ) -> CommitResult:
+    def _publish(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         watermark = self.options.watermark
         if self.mode is WriteMode.APPEND:
             planned_on = 0 if self.base is None else self.base.id
@@ -179,20 +177,20 @@ class WriteJob:
             base = self.base if self.handle.schema.primary_keys else None
             return committer.commit(
                 messages,
-                recording.identifier,
+                lineage.identifier,
                 planned_on=planned_on,
                 base=base,
                 watermark=watermark,
-                provenance=recording.provenance,
+                provenance=lineage.properties,
                 operation="WRITE",
             )
         return committer.overwrite(
             messages,
-            recording.identifier,
+            lineage.identifier,
             partitions=self._overwritten(),
             planned_on=self._kept_keys_on(),
             watermark=watermark,
-            provenance=recording.provenance,
+            provenance=lineage.properties,
             operation="WRITE",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
@@ -12,20 +12,14 @@ from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import TableLocation, branch_in_force, configured, locate
 from paimon_spark.options.scan import (
     BRANCH,
-    COLUMNS,
     INCREMENTAL_KEYS,
-    LOCATION_KEYS,
     VERSION_KEYS,
     ScanOptions,
     canonical,
     parse_scan_options,
-    with_stored_start,
 )
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
-
-if TYPE_CHECKING:
-    from paimon_spark.jobs.scan import Scan
 
 OptionValue: TypeAlias = str | float | bool
 _VERSION = "versionAsOf"
@@ -72,20 +66,9 @@ def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:
     return OpenedTable(handle, parsed, text, system or "")
 
 
-def open_scan(path: str, options: Mapping[str, str]) -> Scan:
-    """The read of everything that `options` ask for, from the table as it is now. Raises as `load_table`."""
-    table = open_path(path, options)
-    if table.is_system:
-        return scan_of(table)
-    from paimon_spark.jobs.scan import Scan
-
-    asked = with_stored_start(table.read_options, table.option_text, table.handle.schema.options)
-    return Scan(table.handle, asked, table.option_text)  # opened just now
-
-
 def on_branch(table: T, name: str) -> T:
     """The same table on another branch, at its head. Raises BranchNotFoundError."""
-    text = _without(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
+    text = without_keys(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
     options = replace(table.read_options.at(None), branch=name)
     return replace(
         table, handle=open_branch(table.handle, name), read_options=options, option_text={**text, BRANCH.key: name}
@@ -94,41 +77,8 @@ def on_branch(table: T, name: str) -> T:
 
 def at_version(table: T, version: str | int) -> T:
     """The same table at a version, which is looked up when it is read."""
-    text = {**_without(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
+    text = {**without_keys(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
     return replace(table, read_options=table.read_options.at((_VERSION, str(version))), option_text=text)
-
-
-def scan_of(
-    table: OpenedTable,
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
-    options: Mapping[str, OptionValue] | None = None,
-) -> Scan:
-    """One read of the table, with its definition as it is now. Raises as `Table.scan`."""
-    given, text = table.read_options, dict(table.option_text)
-    if options:
-        given, text = _with_options(table, as_text(options))
-    if columns is not None:
-        given = replace(given, columns=_column_names(columns))
-    if where is not None:
-        given = replace(given, where=where)
-    handle = _reopened(table.handle, given)
-    if table.is_system:
-        from paimon_spark.jobs.system_scan import SystemScan
-
-        return SystemScan(handle, given, text, system=table.system)
-    from paimon_spark.jobs.scan import Scan
-
-    return Scan(handle, with_stored_start(given, text, handle.schema.options), text)
-
-
-def schema_scan(table: OpenedTable) -> Scan:
-    """The read whose schema is that of the table: starts that the table's own options name are of scans only."""
-    if table.is_system:
-        return scan_of(table)
-    from paimon_spark.jobs.scan import Scan
-
-    return Scan(_reopened(table.handle, table.read_options), table.read_options, table.option_text)
 
 
 class Place(NamedTuple):
@@ -198,33 +148,6 @@ def _system_table(location: TableLocation) -> str | None:
     return found.value if isinstance(found, View) else found.name
 
 
-def _reopened(handle: TableHandle, given: ScanOptions) -> TableHandle:
-    """The table with the definition it has now: columns and options may have changed since it was opened."""
-    branch = handle.branch if given.branch is None else given.branch
-    return open_table(handle.store, handle.layout.root, branch, handle.name, given.table_options)
-
-
-def _with_options(table: OpenedTable, options: Mapping[str, str]) -> tuple[ScanOptions, dict[str, str]]:
-    """What is asked with `options` on top of what the table was opened with, parsed and as text."""
-    given = canonical(options)
-    for key in given:
-        if key in LOCATION_KEYS:
-            raise InvalidOptionError(
-                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
-            )
-    text = dict(table.option_text)
-    for group in ((*VERSION_KEYS, *INCREMENTAL_KEYS), (BRANCH.key, *BRANCH.fallbacks)):
-        if any(key in given for key in group):
-            text = _without(text, group)
-    text.update(given)
-    return parse_scan_options(text), text
-
-
-def _column_names(columns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(columns, str):
-        raise InvalidOptionError(f"columns = {columns!r}: expected a list of names", option=COLUMNS.key)
-    return tuple(columns)
-
-
-def _without(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+def without_keys(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """The options but for those of `keys`."""
     return {k: v for k, v in options.items() if k not in keys}

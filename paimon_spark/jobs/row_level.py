@@ -20,10 +20,10 @@ from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.batch_recording import batch_recording
 from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, place_of, plan_write
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.compaction import compact_written
+from paimon_spark.jobs.lineage_port import batch_commit
 from paimon_spark.jobs.opened_table import Place
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -37,8 +37,8 @@ from paimon_spark.spark_port import active_spark_jobs, spark_jobs
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
 
 if TYPE_CHECKING:
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.lineage.note import TaskIdentity
 
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"
@@ -150,16 +150,16 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
         head = latest_snapshot(handle)
         if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
             return WriteResult()
-    recording = batch_recording(handle, reads_nothing=True)
+    lineage = batch_commit(handle, reads_nothing=True)
     user = new_commit_user(handle.options.raw)
-    committer = Committer(handle, user, after_commit=recording.listeners, has_twins=False)
+    committer = Committer(handle, user, after_commit=lineage.listeners, has_twins=False)
     made: tuple[int, ...] = ()
     try:
         made = committer.overwrite(
-            [], recording.identifier, partitions=overwritten, provenance=recording.provenance, operation=operation
+            [], lineage.identifier, partitions=overwritten, provenance=lineage.properties, operation=operation
         ).snapshot_ids
     finally:
-        recording.finish(bool(made))
+        lineage.finish(bool(made))
     after_commit(handle, made)
     return WriteResult(made)
 
@@ -225,16 +225,16 @@ def _commit(
     operation: str,
     run: TaskIdentity | None = None,
 ) -> WriteResult:
-    recording = batch_recording(handle, run, reads_nothing=operation == "DELETE")
-    committer = Committer(handle, commit_user, after_commit=recording.listeners, has_twins=False)
+    lineage = batch_commit(handle, run, reads_nothing=operation == "DELETE")
+    committer = Committer(handle, commit_user, after_commit=lineage.listeners, has_twins=False)
     planned_on = 0 if job.base is None else job.base.id
     try:
         made = committer.commit(
             messages,
-            recording.identifier,
+            lineage.identifier,
             planned_on=planned_on,
             base=job.base,
-            provenance=recording.provenance,
+            provenance=lineage.properties,
             operation=operation,
         ).snapshot_ids
     except CommitOutcomeUnknownError:
@@ -245,6 +245,6 @@ def _commit(
     try:
         made = (*made, *compact_written(handle, commit_user, messages, made))
     finally:
-        recording.finish(bool(made))
+        lineage.finish(bool(made))
     after_commit(handle, made, wrote_rows=bool(messages))
     return WriteResult(made)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
+from paimon_spark.display import facts, grid, section, shown_or_said
 from paimon_spark.engine.commit.publish import is_alive
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.lineage_port import note_read, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
 from paimon_spark.metadata.resolve import Resolved, resolve
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.lineage.note import NoteTicket
+    from paimon_spark.lineage.read_notes import NoteTicket
 
 _TRIES: Final = 5
 """Heads that may expire while they are planned."""
@@ -120,9 +122,14 @@ class Scan:
         return replace(self, filters=(*self.filters, *filters), _plan=None)
 
     def _repr_html_(self) -> str:
-        from paimon_spark.jobs.notebook import scan_html
+        def show() -> str:
+            """What is read and skipped. A plan of its own: showing a read does not pin it to the head."""
+            if not self.is_system:
+                return replace(self).plan()._repr_html_()
+            where = facts({"where": self.options.where})
+            return section(f"Read of {self.table_name}", "", where, columns_html(self.schema))
 
-        return scan_html(self)
+        return shown_or_said(f"Read of {self.table_name}", show)
 
     def plan(self) -> Plan:
         """What will be read; `print` it to see what is skipped, and why.
@@ -142,10 +149,8 @@ class Scan:
         """What whoever reads the plan notes of it first; none unless the read names its job (`lineage.job`)."""
         if JOB.key not in self.handle.overrides:
             return ()
-        from paimon_spark.jobs.read_noting import tickets_of
-
         plan, found = self.plan(), self._travelled
-        return tickets_of(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
+        return read_tickets(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow batches of `arrow_schema`, some splits at a time; memory stays bounded.
@@ -162,10 +167,7 @@ class Scan:
         from paimon_spark.engine.read.split_reader import read_split, read_splits
 
         plan = self.plan()
-        if tickets := self.tickets():
-            from paimon_spark.jobs.read_noting import note_here
-
-            note_here(tickets)
+        note_read(self.tickets())
 
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)
@@ -372,3 +374,22 @@ def expired(handle: TableHandle, snapshot: Snapshot) -> SnapshotExpiredError:
         branch=handle.branch,
         snapshot_id=snapshot.id,
     )
+
+
+def columns_html(schema: TableSchema) -> str:
+    """The columns of a schema as a table for notebooks."""
+    rows = [
+        (
+            f.name,
+            str(f.type),
+            ", ".join(
+                word
+                for word, names in (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
+                if f.name in names
+            ),
+            f.default_value,
+            f.description,
+        )
+        for f in schema.fields
+    ]
+    return grid(("column", "type", "key", "default", "comment"), rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paimon_spark.engine.commit import changes as cleanup
 from paimon_spark.engine.commit.committer import CommitResult, Committer
@@ -25,6 +25,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.compaction import compact_batch
+from paimon_spark.jobs.lineage_port import stream_commit, stream_committed_before
 from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.stream_run import QueryRun
 from paimon_spark.jobs.task_write import StreamRows
@@ -36,9 +37,6 @@ from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.options.stream_write import LOST_BATCHES, LostBatches
 from paimon_spark.streaming.batches import Committed, Judged, Lost, Sink, Unknown
 from paimon_spark.streaming.sink_log import Place, SinkLog, write_log
-
-if TYPE_CHECKING:
-    from paimon_spark.jobs.recording import Recording
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,23 +90,21 @@ class StreamBatch:
         try:
             self._refuse_loss(judged)
             self._check_bases(head)
-            recording = self._recording()
+            lineage = stream_commit(self.handle, self.run, self.batch_id)
             write_log(self.handle, self._log(judged))
             committer = Committer(
                 self.handle,
                 self.sink.commit_user,
-                after_commit=() if recording is None else (recording.listener,),
+                after_commit=lineage.listeners,
                 looked_up_to=0 if head is None else head.id,
             )
         except PaimonError:
             remove_rows(self.handle, self.rows)
             raise
-        provenance = {} if recording is None else recording.properties
         result, written = published(
-            self.handle, committer, self.messages, lambda m: self._publish(committer, m, provenance)
+            self.handle, committer, self.messages, lambda m: self._publish(committer, m, lineage.properties)
         )
-        if recording is not None and not result.snapshots:
-            recording.nothing_made()
+        lineage.finish(bool(result.snapshots))
         if not result.ours:
             self._remove_unused(result.snapshots[0], written)
             return self._finished(result.snapshots, None)
@@ -123,7 +119,7 @@ class StreamBatch:
         """
         _LOG.info("batch %d of query %s is in %s already", self.batch_id, self.sink.query_id, self.handle.describe())
         if fate.snapshot is not None:
-            self._record_again(fate.snapshot)
+            stream_committed_before(self.handle, self.run, fate.snapshot)
             self._remove_unused(fate.snapshot, self.messages)
             return self._finished((fate.snapshot,), None)
         if not may_be_these():
@@ -147,18 +143,6 @@ class StreamBatch:
         ids = (*(() if was_committed else (s.id for s in made)), *compacted)
         after_commit(self.handle, ids or (made[-1].id,), wrote_rows=bool(self.messages), batch=False)
         return StreamResult(ids, was_committed)
-
-    def _recording(self) -> Recording | None:
-        """How the batch is recorded; None where lineage is off."""
-        from paimon_spark.jobs.stream_recording import stream_recording  # tasks do without
-
-        return stream_recording(self.handle, self.run, self.batch_id)
-
-    def _record_again(self, snapshot: Snapshot) -> None:
-        """Record what an earlier process committed, and may have died before it recorded."""
-        from paimon_spark.jobs.stream_recording import record_again
-
-        record_again(self.handle, self.run, snapshot)
 
     def _publish(
         self, committer: Committer, messages: Sequence[CommitMessage], provenance: Mapping[str, str]

@@ -33,5 +33,5 @@ open_lineage.py  the graph as OpenLineage events
 
 Nothing here writes a Paimon table: `table/lineage_index.py` does, as everybody else does.
 
-Source: PIP-5; what it leaves open is decided in docs/lineage.md and NOTES.md.
+Source: PIP-5; docs/design/lineage.md for what it leaves open.
 """

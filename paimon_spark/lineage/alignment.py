@@ -4,7 +4,7 @@ The unknowns are the snapshot of each table and, for each job that writes it, th
 of them together is monotone: of two consistent states the later of each value is one too. So there is a newest one, and
 lowering whatever breaks a tie, until nothing does, ends at it: each step takes at least one row away for good.
 
-Source: own; NOTES.md.
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeAlias
 
+from paimon_spark.lineage.batch_sequence import EMPTY, FAR, BatchSequence, sink_sequence
 from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.model import Provenance
-from paimon_spark.lineage.series import EMPTY, FAR, Series, sink_series
+from paimon_spark.lineage.provenance import Provenance
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
 """What tells a query from earlier ones of its name (`jobs.py`)."""
@@ -55,9 +55,9 @@ class _Writer:
 
     job: str
     state: _State
-    sinks: Series
+    sinks: BatchSequence
     finished: int
-    sources: list[tuple[_State, Series]] = field(default_factory=list)
+    sources: list[tuple[_State, BatchSequence]] = field(default_factory=list)
     barrier: int = FAR
     waits: bool = True
 
@@ -82,8 +82,8 @@ class Alignment:
         self._is_compaction = is_compaction and cache(is_compaction)
         self._provenance_of = provenance_of and cache(provenance_of)
         self._newest_between = newest_between
-        self._made: dict[Node, dict[str, Series]] = {}
-        self._ignored: dict[Node, dict[str, Series]] = {}
+        self._made: dict[Node, dict[str, BatchSequence]] = {}
+        self._ignored: dict[Node, dict[str, BatchSequence]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
         jobs = self._closure(asked, ignoring)
         ring = _rings(graph, jobs)
@@ -166,7 +166,7 @@ class Alignment:
                 todo.extend(source for job in found[node] for source in self._graph.sources_of(job, node))
         return found
 
-    def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, Series]:
+    def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, BatchSequence]:
         """What each job made of a table, without the rows that the snapshots of today deny."""
         found = {job: self._graph.sinks(job, node) for job in jobs}
         if self._provenance_of is None:
@@ -176,7 +176,7 @@ class Alignment:
         for job in jobs:
             not_its = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
             if not_its and (rows := self._graph.rows("sink", job, node)) is not None:
-                found[job] = sink_series(rows, not_its)
+                found[job] = sink_sequence(rows, not_its)
                 self._lost[node, job] = not_its
         return found
 
@@ -191,7 +191,7 @@ class Alignment:
         later = [s.snapshots[row] for s in self._ignored[node].values() if (row := s.row_of(newest) + 1) < len(s)]
         return min(later, default=FAR + 1) - 1
 
-    def _replaced(self, node: Node, job: str, sinks: Series) -> list[int]:
+    def _replaced(self, node: Node, job: str, sinks: BatchSequence) -> list[int]:
         """Of a job's newest snapshots those whose ids others have by now: a branch was merged, or rolled back.
 
         One says of which batch it is. One that says nothing is not the job's if an older one says that it is.
@@ -260,7 +260,7 @@ class Alignment:
         home = writer.state.node.warehouse
         return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in said.sources if s.ref is not None}
 
-    def _meet(self, writer: _Writer, source: _State, series: Series) -> bool:
+    def _meet(self, writer: _Writer, source: _State, series: BatchSequence) -> bool:
         """A batch has read a source exactly as far as all others have; whether the batch was lowered."""
         barrier, bound = writer.barrier, source.snapshot
         by_rows = barrier <= writer.finished
@@ -313,13 +313,13 @@ class Alignment:
             self._todo.append(writer)
 
 
-def _in_force(made: Mapping[str, Series], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+def _in_force(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
     """Of the jobs that write a table those that no other query of their name took over from.
 
     One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
     or a roll-back does, and went on after it.
     """
-    families: dict[str, dict[str, Series]] = {}
+    families: dict[str, dict[str, BatchSequence]] = {}
     for job, sinks in made.items():
         families.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
     out: set[str] = set()

@@ -1,19 +1,24 @@
-"""What lineage answers: frozen values, and what it asks of its caller.
-
-Source: own.
-"""
+"""Results of lineage questions as frozen values, and the callbacks that questions need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from paimon_spark.lineage.graph import Node
-from paimon_spark.lineage.model import Provenance
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.lineage.batch_sequence import BatchSequence
+from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 
 ProvenanceOf: TypeAlias = Callable[[Node, int], Provenance | None]
 """What the snapshot of a table says of whence it came; None when it says nothing, or has expired."""
+
+
+Beyond: TypeAlias = Callable[[str, Node], Sequence[Node]]
+"""(job, table on this side of it) → the tables on its other side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +165,65 @@ class Impact:
     jobs: tuple[ReachedJob, ...]
     made_by: tuple[Batch, ...] = ()
     note: str | None = None
+
+
+def source_range_of(said: Provenance, sink: Node, source: Node, rows: BatchSequence) -> SourceRange | None:
+    """What the batch that made a snapshot read of a table; None when nothing.
+
+    A batch job finds out what it read from the notes in the warehouse of its sink. What it read in another one is told
+    by the rows there, of the barrier that reads and writes were both given.
+
+    Args:
+        said: what the snapshot says.
+        sink: the table that the snapshot is of.
+        source: the table that may have been read.
+        rows: of the job and the source.
+    """
+    for known in said.sources:
+        if known.ref == source.ref and (known.warehouse or sink.warehouse) == source.warehouse:
+            return known
+    if said.query_id is not None or source.warehouse == sink.warehouse:
+        return None
+    row = rows.row(said.barrier)
+    if row < 0 or rows.barriers[row] != said.barrier:
+        return None
+    return SourceRange(source.ref, source.warehouse, last=rows.snapshots[row])
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest that is recorded of jobs.
+
+    Attributes:
+        read: (job, table) → the newest snapshot read whole.
+        made: (job, table) → the newest snapshot made.
+        barriers: job → its newest batch.
+    """
+
+    read: Mapping[tuple[str, Node], int] = field(default_factory=dict)
+    made: Mapping[tuple[str, Node], int] = field(default_factory=dict)
+    barriers: Mapping[str, int] = field(default_factory=dict)
+
+
+def newest_of(graph: Graph) -> Newest:
+    """The newest batch and snapshots of each job of a graph that was loaded with its snapshots."""
+    read: dict[tuple[str, Node], int] = {}
+    made: dict[tuple[str, Node], int] = {}
+    barriers: dict[str, int] = {}
+    for part in graph.parts:
+        for rows, into in ((part.source_snapshots, read), (part.sink_snapshots, made)):
+            for row in [] if rows is None else _last_rows(rows):
+                job, node = row["job"], Node(part.warehouse, TableRef(row["database"], row["table"]))
+                into[job, node] = row["snapshot_id"]
+                barriers[job] = max(barriers.get(job, -1), row["barrier_id"])
+    return Newest(read, made, barriers)
+
+
+def _last_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Of each job and table the row of its newest batch."""
+    keys = ["job", "database", "table"]
+    newest = rows.group_by(keys).aggregate([("barrier_id", "max")]).rename_columns([*keys, "barrier_id"])
+    few = rows.filter(pc.is_in(rows["barrier_id"], pc.unique(newest["barrier_id"])))  # a join of all is 30 times slower
+    found = few.join(newest, [*keys, "barrier_id"], join_type="inner").sort_by([(k, "ascending") for k in keys])
+    out: list[dict[str, Any]] = found.to_pylist()
+    return out

@@ -6,7 +6,7 @@ sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `Se
 A job that reads and writes several tables need not bring each of what it reads into each of what it writes: `sinks_of`
 and `sources_of` tell which.
 
-Source: PIP-5; NOTES.md for what rows mean that contradict one another.
+Source: PIP-5; docs/design/lineage.md.
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, JobNotFoundError, LineageError
-from paimon_spark.lineage.jobs import owner_of
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.series import EMPTY, FAR, RowsByPair, Series, sink_series, source_series
-from paimon_spark.lineage.sql import of_jobs
+from paimon_spark.lineage.batch_sequence import (
+    EMPTY,
+    FAR,
+    BatchSequence,
+    RowsByJobAndTable,
+    sink_sequence,
+    source_sequence,
+)
+from paimon_spark.lineage.job_registry import find_owner
+from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.tables import (
     JOB_STARTUP,
     SINK_JOB,
@@ -33,6 +39,7 @@ from paimon_spark.lineage.tables import (
     SOURCE_SNAPSHOT,
     Definition,
     Index,
+    job_is_in,
 )
 from paimon_spark.options.descriptor import did_you_mean
 
@@ -81,7 +88,7 @@ class GraphPart:
     startup: pa.Table | None = None
 
 
-class Walk(Enum):
+class Direction(Enum):
     """Which jobs a question needs, seen from what is asked about."""
 
     UP = "up"
@@ -108,8 +115,8 @@ class Graph:
     parts: tuple[GraphPart, ...] = field(repr=False, compare=False)
     is_batch: Callable[[str], bool] = field(default=lambda job: False, repr=False, compare=False)
     _edges: dict[str, frozenset[tuple[Node, Node]] | None] = field(default_factory=dict, repr=False, compare=False)
-    _series: dict[tuple[str, str, Node], Series] = field(default_factory=dict, repr=False, compare=False)
-    _pairs: dict[tuple[str, str], RowsByPair] = field(default_factory=dict, repr=False, compare=False)
+    _series: dict[tuple[str, str, Node], BatchSequence] = field(default_factory=dict, repr=False, compare=False)
+    _pairs: dict[tuple[str, str], RowsByJobAndTable] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def of(parts: Sequence[GraphPart], is_batch: Callable[[str], bool] = lambda job: False) -> Graph:
@@ -190,15 +197,15 @@ class Graph:
                 job=job,
             )
 
-    def sinks(self, job: str, node: Node) -> Series:
+    def sinks(self, job: str, node: Node) -> BatchSequence:
         """The snapshots that a job made of a table."""
         return self._series_of("sink", job, node)
 
-    def sources(self, job: str, node: Node) -> Series:
+    def sources(self, job: str, node: Node) -> BatchSequence:
         """How far a job had read a table."""
         return self._series_of("source", job, node)
 
-    def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, Series] | None = None) -> int:
+    def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, BatchSequence] | None = None) -> int:
         """The newest snapshot of a table, not after a bound, that a job made or read at; 0 when there is none.
 
         Args:
@@ -221,9 +228,9 @@ class Graph:
                     found[Node(part.warehouse, TableRef(row["database"], row["table"]))] = row["snapshot_id"]
         return found
 
-    def _series_of(self, kind: str, job: str, node: Node) -> Series:
+    def _series_of(self, kind: str, job: str, node: Node) -> BatchSequence:
         if (key := (kind, job, node)) not in self._series:
-            make = sink_series if kind == "sink" else source_series
+            make = sink_sequence if kind == "sink" else source_sequence
             self._series[key] = make(rows) if (rows := self.rows(kind, job, node)) is not None else EMPTY
         return self._series[key]
 
@@ -233,7 +240,7 @@ class Graph:
             rows = part.sink_snapshots if kind == "sink" else part.source_snapshots
             if part.warehouse == node.warehouse and rows is not None:
                 if (key := (kind, part.warehouse)) not in self._pairs:
-                    self._pairs[key] = RowsByPair.of(rows)
+                    self._pairs[key] = RowsByJobAndTable.of(rows)
                 return self._pairs[key].of_pair(job, *node.ref)
         return None
 
@@ -293,19 +300,19 @@ def load(
     tables: Iterable[Node | str] = (),
     jobs: Iterable[str] = (),
     *,
-    walk: Walk = Walk.UP,
+    direction: Direction = Direction.UP,
     snapshots: bool = True,
     startup: bool = False,
 ) -> Graph:
     """The graph that a question about some tables and jobs needs.
 
-    Job rows are read whole, there are few; rows of snapshots only of the jobs that `walk` reaches.
+    Job rows are read whole, there are few; rows of snapshots only of the jobs that `direction` reaches.
 
     Args:
         indexes: the lineage tables of each warehouse.
         tables: asked about; a name stands for the tables of that name in every warehouse.
         jobs: asked about. With neither tables nor jobs: all jobs.
-        walk: UP for `upstream`, `unified_version` and `start_snapshots`, DOWN for `downstream` and `impact`.
+        direction: UP for `upstream`, `unified_version` and `start_snapshots`, DOWN for `downstream` and `impact`.
         snapshots: whether rows of snapshots are wanted; False where only jobs and tables are.
         startup: whether rows of `job_startup` are wanted.
 
@@ -315,7 +322,7 @@ def load(
     small = [GraphPart(i.warehouse.url, i.read(SOURCE_JOB), i.read(SINK_JOB)) for i in indexes]
     graph = Graph.of(small)
     tables, jobs = tuple(tables), tuple(jobs)
-    concerned = _reached(graph, tables, jobs, walk) if tables or jobs else set(graph.jobs)
+    concerned = _reached(graph, tables, jobs, direction) if tables or jobs else set(graph.jobs)
     parts = []
     for index, part in zip(indexes, small, strict=True):
         sources = _rows_of(index, SOURCE_SNAPSHOT, part.source_jobs, concerned) if snapshots else None
@@ -330,25 +337,25 @@ def _is_batch(indexes: Sequence[Index], job: str) -> bool:
     found = []
     for index in indexes:
         with suppress(CorruptFileError):
-            found.append(owner_of(index, job))
+            found.append(find_owner(index, job))
     return any(o is not None for o in found) and all(o is None or o.query_id is None for o in found)
 
 
 def _rows_of(index: Index, definition: Definition, jobs: pa.Table, concerned: set[str]) -> pa.Table | None:
     every = set(jobs["job"].to_pylist())
     wanted = every & concerned
-    return index.read(definition, None if wanted == every else of_jobs(wanted)) if wanted else None
+    return index.read(definition, None if wanted == every else job_is_in(wanted)) if wanted else None
 
 
-def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], walk: Walk) -> set[str]:
+def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], direction: Direction) -> set[str]:
     asked: set[Node] = set()
     for table in tables:
         ref = TableRef.parse(table) if isinstance(table, str) else None
         asked |= {table} if isinstance(table, Node) else {n for n in graph.tables if n.ref == ref}
     found = set(jobs)
-    if walk is not Walk.DOWN:
+    if direction is not Direction.DOWN:
         found |= _closure(asked, jobs, graph.reads, graph.written_by)
-    if walk is not Walk.UP:
+    if direction is not Direction.UP:
         found.update(job for node in asked for job in graph.written_by.get(node, ()))  # who made the snapshot
         found |= _closure(asked, jobs, graph.writes, graph.read_by)
     return found

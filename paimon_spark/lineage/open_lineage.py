@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.lineage.drawing import newest_of
-from paimon_spark.lineage.file_names import quoted
+from paimon_spark.lineage.answers import newest_of
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node
-from paimon_spark.lineage.jobs import files, owner_of
-from paimon_spark.lineage.place import Warehouse
+from paimon_spark.lineage.job_registry import find_owner, read_json_files
+from paimon_spark.lineage.warehouse import Warehouse, quote_name
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def changes(
         if before is not None and before.digest == digest and not again:
             continue
         number = 1 if before is None else before.number + (before.digest != digest)
-        owner = owner_of(warehouse, job)
+        owner = find_owner(warehouse, job)
         event = _event(
             name,
             namespace or warehouse.url,
@@ -142,7 +141,7 @@ def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
 def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
     """Jobs that are recorded no more are told anew when they come back. Raises StorageError."""
     here = {_path(warehouse, name) for name, *_ in _units(graph)}
-    gone = [path for path, _ in files(warehouse, _folder(warehouse)) if path not in here]
+    gone = [path for path, _ in read_json_files(warehouse, _folder(warehouse)) if path not in here]
     if gone:
         warehouse.store.delete_many(gone)
 
@@ -244,7 +243,7 @@ def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> 
 
 def _told(warehouse: Warehouse) -> dict[str, Told]:
     """What was sent, by its file."""
-    found = ((path, _decode(data)) for path, data in files(warehouse, _folder(warehouse)))
+    found = ((path, _decode(data)) for path, data in read_json_files(warehouse, _folder(warehouse)))
     return {path: told for path, told in found if told is not None}
 
 
@@ -262,7 +261,7 @@ def _folder(warehouse: Warehouse) -> str:
 
 
 def _path(warehouse: Warehouse, job: str) -> str:
-    return f"{_folder(warehouse)}/{quoted(job)}.json"
+    return f"{_folder(warehouse)}/{quote_name(job)}.json"
 
 
 def _now_ms() -> int:

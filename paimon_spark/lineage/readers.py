@@ -3,25 +3,23 @@
 All snapshots of a table that are known to be reached are looked for at once, in columns, and each sink row is reached
 at most twice: first as one that may have read it, then as one that has. So an answer costs about what its rows do.
 
-Source: own; NOTES.md, "impact".
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from paimon_spark.lineage.answers import Batch, ProvenanceOf
+from paimon_spark.lineage.answers import Batch, Beyond, ProvenanceOf, source_range_of
+from paimon_spark.lineage.batch_sequence import FAR, BatchSequence
 from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.model import Provenance, SourceRange
-from paimon_spark.lineage.series import FAR, Series
-from paimon_spark.lineage.told import range_of
-from paimon_spark.lineage.ways import in_order
+from paimon_spark.lineage.provenance import Provenance, SourceRange
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -127,7 +125,7 @@ class Readers:
         return np.array(may, np.int64), np.array(has, np.int64)
 
     def _range(self, said: Provenance, sink: Node, node: Node) -> SourceRange | None:
-        return range_of(said, sink, node, self._graph.sources(said.job, node))
+        return source_range_of(said, sink, node, self._graph.sources(said.job, node))
 
     def _said(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
         """What the snapshot of a sink row says of its sources; None when it cannot."""
@@ -178,7 +176,7 @@ class _Made:
     told: dict[Node, _Told] = field(default_factory=dict)
 
     @staticmethod
-    def of(sinks: Series) -> _Made:
+    def of(sinks: BatchSequence) -> _Made:
         count = len(sinks)
         levels, replaced = np.zeros(count, np.int8), np.zeros(count, bool)
         return _Made(_numbers(sinks.barriers), _numbers(sinks.snapshots), levels, replaced, count, count)
@@ -238,7 +236,7 @@ class _Spans:
     without: Numbers
 
     @staticmethod
-    def of(series: Series, at: Numbers, made: Numbers) -> _Spans:
+    def of(series: BatchSequence, at: Numbers, made: Numbers) -> _Spans:
         barriers, snapshots = _numbers(series.barriers), _numbers(series.snapshots)
         rows = np.searchsorted(snapshots, at)
         # The first batch that may have read a part of what its row has whole, and the row before has not.
@@ -314,3 +312,25 @@ def _some(read: SourceRange | None, snapshots: list[int]) -> bool:
         return False
     after, last = read.after or 0, read.last or 0
     return any(s == read.within or after < s <= last for s in snapshots)
+
+
+def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> dict[Node, int]:
+    """A table and those reached from it → their places in an order: each after all it is reached by, but for rings."""
+    last_first: list[Node] = []
+    seen = {asked}
+    on_the_way = [(asked, _next(asked, jobs_of, beyond))]
+    while on_the_way:
+        node, further = on_the_way[-1]
+        for table in further:
+            if table not in seen:
+                seen.add(table)
+                on_the_way.append((table, _next(table, jobs_of, beyond)))
+                break
+        else:
+            last_first.append(node)
+            on_the_way.pop()
+    return {node: place for place, node in enumerate(reversed(last_first))}
+
+
+def _next(node: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> Iterator[Node]:
+    return (table for job in jobs_of.get(node, ()) for table in beyond(job, node))

@@ -15,21 +15,25 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.place import is_of_lineage
-from paimon_spark.lineage.properties import decode
-from paimon_spark.lineage.recorder_state import Entry, Expected, State
-from paimon_spark.lineage.rows import joined, nothing, only_jobs, records_data, write
-from paimon_spark.lineage.tables import Rows, rows_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
+from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
+from paimon_spark.lineage.settings import records_data, warn_once
+from paimon_spark.lineage.tables import Rows, merge_rows, only_jobs, rows_of, write_rows
+from paimon_spark.lineage.warehouse import is_lineage_table
 
 if TYPE_CHECKING:
+    from paimon_spark.engine.commit.committer import MadeSnapshot
     from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.catch_up import CaughtUp
-    from paimon_spark.lineage.place import Warehouse
     from paimon_spark.lineage.tables import Index
+    from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable
+    from paimon_spark.metadata.handle import TableHandle
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_INTERVAL_MS: Final = 10_000
@@ -60,7 +64,7 @@ class Recorder:
         *,
         clock: Callable[[], float] = time.monotonic,
         background: bool = True,
-        catch_up: Callable[[Index, Expected], CaughtUp] | None = None,
+        catch_up: Callable[[Index, ExpectedJob], CaughtUp] | None = None,
     ) -> None:
         self.index = index
         self.interval_ms = interval_ms
@@ -68,7 +72,7 @@ class Recorder:
         self._background = background
         self._catch_up = catch_up or _found
         self._warned: dict[str, float] = {}
-        self._state = State()
+        self._state = RowQueue()
         _all.add(self)
 
     def __reduce__(self) -> Any:
@@ -82,25 +86,25 @@ class Recorder:
         """
         state = self._state
         with state.lock:
-            is_new = state.expect(Expected(job, sink, query_id, checkpoint), self._clock())
+            is_new = state.expect(ExpectedJob(job, sink, query_id, checkpoint), self._clock())
             if is_new:
                 self._wake()
         if is_new:
-            from paimon_spark.lineage.walked import note_sink
+            from paimon_spark.lineage.catch_up import register_sink
 
             try:
-                note_sink(self.index, sink)
+                register_sink(self.index, sink)
             except PaimonError as e:
                 self._warn("sink", f"{sink.name} cannot be noted as a sink", e)
 
     def on_commit(self, event: CommitEvent) -> None:
         """Queue the rows of a commit, if its properties say whence it came."""
-        provenance = decode(event.properties)
+        provenance = decode_provenance(event.properties)
         ref = None if provenance is None else self._ref_of(event)
         if provenance is not None and ref is not None:
             self.add(rows_of(provenance, ref, event.snapshot_id))
 
-    def add(self, rows: Rows, written: Callable[[], None] = nothing) -> None:
+    def add(self, rows: Rows, written: Callable[[], None] | None = None) -> None:
         """Queue rows.
 
         Args:
@@ -109,7 +113,7 @@ class Recorder:
         """
         state = self._state
         with state.lock:
-            self._told_of(state.add(Entry(rows, written)))
+            self._told_of(state.add(QueuedRows(rows, written)))
             self._wake()
 
     def due_in_s(self) -> float | None:
@@ -162,7 +166,7 @@ class Recorder:
         with state.flushing:
             with state.lock:
                 entries, expected = state.take()
-            done, written = False, list[Entry]()
+            done, written = False, list[QueuedRows]()
             try:
                 written = entries if self._write(entries, expected) else []
                 done = True
@@ -180,9 +184,9 @@ class Recorder:
             self._tell(entry)
         return done
 
-    def _write(self, entries: list[Entry], expected: list[Expected]) -> bool:
+    def _write(self, entries: list[QueuedRows], expected: list[ExpectedJob]) -> bool:
         """Whether there are lineage tables."""
-        from paimon_spark.lineage.catch_up import settle
+        from paimon_spark.lineage.catch_up import mark_searched
 
         state = self._state
         if not entries and not expected:
@@ -192,20 +196,20 @@ class Recorder:
                 state.look_again()
             return False
         found = [self._find(e) for e in expected]
-        rows = joined([*(c.rows for c in found if c is not None), *(e.rows for e in entries)])
+        rows = merge_rows([*(c.rows for c in found if c is not None), *(e.rows for e in entries)])
         rows = rows if records_data(self.index) else only_jobs(rows)
         with state.lock:
             rows = state.without_known(rows, self._clock())
-        write(self.index, rows)
+        write_rows(self.index, rows)
         with state.lock:
             state.know(rows, self._clock())
             state.found(expected)
         for caught in found:
             if caught is not None:
-                settle(self.index, caught)
+                mark_searched(self.index, caught)
         return True
 
-    def _write_alone(self, entry: Entry, written: list[Entry]) -> bool:
+    def _write_alone(self, entry: QueuedRows, written: list[QueuedRows]) -> bool:
         """Write rows that were added together, or give them up: they never will be. False when the store fails."""
         try:
             if self._write([entry], []):
@@ -217,7 +221,7 @@ class Recorder:
             self._warn(f"lost {type(e).__name__}", f"rows are given up: {dict(entry.rows)!r:.500}", e)
         return True
 
-    def _find(self, expected: Expected) -> CaughtUp | None:
+    def _find(self, expected: ExpectedJob) -> CaughtUp | None:
         try:
             return self._catch_up(self.index, expected)
         except (StorageError, OSError):
@@ -227,9 +231,10 @@ class Recorder:
             self._warn(f"catch-up {type(e).__name__}", what, e)
             return None
 
-    def _tell(self, entry: Entry) -> None:
+    def _tell(self, entry: QueuedRows) -> None:
         try:
-            entry.written()
+            if entry.written is not None:
+                entry.written()
         except Exception as e:  # noqa: BLE001 - the rows are there
             self._warn("written", "what follows the writing of rows failed", e)
 
@@ -245,7 +250,7 @@ class Recorder:
         if not event.location.startswith(prefix) or not folder.endswith(".db") or not table or "/" in table:
             return None
         ref = TableRef.of(folder.removesuffix(".db"), table, event.branch)
-        return None if is_of_lineage(ref) else ref
+        return None if is_lineage_table(ref) else ref
 
     def _warn(self, kind: str, what: str, error: Exception | None) -> None:
         """Once for each kind, for a while."""
@@ -276,7 +281,49 @@ class Recorder:
 
     def _after_fork(self) -> None:
         """In the child: the parent writes its rows; its locks may be held by threads that are not here."""
-        self._state = State()
+        self._state = RowQueue()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecording:
+    """Records one commit; prepared before it. Nothing here raises or changes the commit.
+
+    Attributes:
+        provenance: of the commit.
+        home: the branch committed to.
+        recorder: writes the rows.
+    """
+
+    provenance: Provenance
+    home: WarehouseTable
+    recorder: Recorder
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Properties of the snapshot of the rows; a compaction gets none."""
+        return encode_provenance(self.provenance)
+
+    @property
+    def listener(self) -> Callable[[MadeSnapshot], None]:
+        """A callback for `Committer(after_commit=…)`."""
+        return lambda made: record_snapshot(self.recorder, made.handle, made.snapshot)
+
+    def record_reads(self) -> None:
+        """Record what was read by a batch that made no snapshot."""
+        try:
+            self.recorder.add(rows_of(self.provenance, self.home.ref, None))
+        except Exception as e:  # noqa: BLE001 - recording changes no outcome
+            warn_once(self.home.ref.name, "cannot record the reads of a batch without rows", e)
+
+
+def record_snapshot(recorder: Recorder, handle: TableHandle, snapshot: Snapshot) -> None:
+    """Queue the rows of a snapshot that holds provenance. Never raises."""
+    if snapshot.commit_kind is CommitKind.COMPACT:
+        return
+    try:
+        recorder.on_commit(event_of(handle, snapshot))
+    except Exception as e:  # noqa: BLE001 - the commit is done
+        warn_once(handle.describe(), "cannot record its commits", e)
 
 
 def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:
@@ -324,13 +371,13 @@ def forget_queued(warehouse: Warehouse, job: str) -> None:
         recorder.forget(job)
 
 
-def _found(index: Index, expected: Expected) -> CaughtUp:
+def _found(index: Index, expected: ExpectedJob) -> CaughtUp:
     from paimon_spark.lineage.catch_up import catch_up
 
     return catch_up(index, expected.job, expected.sink, query_id=expected.query_id, checkpoint=expected.checkpoint)
 
 
-def _run(reference: weakref.ref[Recorder], state: State) -> None:
+def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
     """What the background thread does, as long as there is a recorder, in the process that started it."""
     while True:
         recorder = reference()

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
-from paimon_spark.display.html import MOST_ROWS, grid, paragraph, section
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import MOST_ROWS, ShownAsFacts, grid, paragraph, section
 from paimon_spark.errors import InvalidInputError, JobNotFoundError
-from paimon_spark.lineage.unrecorded import NOTHING, Unrecorded
+from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:

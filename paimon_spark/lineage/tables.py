@@ -4,19 +4,31 @@ They are ordinary primary-key tables of the database `paimon`, so that any engin
 one twice changes nothing.
 
 Source: PIP-5.
+
+Rows on their way into the lineage tables.
+
+Source: own.
+
+Conditions on the rows of lineage tables, as `Index.read` takes them.
+
+Source: own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.lineage.model import Provenance, TableRef
-from paimon_spark.lineage.place import Warehouse
+from paimon_spark.lineage.provenance import Provenance, TableRef
+from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.predicate.ast import literal_text
+
+if TYPE_CHECKING:
+    from paimon_spark.lineage.provenance import TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +148,79 @@ def rows_of(provenance: Provenance, sink: TableRef | None, snapshot_id: int | No
         if snapshot_id is not None:
             rows[SINK_SNAPSHOT.name] = [(job, barrier, *sink, snapshot_id)]
     return rows
+
+
+JOB_TABLES: Final = (SOURCE_JOB.name, SINK_JOB.name)
+"""The tables that tell which job reads and writes which table, without snapshots."""
+
+
+def write_rows(index: Index, rows: Rows, counts: dict[str, int] | None = None) -> None:
+    """Upsert rows so that the row of a sink's snapshot comes last: where it is, all of its batch is there.
+
+    Args:
+        index: the lineage tables.
+        rows: to write.
+        counts: what was written is added here, by lineage table.
+
+    Raises:
+        StorageError, CommitError: they could not be written, or some of them.
+    """
+    kept = {name: some for name, some in rows.items() if some}
+    last = {SINK_SNAPSHOT.name: kept.pop(SINK_SNAPSHOT.name)} if SINK_SNAPSHOT.name in kept else {}
+    for part in (kept, last):
+        if part:
+            index.upsert(part)
+        if counts is not None:
+            counts.update({name: counts.get(name, 0) + len(some) for name, some in part.items()})
+
+
+def only_jobs(rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows that tell which job reads and writes which table, without those of snapshots."""
+    return {name: list(some) for name, some in rows.items() if name in JOB_TABLES}
+
+
+def merge_rows(parts: Iterable[Rows]) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of all parts in order; of those with the same key the last."""
+    out: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}
+    for part in parts:
+        for name, some in part.items():
+            places = [list(TABLES[name].columns).index(k) for k in TABLES[name].keys]
+            rows = out.setdefault(name, {})
+            for row in some:
+                rows[tuple(row[i] for i in places)] = tuple(row)
+    return {name: list(rows.values()) for name, rows in out.items()}
+
+
+def job_of(name: str, row: tuple[Any, ...]) -> str:
+    """The job of a row of the table `name`."""
+    return str(row[list(TABLES[name].columns).index("job")])
+
+
+def column_equals(column: str, text: str) -> str:
+    """The column equals the text."""
+    return f"`{column}` = {literal_text(text)}"
+
+
+def job_is_in(jobs: Iterable[str]) -> str:
+    """The row is of one of some jobs."""
+    quoted = [literal_text(job) for job in sorted(jobs)]
+    return f"job = {quoted[0]}" if len(quoted) == 1 else f"job IN ({', '.join(quoted)})"
+
+
+def table_is(ref: TableRef) -> str:
+    """The row is of a branch."""
+    return f"{column_equals('database', ref.database)} AND {column_equals('table', ref.table)}"
+
+
+def job_barriers_between(bounds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    """The row is of a job, and of one of its barriers from the first to the last: one condition for each job."""
+    for job, (low, high) in sorted(bounds.items()):
+        yield f"({column_equals('job', job)} AND barrier_id BETWEEN {low} AND {high})"
+
+
+def newest_barrier(index: Index, table: Definition, where: str) -> int:
+    """The newest barrier of the rows for which `where` is true; -1 when there are none. Raises StorageError."""
+    import pyarrow.compute as pc
+
+    found = pc.max(index.read(table, where).column("barrier_id")).as_py()
+    return -1 if found is None else int(found)

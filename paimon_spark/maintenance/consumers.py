@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_ref_name

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from paimon_spark import progress
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import collector_paused
 from paimon_spark.maintenance.change import check_there, recover

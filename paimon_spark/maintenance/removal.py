@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.arrays.python_values import array_of

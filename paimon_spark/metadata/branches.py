@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, seen_branch_names

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import FileMissingError, SavepointNotFoundError, TagNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_tag
 from paimon_spark.metadata.handle import TableHandle

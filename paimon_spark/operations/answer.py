@@ -10,7 +10,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.operations.text import counted, finite, grid, safe, shown, size
+from paimon_spark.display import amount
+from paimon_spark.operations.text import counted, finite, grid, safe, shown
 
 if TYPE_CHECKING:
     from paimon_spark.errors import PaimonError
@@ -77,8 +78,8 @@ def rows(
 def facts(pairs: Mapping[str, Any], data: Any = None) -> Answer:
     """Names and values, one a line."""
     width = max(map(len, pairs), default=0)
-    told = [f"{name.ljust(width)}  {shown(value)}".rstrip() for name, value in pairs.items()]
-    return lines(told, pairs if data is None else data)
+    out = [f"{name.ljust(width)}  {shown(value)}".rstrip() for name, value in pairs.items()]
+    return lines(out, pairs if data is None else data)
 
 
 def planned(request: Request, found: str | Iterable[str], result: Any) -> Answer:
@@ -96,12 +97,12 @@ def removal(request: Request, text: str, removed: Removed, *more: str) -> Answer
         more: further lines.
     """
     parts = [names(f, n) for f, n in _kinds(removed) if f]
-    told = [f"{text}: {', '.join([*parts, files_of(removed)])}"]
+    out = [f"{text}: {', '.join([*parts, files_of(removed)])}"]
     if removed.finished is not None:
-        told.append(f"finished an earlier operation: {safe(removed.finished)}")
+        out.append(f"finished an earlier operation: {safe(removed.finished)}")
     if removed.left is not None:
-        told.append(f"left to `orphan remove`: {safe(removed.left)}")
-    return planned(request, [*told, *more], removed)
+        out.append(f"left to `orphan remove`: {safe(removed.left)}")
+    return planned(request, [*out, *more], removed)
 
 
 def _kinds(removed: Removed) -> list[tuple[Sequence[object], str]]:
@@ -118,7 +119,7 @@ def names(found: Sequence[object], noun: str) -> str:
 def files_of(removed: Removed) -> str:
     """`14 files, 1.2 MiB`: files of all kinds."""
     of_metadata = removed.manifest_files + removed.index_files + removed.statistics_files
-    return f"{counted(removed.data_files + removed.changelog_files + of_metadata, 'file')}, {size(removed.bytes)}"
+    return f"{counted(removed.data_files + removed.changelog_files + of_metadata, 'file')}, {amount(removed.bytes)}"
 
 
 def plain(value: Any) -> Any:

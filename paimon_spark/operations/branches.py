@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, files_of, lines, names, planned, removal, rows
@@ -16,6 +17,7 @@ from paimon_spark.operations.operation import (
     Type,
     UsageError,
     command_flag,
+    positional,
 )
 from paimon_spark.operations.text import moment, safe
 
@@ -90,8 +92,19 @@ def _keeps_backup(a: Request) -> bool:
     return bool(a["backup"]) and not a["no_backup"]
 
 
-def _merge(a: Request) -> MergeResult:
-    return a.table().merge_branch(a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run)
+def _is_append(a: Request) -> bool:
+    """Whether Paimon's merge_branch is meant, which appends."""
+    return a["source_branch"] is not None
+
+
+def _merge(a: Request) -> MergeResult | Appended:
+    if (a["branch"] is None) != _is_append(a):
+        raise UsageError(f"{a.caller} needs one of --name, PIP-14's merge, and --source-branch, Paimon's")
+    if not _is_append(a):
+        return a.table().merge_branch(a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run)
+    if a.dry_run:
+        raise UsageError(f"{a.caller} --source-branch deletes nothing and has no dry run; leave --dry-run out")
+    return _append(a)
 
 
 def _fast_forward(a: Request) -> MergeResult:
@@ -102,10 +115,10 @@ def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
     if done.already_merged:
         return planned(a, unchanged, done)
     verb = "would become" if a.dry_run else "is"
-    told = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
+    out = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
     if done.moved_snapshots:
-        told.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
-    return planned(a, [*told, *_lost(a, done)], done)
+        out.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
+    return planned(a, [*out, *_lost(a, done)], done)
 
 
 def _show_merged(a: Request, done: MergeResult) -> Answer:
@@ -124,16 +137,16 @@ def _merged_row(a: Request, done: MergeResult) -> Rows:
 
 
 def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
-    told = []
+    out = []
     if done.discarded_snapshots:
-        told.append(f"main {a.did('lost', 'lose')}: {names(done.discarded_snapshots, 'snapshot')}")
+        out.append(f"main {a.did('lost', 'lose')}: {names(done.discarded_snapshots, 'snapshot')}")
     if done.discarded_tags:
-        told.append(f"and {names(done.discarded_tags, 'tag')}")
+        out.append(f"and {names(done.discarded_tags, 'tag')}")
     if done.backup_branch is not None:
-        told.append(f"{'to be ' if a.dry_run else ''}kept as branch {safe(done.backup_branch)}")
+        out.append(f"{'to be ' if a.dry_run else ''}kept as branch {safe(done.backup_branch)}")
     if done.removed.paths:
-        told.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
-    return told
+        out.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
+    return out
 
 
 def _replace_main(a: Request) -> ReplaceResult:
@@ -142,8 +155,8 @@ def _replace_main(a: Request) -> ReplaceResult:
 
 def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
     verb = "would mean" if a.dry_run else "means"
-    told = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
-    return planned(a, [told, *_lost(a, done), safe(done.warning)], done)
+    out = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
+    return planned(a, [out, *_lost(a, done), safe(done.warning)], done)
 
 
 def _append(a: Request) -> Appended:
@@ -160,33 +173,7 @@ def _show_appended(a: Request, done: Appended) -> Answer:
     )
 
 
-def _is_append(a: Request) -> bool:
-    return a["source_branch"] is not None
-
-
-def _merge_or_append(a: Request) -> MergeResult | Appended:
-    if not _is_append(a):
-        if a["branch"] is None:
-            raise UsageError("merge-branch needs --name; see `paimon-spark merge-branch --help`")
-        return _merge(a)
-    if a["branch"] is not None:
-        raise UsageError("merge-branch: --name is PIP-14's merge, --source-branch Paimon's; give one of them")
-    if a.dry_run:
-        raise UsageError("merge-branch --source-branch deletes nothing and has no dry run")
-    return _append(a)
-
-
-def _show_merged_or_appended(a: Request, done: Any) -> Answer:
-    return _show_appended(a, done) if _is_append(a) else _show_merged(a, done)
-
-
-def _merge_question(a: Request) -> str | None:
-    return None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}"
-
-
-_BRANCH = Argument(
-    "branch", "name of the branch", required=True, positional=True, option="name", spellings=("--branch-name",)
-)
+_BRANCH = positional("branch", "name of the branch", "name", "--branch-name")
 _VERSION = Argument(
     "version",
     "publish this snapshot id, tag or version of the branch, and nothing after it",
@@ -202,18 +189,13 @@ _TARGET = Argument(
 )
 
 OPERATIONS = (
-    Operation(
-        "list the branches of a table",
-        lambda a: a.table().branches(),
-        command="branch list",
-        show=_show_list,
-    ),
+    Operation("list the branches of a table", lambda a: a.table().branches(), command="branch list", show=_show_list),
     Operation(
         "create a branch from a tag, from a snapshot, or empty",
         _create,
         (
             _BRANCH,
-            Argument("tag", "tag to start from", otherwise="none: an empty branch", spellings=("--tag-name",)),
+            Argument("tag", "tag to start from", otherwise="an empty branch", spellings=("--tag-name",)),
             Argument(
                 "ignoreIfExists",
                 "leave an existing branch as it is",
@@ -230,7 +212,6 @@ OPERATIONS = (
         details="No data is read or copied.",
         procedure="create_branch",
         command="branch create",
-        aliases=("create-branch",),
         show=_show_created,
     ),
     Operation(
@@ -241,7 +222,6 @@ OPERATIONS = (
         details="Separate the names of several branches with commas.",
         procedure="delete_branch",
         command="branch delete",
-        aliases=("delete-branch",),
         show=_show_deleted,
         question=lambda a: f"delete {_described(a)}",
     ),
@@ -249,27 +229,12 @@ OPERATIONS = (
         "rename a branch",
         _rename,
         (
-            Argument(
-                "from_branch",
-                "name of the branch",
-                required=True,
-                positional=True,
-                option="name",
-                spellings=("--branch-name",),
-            ),
-            Argument(
-                "to_branch",
-                "the new name",
-                required=True,
-                positional=True,
-                option="new_name",
-                spellings=("--to-branch",),
-            ),
+            positional("from_branch", "name of the branch", "name", "--branch-name"),
+            positional("to_branch", "the new name", "new_name", "--to-branch"),
         ),
         Effect.WRITE,
         procedure="rename_branch",
         command="branch rename",
-        aliases=("rename-branch",),
         show=_show_renamed,
     ),
     Operation(
@@ -279,14 +244,20 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="fast_forward",
         command="branch fast-forward",
-        aliases=("fast-forward",),
         show=_show_forwarded,
         question=lambda a: f"fast-forward main of {a.table().name} to branch {a['branch']}",
     ),
     Operation(
         "make the history of a branch main's, as PIP-14 proposes; what main loses is kept as a branch",
         _merge,
-        (_BRANCH, _VERSION, *_BACKUP),
+        (
+            Argument("branch", "name of the branch", required=True, style=Style.CALL),
+            replace(_BRANCH, required=False, style=Style.COMMAND),
+            _VERSION,
+            *_BACKUP,
+            Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),
+            Argument("target_branch", "branch to add them to", default="main", style=Style.COMMAND),
+        ),
         Effect.DELETE,
         details="Nothing happens when main has every commit of the branch already.",
         procedure="merge_branch",
@@ -294,28 +265,17 @@ OPERATIONS = (
         "already_merged BOOLEAN",
         rows=_merged_row,
         command="branch merge",
-        show=_show_merged,
-        question=_merge_question,
+        show=lambda a, done: _show_appended(a, done) if _is_append(a) else _show_merged(a, done),
+        question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",
     ),
     Operation(
         "add the files that were appended to a branch since it was created to another; append tables only",
         _append,
-        (
-            Argument(
-                "source_branch",
-                "branch whose new files are added",
-                required=True,
-                positional=True,
-                option="name",
-                spellings=("--branch-name",),
-            ),
-            _TARGET,
-        ),
+        (positional("source_branch", "branch whose new files are added", "name", "--branch-name"), _TARGET),
         Effect.WRITE,
         procedure="append_branch",
         is_own=True,
         command="branch append",
-        aliases=("append-branch",),
         show=_show_appended,
     ),
     Operation(
@@ -329,24 +289,8 @@ OPERATIONS = (
         rows=lambda a, done: [(True, len(done.discarded_snapshots), done.backup_branch, done.warning)],
         is_own=True,
         command="branch replace-main",
-        aliases=("replace-main-branch",),
+        actions=("replace-main-branch",),
         show=_show_replaced,
         question=lambda a: f"make main of {a.table().name} mean branch {a['branch']}",
-    ),
-    Operation(
-        "make the history of a branch main's; with --source-branch, add what was appended to it to another branch",
-        _merge_or_append,
-        (
-            Argument("branch", "name of the branch", positional=True, option="name", spellings=("--branch-name",)),
-            _VERSION,
-            *_BACKUP,
-            Argument("source_branch", "branch whose new files are added to --target-branch"),
-            Argument("target_branch", "branch to add them to", default="main"),
-        ),
-        Effect.DELETE,
-        command="merge-branch",
-        is_action=True,
-        show=_show_merged_or_appended,
-        question=_merge_question,
     ),
 )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.operations.answer import Answer, lines, names, plain, planned, removal, rows
 from paimon_spark.operations.operation import (
@@ -18,8 +19,9 @@ from paimon_spark.operations.operation import (
     Style,
     Type,
     UsageError,
+    positional,
 )
-from paimon_spark.operations.text import counted, safe, size
+from paimon_spark.operations.text import counted, safe
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.drop_partitions import DroppedPartitions
@@ -47,7 +49,7 @@ def _show_partitions(a: Request, found: list[dict[str, Any]]) -> Answer:
             row["partition"] or "(all)",
             row["record_count"],
             row["file_count"],
-            size(row["file_size_in_bytes"]),
+            amount(row["file_size_in_bytes"]),
             str(row["last_update_time"] or "-").partition(".")[0],
         )
         for row in found
@@ -73,8 +75,8 @@ def _expired_rows(a: Request, done: ExpiredPartitions) -> Rows:
 def _show_expired(a: Request, done: ExpiredPartitions) -> Answer:
     if not done.partitions:
         return planned(a, "no partition is old enough", done)
-    amount = f"{counted(done.rows, 'row')} in {counted(done.data_files, 'file')}, {size(done.bytes)}"
-    return planned(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {amount}", done)
+    found = f"{counted(done.rows, 'row')} in {counted(done.data_files, 'file')}, {amount(done.bytes)}"
+    return planned(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {found}", done)
 
 
 def _show_dropped(a: Request, done: DroppedPartitions) -> Answer:
@@ -122,16 +124,16 @@ def _tables(a: Request) -> list[str]:
 
 
 def _show_orphans(a: Request, done: dict[str, RemovedOrphans]) -> Answer:
-    told = []
+    out = []
     every = _is_database(a)
     for name, found in done.items():
         head = f"{safe(name)}: " if every else ""
-        told.append(f"{head}{a.did('deleted', 'delete')} {counted(found.files, 'file')}, {size(found.bytes)}")
-        told += [f"  {safe(p)}" for p in found.paths] if a.dry_run else []
+        out.append(f"{head}{a.did('deleted', 'delete')} {counted(found.files, 'file')}, {amount(found.bytes)}")
+        out += [f"  {safe(p)}" for p in found.paths] if a.dry_run else []
     if not every:
-        return planned(a, told, next(iter(done.values())))
+        return planned(a, out, next(iter(done.values())))
     data = [{"table": name, "dry_run": a.dry_run, **plain(found)} for name, found in done.items()]
-    return lines(told or ["the database has no tables"], data)
+    return lines(out or ["the database has no tables"], data)
 
 
 def _orphans_question(a: Request) -> str:
@@ -162,8 +164,8 @@ def _reset_consumer(a: Request) -> Any:
 def _show_reset(a: Request, made: Any) -> Answer:
     name, following = safe(a["consumerId"]), a["nextSnapshotId"]
     if following is None:
-        told = f"{a.did('removed', 'remove')} consumer {name} of {safe(a.table().name)}"
-        return lines(told, {"dry_run": a.dry_run, "removed": [a["consumerId"]]})
+        out = f"{a.did('removed', 'remove')} consumer {name} of {safe(a.table().name)}"
+        return lines(out, {"dry_run": a.dry_run, "removed": [a["consumerId"]]})
     if a.dry_run:
         return lines(f"consumer {name} would read snapshot {following} next", {"dry_run": True})
     return lines(f"consumer {name} of {safe(a.table().name)} reads snapshot {following} next", made)
@@ -187,8 +189,8 @@ def _clear_consumers(a: Request) -> tuple[str, ...]:
 
 
 def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:
-    told = f"{a.did('removed', 'remove')} {names(found, 'consumer')}" if found else "no such consumer"
-    return lines(told, {"dry_run": a.dry_run, "removed": found})
+    out = f"{a.did('removed', 'remove')} {names(found, 'consumer')}" if found else "no such consumer"
+    return lines(out, {"dry_run": a.dry_run, "removed": found})
 
 
 _PARTITIONS = Argument(
@@ -198,9 +200,6 @@ _PARTITIONS = Argument(
     repeated=True,
     spellings=("--partition",),
     metavar="COLUMN=VALUE,…",
-)
-_PLACE = Argument(
-    "consumerId", "name of the consumer", required=True, positional=True, option="name", spellings=("--consumer-id",)
 )
 
 OPERATIONS = (
@@ -230,7 +229,6 @@ OPERATIONS = (
         result="expired_partitions STRING",
         rows=_expired_rows,
         command="partition expire",
-        aliases=("expire-partitions",),
         show=_show_expired,
         question=lambda a: f"expire partitions of {a.table().name}",
     ),
@@ -248,7 +246,7 @@ OPERATIONS = (
         ),
         Effect.DELETE,
         command="partition drop",
-        aliases=("drop-partition", "drop-partitions"),
+        actions=("drop-partition", "drop-partitions"),
         show=_show_dropped,
         question=lambda a: f"drop partitions of {a.table().name}",
     ),
@@ -278,7 +276,6 @@ OPERATIONS = (
         result="deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT",
         rows=lambda a, done: [(sum(g.files for g in done.values()), sum(g.bytes for g in done.values()))],
         command="orphan remove",
-        aliases=("remove-orphan-files",),
         show=_show_orphans,
         question=_orphans_question,
     ),
@@ -290,33 +287,28 @@ OPERATIONS = (
         result="result STRING",
         rows=lambda a, removed: [("Success",)],
         command="purge",
-        aliases=("purge-files",),
         show=_show_purged,
         question=lambda a: f"delete all rows, snapshots, tags and branches of {a.table().name}",
     ),
     Operation(
-        "list the consumers of a branch",
-        lambda a: a.table().consumers(),
-        command="consumer list",
-        show=_show_consumers,
+        "list the consumers of a branch", lambda a: a.table().consumers(), command="consumer list", show=_show_consumers
     ),
     Operation(
         "set the snapshot that a consumer reads next, or remove the consumer",
         _reset_consumer,
         (
-            _PLACE,
+            positional("consumerId", "name of the consumer", "name", "--consumer-id"),
             Argument(
                 "nextSnapshotId",
                 "id of the snapshot to read next",
                 Type.BIGINT,
                 option="next_snapshot",
-                otherwise="none: the consumer is removed",
+                otherwise="the consumer is removed",
             ),
         ),
         Effect.DELETE,
         procedure="reset_consumer",
         command="consumer reset",
-        aliases=("reset-consumer",),
         show=_show_reset,
         question=_reset_question,
     ),
@@ -342,7 +334,6 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="clear_consumers",
         command="consumer clear",
-        aliases=("clear-consumers",),
         show=_show_cleared,
         question=lambda a: f"remove consumers of {a.table().name}",
     ),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.cleanup import partitions_text
@@ -23,7 +24,7 @@ from paimon_spark.operations.operation import (
     UsageError,
     command_flag,
 )
-from paimon_spark.operations.text import counted, size
+from paimon_spark.operations.text import counted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -117,8 +118,8 @@ def _described(done: CompactResult | None) -> str:
     if not done.snapshot_ids:
         return "nothing to compact" if done.snapshot is not None else "nothing to compact: there is no snapshot yet"
     return (
-        f"{counted(done.files_before, 'file')} ({size(done.bytes_before)}) became "
-        f"{counted(done.files_after, 'file')} ({size(done.bytes_after)}) in {counted(done.buckets, 'bucket')}, "
+        f"{counted(done.files_before, 'file')} ({amount(done.bytes_before)}) became "
+        f"{counted(done.files_after, 'file')} ({amount(done.bytes_after)}) in {counted(done.buckets, 'bucket')}, "
         f"snapshot {', '.join(map(str, done.snapshot_ids))}"
     )
 
@@ -152,16 +153,16 @@ def _count_row(a: Request, found: dict[str, Any]) -> Rows:
 
 
 def _show_databases(a: Request, found: dict[str, Any]) -> Answer:
-    told, data = [], []
+    out, data = [], []
     error = next((e for e in found.values() if isinstance(e, PaimonError)), None)
     for name, done in found.items():
         if isinstance(done, PaimonError):
-            told.append((name, f"failed: {done.kind}"))
+            out.append((name, f"failed: {done.kind}"))
             data.append({"table": name, "error": {"kind": done.kind, "message": str(done)}})
         else:
-            told.append((name, _described(done)))
+            out.append((name, _described(done)))
             data.append({"table": name, **plain(done)})
-    return rows(("table", "result"), told, data=data, empty="no such table", error=error)
+    return rows(("table", "result"), out, data=data, empty="no such table", error=error)
 
 
 def _compact_manifest(a: Request) -> Snapshot | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.log_graph import Point, draw
-from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag
+from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
 from paimon_spark.operations.snapshots import check_limit
-from paimon_spark.operations.text import counted, grid, moment, safe, shown, size
+from paimon_spark.operations.text import counted, grid, moment, safe, shown
 from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _status_lines(found: TableStatus) -> Iterator[str]:
     if found.main_branch is not None:
         yield f"main means branch {safe(found.main_branch)}"
     yield f"head: {_head(found.head)}"
-    yield f"at the head: {counted(found.rows, 'row')}, {counted(found.files, 'file')}, {size(found.bytes)}"
+    yield f"at the head: {counted(found.rows, 'row')}, {counted(found.files, 'file')}, {amount(found.bytes)}"
     yield (
         f"{counted(found.snapshots, 'snapshot')}, {counted(found.tags, 'tag')}, "
         f"{counted(found.savepoints, 'savepoint')}, {counted(len(found.branches), 'branch')}"
@@ -121,7 +122,7 @@ def _listed(commits: Sequence[Commit]) -> Iterator[str]:
 def _graph(history: History) -> Iterator[str]:
     if not history.commits:
         yield "no snapshots"
-    yield from draw([Point(c.key, c.parent, c.is_after_gap, [_line(c)]) for c in history.commits])
+    yield from draw([Point(c.key, c.parent, c.is_after_gap, _line(c)) for c in history.commits])
     if not history.is_whole:
         yield "older commits are left out; use --limit N"
 
@@ -191,8 +192,8 @@ def _by_partition(found: Diff, all_columns: bool, width: int | None) -> Iterator
                     p.files_removed,
                     p.rows_added,
                     p.rows_removed,
-                    size(p.bytes_added),
-                    size(p.bytes_removed),
+                    amount(p.bytes_added),
+                    amount(p.bytes_removed),
                     p.files_changed,
                 )
                 for p in found.partitions
@@ -224,20 +225,18 @@ def _side(side: Side) -> str:
 
 
 def _amount(files: int, count: int, size_bytes: int) -> str:
-    return f"{counted(files, 'file')}, {counted(count, 'row')}, {size(size_bytes)}"
+    return f"{counted(files, 'file')}, {counted(count, 'row')}, {amount(size_bytes)}"
 
 
 def _show_doctor(a: Request, found: list[Finding]) -> Answer:
-    told = [line for finding in found for line in _finding(finding)] or [
-        f"nothing is wrong with {safe(a.table().name)}"
-    ]
-    return lines(told, found, 1 if any(not f.repaired for f in found) else 0)
+    out = [line for finding in found for line in _finding(finding)] or [f"nothing is wrong with {safe(a.table().name)}"]
+    return lines(out, found, 1 if any(not f.repaired for f in found) else 0)
 
 
 def _finding(finding: Finding) -> list[str]:
     state = "repaired" if finding.repaired else finding.severity.value
-    told = [f"{state}: {finding.kind} on {safe(finding.branch)}: {safe(finding.message)}"]
-    return told if finding.repaired else [*told, f"  {safe(finding.remedy)}"]
+    out = [f"{state}: {finding.kind} on {safe(finding.branch)}: {safe(finding.message)}"]
+    return out if finding.repaired else [*out, f"  {safe(finding.remedy)}"]
 
 
 def _finding_row(a: Request, f: Finding) -> tuple[Any, ...]:
@@ -267,8 +266,8 @@ OPERATIONS = (
         "compare two versions by their files; exit code 1 when they differ",
         _diff,
         (
-            Argument("old", "a version, such as main, fix.v1 or 12; or OLD..NEW", required=True, positional=True),
-            Argument("new", "another version", positional=True, otherwise="the head of the branch"),
+            positional("old", "a version, such as main, fix.v1 or 12; or OLD..NEW"),
+            positional("new", "another version", required=False, otherwise="the head of the branch"),
             command_flag("stat", "show rows by partition"),
             command_flag("partitions", "show files, rows and bytes by partition"),
         ),

@@ -16,6 +16,7 @@ from paimon_spark.operations.operation import (
     UsageError,
     command_flag,
     key_value,
+    positional,
 )
 from paimon_spark.operations.text import counted, safe, shown
 
@@ -30,8 +31,8 @@ def _show_result(a: Request, result: Any) -> Answer:
 
 def _show_status(a: Request, found: LineageStatus) -> Answer:
     state = "off" if not found.table else "on, tables and snapshots" if found.data else "on, tables only"
-    told = f"lineage of {safe(found.warehouse)} is {state}; {counted(found.jobs, 'job')} recorded"
-    return lines(told, found.to_arrow().to_pylist()[0])
+    out = f"lineage of {safe(found.warehouse)} is {state}; {counted(found.jobs, 'job')} recorded"
+    return lines(out, found.to_arrow().to_pylist()[0])
 
 
 def _enable(a: Request) -> LineageStatus:
@@ -72,15 +73,13 @@ def _show_graph(a: Request, picture: Any) -> Answer:
     if a["output"] is not None:
         path = str(picture.save(a["output"]))
         return lines(f"saved {safe(path)}", {"path": path})
-    if a["format"] == "svg":
-        return lines(picture.to_svg().splitlines(), picture)
     return lines([safe(line) for line in picture.to_mermaid().splitlines()], picture)
 
 
 def _show_counts(a: Request, done: Any) -> Answer:
     total, verb = sum(done.rows.values()), "rebuilt" if a.caller.endswith("rebuild") else "wrote"
-    told = [f"{verb} {counted(total, 'row')}: {shown(dict(done.rows))}" if total else "nothing is missing"]
-    return lines([*told, *(f"could not be read: {safe(text)}" for text in done.unreadable)], done)
+    out = [f"{verb} {counted(total, 'row')}: {shown(dict(done.rows))}" if total else "nothing is missing"]
+    return lines([*out, *(f"could not be read: {safe(text)}" for text in done.unreadable)], done)
 
 
 def _forget(a: Request) -> int | None:
@@ -94,16 +93,14 @@ def _forget(a: Request) -> int | None:
 
 
 def _show_forgotten(a: Request, count: int | None) -> Answer:
-    told = f"{a.did('removed', 'remove')} job {safe(a['job'])} from the lineage"
-    told += "" if count is None else f": {counted(count, 'row')}"
-    return lines(told, {"dry_run": a.dry_run, "job": a["job"], "rows": count})
+    out = f"{a.did('removed', 'remove')} job {safe(a['job'])} from the lineage"
+    out += "" if count is None else f": {counted(count, 'row')}"
+    return lines(out, {"dry_run": a.dry_run, "job": a["job"], "rows": count})
 
 
-_TABLES = Argument(
-    "tables", "tables: db.t or db.t$branch_fix", required=True, positional=True, repeated=True, metavar="TABLE"
-)
+_TABLES = positional("tables", "tables: db.t or db.t$branch_fix", repeated=True, metavar="TABLE")
 _SOURCE = (
-    Argument("table", "table: db.t or db.t$branch_fix", positional=True, metavar="TABLE"),
+    positional("table", "table: db.t or db.t$branch_fix", required=False, metavar="TABLE"),
     Argument("snapshot", "snapshot id, tag or any version of the table"),
     Argument("job", "a job instead of a table"),
 )
@@ -162,16 +159,8 @@ OPERATIONS = (
     _lineage(
         "list everything that holds rows which a snapshot added",
         lambda a: a.catalog().lineage.impact(a["table"], a["snapshot"]),
-        Argument("table", "table: db.t or db.t$branch_fix", required=True, positional=True),
-        Argument(
-            "snapshot",
-            "snapshot id, tag or any version of the table",
-            required=True,
-            positional=True,
-            option="of",
-            metavar="SNAPSHOT",
-            spellings=("--snapshot",),
-        ),
+        positional("table", "table: db.t or db.t$branch_fix"),
+        positional("snapshot", "snapshot id, tag or any version of the table", "of", "--snapshot", metavar="SNAPSHOT"),
         verb="impact",
         show=_show_result,
     ),
@@ -204,9 +193,9 @@ OPERATIONS = (
     _lineage(
         "draw tables and jobs",
         lambda a: a.catalog().lineage.graph(*a["tables"]),
-        Argument("output", "file to save: .svg, .html, .mmd or .md"),
-        Argument("format", "what to print without a file", default="mermaid", choices=("mermaid", "svg")),
-        Argument("tables", "tables", positional=True, repeated=True, metavar="TABLE", otherwise="all"),
+        Argument("output", "file to save: .mmd, .md or .html"),
+        Argument("format", "what to print without a file", default="mermaid", choices=("mermaid",)),
+        positional("tables", "tables", required=False, repeated=True, metavar="TABLE", otherwise="all"),
         verb="graph",
         show=_show_graph,
     ),
@@ -237,7 +226,7 @@ OPERATIONS = (
     _lineage(
         "remove the rows of a finished job, and free its name",
         _forget,
-        Argument("job", "name of the job", required=True, positional=True),
+        positional("job", "name of the job"),
         verb="forget",
         effect=Effect.DELETE,
         procedure="forget_lineage_job",

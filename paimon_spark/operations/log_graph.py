@@ -1,7 +1,7 @@
-"""Commits of all branches → lines with lanes, as `git log --graph` draws them.
+"""Draw the commits of all branches as lines with lanes, as `git log --graph` does.
 
-A lane waits for one commit. Newest first: a commit stands in the lane that waits for it; where several do, they join
-in the line after it. A new lane opens at the right for a commit that nobody waits for.
+Commits come newest first. A lane waits for one commit: the parent of the last one drawn in it. Where several lanes wait
+for the same commit they join; a commit that no lane waits for opens a new lane at the right.
 """
 
 from __future__ import annotations
@@ -9,28 +9,26 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-_COMMIT = "*"
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """A commit to draw.
 
     Attributes:
-        key: names it among the others.
-        parent: key of the one before; None for the first, or where the history is cut.
+        key: identifies it.
+        parent: key of the commit before it; None for the first, or where the history is cut.
         is_after_gap: whether commits between the parent and it are left out.
-        text: what stands beside it; further lines stand below.
+        text: printed beside it.
     """
 
     key: Hashable
     parent: Hashable | None
     is_after_gap: bool
-    text: Sequence[str]
+    text: str
 
 
 def draw(points: Sequence[Point]) -> Iterator[str]:
-    """Lines of the graph, as they are needed; a parent stands after its children, or nowhere."""
+    """Yield the lines of the graph; a parent comes after its children, or is missing."""
     lanes: list[Hashable | None] = []
     known = {p.key for p in points}
     for point in points:
@@ -41,15 +39,15 @@ def draw(points: Sequence[Point]) -> Iterator[str]:
             for i in others:
                 lanes[i] = None
             _trim(lanes)
-        marks = [_COMMIT if i == lane else " " if key is None else "|" for i, key in enumerate(lanes)]
-        yield f"{' '.join(marks)}  {point.text[0] if point.text else ''}".rstrip()
+        yield f"{_marked(lanes, lane, '*')}  {point.text}".rstrip()
         lanes[lane] = point.parent if point.parent in known else None
+        if point.is_after_gap and lanes[lane] is not None:
+            yield _marked(lanes, lane, ":").rstrip()
         _trim(lanes)
-        marks = [" " if key is None else "|" for key in lanes]
-        yield from (f"{' '.join(marks).ljust(2 * len(lanes))}  {line}".rstrip() for line in point.text[1:])
-        if point.is_after_gap and lane < len(lanes) and lanes[lane] is not None:
-            marks[lane] = ":"
-            yield " ".join(marks).rstrip()
+
+
+def _marked(lanes: Sequence[Hashable | None], lane: int, mark: str) -> str:
+    return " ".join(mark if i == lane else " " if key is None else "|" for i, key in enumerate(lanes))
 
 
 def _lane_of(key: Hashable, lanes: list[Hashable | None]) -> int:

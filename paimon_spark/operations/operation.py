@@ -124,6 +124,19 @@ def command_flag(name: str, help: str, *spellings: str) -> Argument:
     return Argument(name, help, is_flag=True, default=False, spellings=spellings, style=Style.COMMAND)
 
 
+def positional(
+    name: str,
+    help: str,
+    option: str = "",
+    *spellings: str,
+    type: Type = Type.STRING,
+    required: bool = True,
+    **more: Any,
+) -> Argument:
+    """An argument that the command line takes by position, or as `--<option>`."""
+    return Argument(name, help, type, required, positional=True, option=option, spellings=spellings, **more)
+
+
 def key_value(text: str) -> tuple[str, str]:
     """`key=value` as two texts. Raises ValueError."""
     key, equals, value = text.partition("=")
@@ -216,7 +229,7 @@ class Operation:
         is_own: whether Paimon has no such procedure.
         instead: for a procedure or command that is refused: what to do instead.
         command: `noun verb`, or a single word; empty for a procedure alone.
-        aliases: other names of the command: the actions of Paimon's proposals and of other engines.
+        actions: other names of the command, besides that of the procedure: actions of other engines.
         is_action: whether the command exists for other engines' users only; listed after the others.
         show: result → what the command prints; None prints the rows.
         question: what a DELETE command asks to confirm; None or a None result: nothing to confirm.
@@ -234,7 +247,7 @@ class Operation:
     is_own: bool = False
     instead: str = ""
     command: str = ""
-    aliases: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
     is_action: bool = False
     show: Callable[[Request, Any], Answer | None] | None = None
     question: Callable[[Request], str | None] | None = None
@@ -248,6 +261,12 @@ class Operation:
     def verb(self) -> str:
         """The second word of the command, empty where it has one."""
         return self.command.partition(" ")[2]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names of the command: the name of the procedure with hyphens, and actions of other engines."""
+        of_procedure = self.procedure.replace("_", "-")
+        return (*([of_procedure] if of_procedure not in ("", self.command) else []), *self.actions)
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -298,7 +317,11 @@ class Operation:
 
 
 TABLE = Argument(
-    "table", "table: db.t, a path or a URL; $branch_<name> may follow", required=True, positional=True, metavar="TABLE"
+    "table",
+    "table: db.t, on the command line also a path or a URL; `$branch_<name>` may follow",
+    required=True,
+    positional=True,
+    metavar="TABLE",
 )
 OPTIONS = Argument("options", "table options of this call, as `key=value,key=value`", style=Style.CALL)
 TABLE_OPTIONS = (

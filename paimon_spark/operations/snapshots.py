@@ -17,6 +17,7 @@ from paimon_spark.operations.operation import (
     Type,
     UsageError,
     command_flag,
+    positional,
 )
 from paimon_spark.operations.text import moment, safe
 
@@ -158,14 +159,14 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
     if a["as_latest"]:
         return _show_restored(a, result)
     done: RolledBack = result[1]
-    told = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
+    out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
     gone = [
         names(f, n) for f, n in ((done.snapshots, "snapshot"), (done.tags, "tag"), (done.changelogs, "changelog")) if f
     ]
-    told.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
+    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
     if done.branches:
-        told.append(f"branches that left it later: {names(done.branches, 'branch')}")
-    return planned(a, told, done)
+        out.append(f"branches that left it later: {names(done.branches, 'branch')}")
+    return planned(a, out, done)
 
 
 def _show_restored(a: Request, done: Restored) -> Answer:
@@ -235,7 +236,7 @@ OPERATIONS = (
     Operation(
         "show one snapshot",
         _get,
-        (Argument("version", _ANY_VERSION, required=True, positional=True, spellings=_SPELLINGS),),
+        (positional("version", _ANY_VERSION, "", *_SPELLINGS),),
         command="snapshot show",
         show=_show,
     ),
@@ -249,7 +250,6 @@ OPERATIONS = (
         result="deleted_snapshots_count INT NOT NULL",
         rows=lambda a, removed: [(len(removed.snapshots),)],
         command="snapshot expire",
-        aliases=("expire-snapshots",),
         show=_show_expired,
         question=lambda a: f"expire snapshots of {a.table().name}",
     ),
@@ -258,9 +258,7 @@ OPERATIONS = (
         _rollback,
         (
             Argument("version", "snapshot id, tag, or a version as after VERSION AS OF", style=Style.CALL),
-            Argument(
-                "version", _ANY_VERSION, required=True, positional=True, spellings=_SPELLINGS, style=Style.COMMAND
-            ),
+            positional("version", _ANY_VERSION, "", *_SPELLINGS, style=Style.COMMAND),
             Argument("snapshot", "snapshot id, instead of version", Type.BIGINT, style=Style.CALL),
             Argument("tag", "tag, instead of version", style=Style.CALL),
             command_flag("as_latest", "add a new snapshot with the state of that version, and delete nothing"),
@@ -270,7 +268,7 @@ OPERATIONS = (
         result=_HEADS,
         rows=_heads,
         command="snapshot rollback",
-        aliases=("rollback-to", "rollback"),
+        actions=("rollback-to",),
         show=_show_rolled_back,
         question=lambda a: None if a["as_latest"] else f"roll {a.table().name} back to {a['version']}",
     ),
@@ -313,10 +311,7 @@ OPERATIONS = (
     Operation(
         "expire old changelogs of expired snapshots",
         _expire_changelogs,
-        (
-            *_RETAINED,
-            Argument("delete_all", "expire all of them", Type.BOOLEAN, default=False, is_flag=True),
-        ),
+        (*_RETAINED, Argument("delete_all", "expire all of them", Type.BOOLEAN, default=False, is_flag=True)),
         Effect.DELETE,
         details="The procedure is one of Paimon's Flink connector.",
         procedure="expire_changelogs",
@@ -324,7 +319,6 @@ OPERATIONS = (
         rows=lambda a, removed: [(len(removed.changelogs),)],
         is_own=True,
         command="changelog expire",
-        aliases=("expire-changelogs",),
         show=_show_expired,
         question=lambda a: f"expire changelogs of {a.table().name}",
     ),

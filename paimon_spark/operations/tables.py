@@ -17,6 +17,7 @@ from paimon_spark.operations.operation import (
     command_flag,
     key_value,
     names_of,
+    positional,
 )
 from paimon_spark.operations.text import counted, grid, safe, shown
 from paimon_spark.options.known import is_storage_option, shown_options
@@ -52,12 +53,12 @@ def _drop_database(a: Request) -> Sequence[str]:
 
 def _show_dropped_database(a: Request, found: Sequence[str]) -> Answer:
     name = safe(a["name"])
-    told = [f"{a.did('dropped', 'drop')} database {name}"]
+    out = [f"{a.did('dropped', 'drop')} database {name}"]
     if found:
-        told.append(f"with {names(found, 'table')}")
+        out.append(f"with {names(found, 'table')}")
     if found and not a["cascade"]:
-        told = [f"database {name} is not empty: {names(found, 'table')}; --cascade drops them with it"]
-    return lines(told, {"dry_run": a.dry_run, "database": a["name"], "tables": found})
+        out = [f"database {name} is not empty: {names(found, 'table')}; --cascade drops them with it"]
+    return lines(out, {"dry_run": a.dry_run, "database": a["name"], "tables": found})
 
 
 def _list(a: Request) -> list[str]:
@@ -114,8 +115,8 @@ def _create(a: Request) -> Table:
 
 
 def _show_created(a: Request, table: Table) -> Answer:
-    told = f"table {safe(table.name)} at {safe(table.location)}"
-    return lines(told, {"table": table.name, "location": table.location})
+    out = f"table {safe(table.name)} at {safe(table.location)}"
+    return lines(out, {"table": table.name, "location": table.location})
 
 
 def _drop(a: Request) -> dict[str, Any]:
@@ -134,12 +135,12 @@ def _drop(a: Request) -> dict[str, Any]:
 
 
 def _show_dropped(a: Request, found: dict[str, Any]) -> Answer:
-    told = [
+    out = [
         f"{a.did('dropped', 'drop')} table {safe(found['table'])} with all its files",
         f"{safe(found['location'])}: {counted(found['snapshots'], 'snapshot')}",
         *(names(found[k], n) for k, n in (("tags", "tag"), ("branches", "branch")) if found[k]),
     ]
-    return lines(told, {"dry_run": a.dry_run, **found})
+    return lines(out, {"dry_run": a.dry_run, **found})
 
 
 def _rename(a: Request) -> dict[str, str]:
@@ -172,8 +173,8 @@ def _alter(a: Request) -> Table:
 
 
 def _show_altered(a: Request, table: Table) -> Answer:
-    told = f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}"
-    return lines(told, {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id})
+    out = f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}"
+    return lines(out, {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id})
 
 
 def _typed_column(text: str) -> tuple[str, str]:
@@ -238,11 +239,11 @@ def _delete_rows(a: Request) -> int | None:
 
 def _show_deleted_rows(a: Request, count: int | None) -> Answer:
     found = "rows" if count is None else counted(count, "row")
-    told = f"{a.did('deleted', 'delete')} {found} of {safe(a.table().name)} where {safe(a['where'])}"
-    return lines(told, {"dry_run": a.dry_run, "rows": count, "where": a["where"]})
+    out = f"{a.did('deleted', 'delete')} {found} of {safe(a.table().name)} where {safe(a['where'])}"
+    return lines(out, {"dry_run": a.dry_run, "rows": count, "where": a["where"]})
 
 
-_DATABASE = Argument("name", "name of the database", required=True, positional=True, spellings=("--database",))
+_DATABASE = positional("name", "name of the database", "", "--database")
 _CHANGES = (
     Argument("add", "column to add: 'c INT COMMENT …'", repeated=True, parse=_typed_column, metavar="COLUMN"),
     Argument("drop", "columns to drop", repeated=True, parse=names_of, metavar="COLUMNS"),
@@ -267,7 +268,7 @@ OPERATIONS = (
             Argument("limit", "how many rows to print at most, or all", default=20, parse=limit_of, spellings=("-n",)),
         ),
         command="show",
-        aliases=("scan", "head"),
+        actions=("scan", "head"),
         show=_show_rows,
     ),
     Operation(
@@ -284,7 +285,7 @@ OPERATIONS = (
         Effect.WRITE,
         Scope.WAREHOUSE,
         command="database create",
-        aliases=("create-database",),
+        actions=("create-database",),
         show=lambda a, name: lines(f"database {safe(name)}", {"database": name}),
     ),
     Operation(
@@ -294,34 +295,26 @@ OPERATIONS = (
         Effect.DELETE,
         Scope.WAREHOUSE,
         command="database drop",
-        aliases=("drop-database",),
+        actions=("drop-database",),
         show=_show_dropped_database,
         question=lambda a: f"drop database {a['name']}",
     ),
     Operation(
         "list the tables of a database, or of all",
         _list,
-        (Argument("database", "name of the database", positional=True),),
+        (positional("database", "name of the database", required=False),),
         scope=Scope.WAREHOUSE,
         command="table list",
         show=_show_names,
     ),
     Operation(
-        "show columns, keys and options of a table",
-        lambda a: a.table(),
-        command="table show",
-        show=_show_definition,
+        "show columns, keys and options of a table", lambda a: a.table(), command="table show", show=_show_definition
     ),
     Operation(
         "create a table; its options are given with --option",
         _create,
         (
-            Argument(
-                "columns",
-                "columns as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'",
-                required=True,
-                positional=True,
-            ),
+            positional("columns", "columns as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'"),
             Argument("primary_key", "columns, separated by commas", parse=names_of),
             Argument("partition_by", "columns, separated by commas", parse=names_of, spellings=("--partition-keys",)),
             Argument("comment", "comment of the table"),
@@ -329,7 +322,7 @@ OPERATIONS = (
         ),
         Effect.WRITE,
         command="table create",
-        aliases=("create-table",),
+        actions=("create-table",),
         show=_show_created,
     ),
     Operation(
@@ -337,17 +330,17 @@ OPERATIONS = (
         _drop,
         effect=Effect.DELETE,
         command="table drop",
-        aliases=("drop-table",),
+        actions=("drop-table",),
         show=_show_dropped,
         question=lambda a: f"drop table {a.table().name}",
     ),
     Operation(
         "rename a table, also into another database",
         _rename,
-        (Argument("new_name", "the new name, t or db.t", required=True, positional=True),),
+        (positional("new_name", "the new name, t or db.t"),),
         Effect.WRITE,
         command="table rename",
-        aliases=("rename-table",),
+        actions=("rename-table",),
         show=lambda a, renamed: lines(f"{safe(renamed['old'])} is {safe(renamed['new'])}", renamed),
     ),
     Operation(
@@ -356,7 +349,7 @@ OPERATIONS = (
         (*_CHANGES, Argument("comment", "comment of the table; empty for none")),
         Effect.WRITE,
         command="table alter",
-        aliases=("alter-table",),
+        actions=("alter-table",),
         show=_show_altered,
     ),
     Operation(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 from paimon_spark.operations.answer import Answer, lines, names, removal, rows
-from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag
+from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
 from paimon_spark.operations.text import duration, moment, safe
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _described(a: Request) -> str:
 
 
 def _show_auto(a: Request, done: AutoTags) -> Answer:
-    told = [f"created {names(done.created, 'tag')}"] if done.created else ["no automatic tag is due"]
-    return lines([*told, *([f"deleted {names(done.deleted, 'tag')}"] if done.deleted else [])], done)
+    out = [f"created {names(done.created, 'tag')}"] if done.created else ["no automatic tag is due"]
+    return lines([*out, *([f"deleted {names(done.deleted, 'tag')}"] if done.deleted else [])], done)
 
 
 def _show_savepoints(a: Request, found: list[Savepoint]) -> Answer:
@@ -125,10 +125,8 @@ def _savepoint(a: Request) -> str:
     return f"savepoint {a['savepoint_id']} of {safe(a.table().name)}"
 
 
-_TAG = Argument(
-    "tag", "name of the tag", required=True, positional=True, option="name", spellings=("--tag-name", "--tag")
-)
-_TAG_OF_ACTION = Argument("tag", "name of the tag", required=True, positional=True)
+_TAG = positional("tag", "name of the tag", "name", "--tag-name", "--tag")
+_TAG_OF_ACTION = positional("tag", "name of the tag")
 _SNAPSHOT = Argument(
     "snapshot", "id of the snapshot to tag", Type.BIGINT, otherwise="the head", spellings=("--snapshot-id",)
 )
@@ -155,7 +153,6 @@ OPERATIONS = (
         Effect.WRITE,
         procedure="create_tag",
         command="tag create",
-        aliases=("create-tag",),
         show=_show_tag,
     ),
     Operation(
@@ -165,28 +162,16 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="replace_tag",
         command="tag replace",
-        aliases=("replace-tag",),
         show=_show_replaced,
         question=lambda a: f"move tag {a['tag']} of {a.table().name}",
     ),
     Operation(
         "rename a tag",
         lambda a: a.table().rename_tag(a["tag"], a["target_tag"]),
-        (
-            _TAG,
-            Argument(
-                "target_tag",
-                "the new name",
-                required=True,
-                positional=True,
-                option="new_name",
-                spellings=("--target-tag-name",),
-            ),
-        ),
+        (_TAG, positional("target_tag", "the new name", "new_name", "--target-tag-name")),
         Effect.WRITE,
         procedure="rename_tag",
         command="tag rename",
-        aliases=("rename-tag",),
         show=_show_tag,
     ),
     Operation(
@@ -197,7 +182,6 @@ OPERATIONS = (
         details="Separate the names of several tags with commas. The procedure passes over missing tags.",
         procedure="delete_tag",
         command="tag delete",
-        aliases=("delete-tag",),
         show=lambda a, removed: removal(a, f"{a.did('deleted', 'delete')} {_described(a)}", removed),
         question=lambda a: f"delete {_described(a)}",
     ),
@@ -210,7 +194,6 @@ OPERATIONS = (
         result="expired_tags STRING NOT NULL",
         rows=lambda a, removed: [(name,) for name in removed.tags] or [(_NONE_EXPIRED,)],
         command="tag expire",
-        aliases=("expire-tags",),
         show=lambda a, removed: removal(a, a.did("expired", "expire"), removed),
         question=lambda a: f"expire tags of {a.table().name}",
     ),
@@ -220,7 +203,6 @@ OPERATIONS = (
         effect=Effect.WRITE,
         procedure="trigger_tag_automatic_creation",
         command="tag auto",
-        aliases=("trigger-tag-automatic-creation",),
         show=_show_auto,
     ),
     Operation(
@@ -237,11 +219,7 @@ OPERATIONS = (
     Operation(
         "tag the first snapshot with a watermark at or after a time",
         _create_from_watermark,
-        (
-            _TAG_OF_ACTION,
-            Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True),
-            _RETAINED,
-        ),
+        (_TAG_OF_ACTION, Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True), _RETAINED),
         Effect.WRITE,
         result=_FIRST,
         rows=lambda a, found: found,
@@ -263,27 +241,16 @@ OPERATIONS = (
         rows=lambda a, made: [(made.id,)],
         is_own=True,
         command="savepoint create",
-        aliases=("create-savepoint",),
         show=lambda a, made: lines(f"savepoint {made.id} of {safe(a.table().name)}", made),
     ),
     Operation(
         "delete a savepoint, and the files that nothing else needs",
         lambda a: a.table().delete_savepoint(a["savepoint_id"], dry_run=a.dry_run),
-        (
-            Argument(
-                "savepoint_id",
-                "id of the savepoint, which is that of its snapshot",
-                Type.BIGINT,
-                required=True,
-                positional=True,
-                option="id",
-            ),
-        ),
+        (positional("savepoint_id", "id of the savepoint, which is that of its snapshot", "id", type=Type.BIGINT),),
         Effect.DELETE,
         procedure="delete_savepoint",
         is_own=True,
         command="savepoint delete",
-        aliases=("delete-savepoint",),
         show=lambda a, removed: removal(a, f"{a.did('deleted', 'delete')} {_savepoint(a)}", removed),
         question=lambda a: f"delete {_savepoint(a)}",
     ),

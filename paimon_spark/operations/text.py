@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -13,12 +13,11 @@ _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066
 _UNSEEN: Final = ("Cc", "Cs", "Zl", "Zp")
 _GAP: Final = "  "
 _LEAST: Final = 8
-"""A column of a table that does not fit becomes no narrower; then rows are shown one below the other."""
-_KIB: Final = 1024
+"""The narrowest column of a wrapped table; where that does not fit, each value has its own line."""
 
 
 def safe(text: str) -> str:
-    """The text without characters that act on a terminal: they are written as escapes."""
+    """Escape the characters that act on a terminal."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escaped(c) for c in text)
@@ -34,7 +33,7 @@ def _escaped(character: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """One value in a cell or a sentence."""
+    """Format a value for a cell or a sentence."""
     match value:
         case None:
             return "-"
@@ -55,7 +54,7 @@ def shown(value: Any) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """An epoch time as people read it, in UTC, which `Z` says; `-` for none."""
+    """Format an epoch time in UTC; `-` for none."""
     if time_ms is None:
         return "-"
     try:
@@ -66,7 +65,7 @@ def moment(time_ms: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as options write durations: `30 d`, `1 h 30 min`; fractions as they are."""
+    """Format seconds as options write durations: `30 d`, `1 h 30 min`."""
     if seconds != int(seconds):
         return f"{seconds:,} s"
     left, parts = int(seconds), []
@@ -76,16 +75,6 @@ def duration(seconds: float) -> str:
     return " ".join(parts) or "0 s"
 
 
-def size(count: int) -> str:
-    """Bytes as people read them."""
-    amount, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        if abs(amount) < _KIB:
-            break
-        amount, unit = amount / _KIB, larger
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
-
-
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 file`, `2 files`."""
     several = plural or noun + ("es" if noun.endswith("ch") else "s")
@@ -93,7 +82,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def width(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+    """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     return sum(_width(c) for c in text)
@@ -106,13 +95,7 @@ def _width(character: str) -> int:
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None) -> Iterator[str]:
-    """Lines of a table.
-
-    Args:
-        columns: heads.
-        rows: values.
-        room: columns of the terminal; None lets lines be as long as they are.
-    """
+    """Yield the lines of a table that is at most `room` columns wide; None: of any width."""
     heads = [safe(c) for c in columns]
     cells = [[shown(v) for v in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(heads, *cells, strict=True)] if heads else []
@@ -134,7 +117,7 @@ def _is_number(rows: Sequence[Sequence[Any]], column: int) -> bool:
 
 
 def _fitted(widths: Sequence[int], room: int) -> list[int] | None:
-    """Widths with the widest columns narrower, so that all fit; None when they cannot."""
+    """Narrow the widest columns so that all fit; None when they cannot."""
     gaps = len(_GAP) * (len(widths) - 1)
     if sum(widths) + gaps <= room:
         return list(widths)
@@ -184,12 +167,7 @@ def _records(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[s
 
 
 def finite(value: float) -> Any:
-    """A number that JSON has; others as text."""
+    """The number, or text where JSON has no such number."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def lines_of(text: str | Iterable[str]) -> Iterable[str]:
-    """Lines of a text, or the lines given."""
-    return text.splitlines() if isinstance(text, str) else text

@@ -1,7 +1,7 @@
-"""SQL text → predicate tree, in Spark's dialect.
+"""Parse SQL conditions in Spark's dialect, as text or as sqlglot's trees, into predicates.
 
-The one door to sqlglot. A comparison has a column on one side and a literal on the other; everything else
-(arithmetic, functions, two columns) is refused by name, never approximated.
+A comparison has a column on one side and a literal on the other; everything else (arithmetic, functions, two columns)
+is refused by name, never approximated.
 """
 
 from __future__ import annotations
@@ -83,10 +83,24 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         raise PredicateSyntaxError("the condition is nested too deeply", text=text[:200]) from e
     if len(statements) != 1 or statements[0] is None:
         raise PredicateSyntaxError(f"expected one condition, found {text!r}", text=text)
+    return build_predicate(statements[0], row_type, time_zone, text)
+
+
+def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None, text: str | None = None) -> Predicate:
+    """The predicate of a condition that sqlglot has parsed in Spark's dialect.
+
+    Args:
+        tree: the condition; the names of its columns are those of `row_type`, without the name of a table.
+        row_type, time_zone: as in `parse_predicate`.
+        text: the condition as written, for messages; None makes it of the tree.
+
+    Raises: as `parse_predicate`.
+    """
+    shown = tree.sql("spark") if text is None else text
     try:
-        return _Builder(text, row_type, literals.zone_of(time_zone)).predicate(statements[0])
+        return _Builder(shown, row_type, literals.zone_of(time_zone)).predicate(tree)
     except RecursionError as e:
-        raise PredicateSyntaxError("the condition is nested too deeply", text=text[:200]) from e
+        raise PredicateSyntaxError("the condition is nested too deeply", text=shown[:200]) from e
 
 
 def resolve_column(path: tuple[str, ...], row_type: RowType) -> Column:

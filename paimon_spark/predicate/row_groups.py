@@ -1,4 +1,4 @@
-"""Whether any row of a part of a file can match a predicate, judged by the part's statistics.
+"""Predicate over the statistics of one row group: may any of its rows match?
 
 Only a certain "no" is used. Not, LIKE and whatever else has no simple bound decides nothing.
 """
@@ -6,10 +6,12 @@ Only a certain "no" is used. Not, LIKE and whatever else has no simple bound dec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from paimon_spark.format.data_files.requests import Bounds, BoundsOf
 from paimon_spark.predicate.ast import (
     And,
     Column,
@@ -28,19 +30,24 @@ from paimon_spark.predicate.ast import (
 from paimon_spark.types import AtomicType
 
 
-class Bounds(NamedTuple):
-    """Statistics of one column in a part of a file; None where unknown.
+@dataclass(frozen=True, slots=True)
+class RowGroupFilter:
+    """Judges the row groups of a file; picklable, a `MayMatch` of the readers of data files.
 
     Attributes:
-        lower, upper: no value is smaller or larger, NaN apart. Python values like those of predicate literals.
-        null_count: nulls.
-        row_count: rows, nulls included.
+        predicate: over columns of the schema being read.
+        columns: for each column the predicate may be tested on, its name in the file; others decide nothing.
     """
 
-    lower: Any
-    upper: Any
-    null_count: int | None
-    row_count: int
+    predicate: Predicate
+    columns: Mapping[str, str]
+
+    def __call__(self, bounds_of: BoundsOf) -> bool:
+        def bounds(column: Column) -> Bounds | None:
+            name = self.columns.get(column.name)
+            return None if name is None or len(column.path) > 1 else bounds_of(name, column.type)
+
+        return may_match(self.predicate, bounds)
 
 
 def may_match(predicate: Predicate, bounds_of: Callable[[Column], Bounds | None]) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark.engine.compaction.run import run_task
@@ -22,7 +21,7 @@ from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark.batch_write import sweep_until_quiet
-from paimon_spark.spark.dataframe_write import unwrapped
+from paimon_spark.spark.session import our_errors
 
 _ROUND: Final = 4096
 """Most tasks in one Spark job: the driver's plan holds them all."""
@@ -65,14 +64,12 @@ def run_tasks(
     work = _Work(handle, snapshot, commit_user, new_job())
     done: list[CommitMessage | None] = []
     try:
-        for start in range(0, len(tasks), _ROUND):
-            done += _run(session, work, tasks[start : start + _ROUND])
-    except BaseException as e:
+        with our_errors():
+            for start in range(0, len(tasks), _ROUND):
+                done += _run(session, work, tasks[start : start + _ROUND])
+    except BaseException:
         sweep_until_quiet(work)
-        ours = unwrapped(e) if isinstance(e, PySparkException) else None
-        if ours is None:
-            raise
-        raise ours from e
+        raise
     return done
 
 

@@ -17,24 +17,28 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StringType
 
-from paimon_spark.engine.row_level.way import check_deletes, check_set
+from paimon_spark.engine.row_level.way import check_deletes, check_set, way_of
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.jobs.batch_write import WriteResult
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.row_level import MergeClauses
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import quoted
 from paimon_spark.options.table import MergeEngine
-from paimon_spark.spark.fitted import fitted
-from paimon_spark.spark.row_level_job import (
+from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,
     INSERT,
     PLACES,
     UPDATE,
     Change,
+    by_own_names,
     check_assignments,
     refuse_nulls,
     refuse_twice,
 )
-from paimon_spark.spark.schema import arrow_schema
+from paimon_spark.spark.schema import arrow_schema, fitted, spark_type
 
 _IN_TARGET: Final = "__paimon_in_target"
 _IN_SOURCE: Final = "__paimon_in_source"
@@ -78,6 +82,29 @@ class Clause:
     condition: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
+
+
+def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
+    """As `Table.merge`."""
+    change = Change.of(table)
+    handle = change.handle
+    way_of(handle)
+    clauses = []
+    if given.when_matched_delete is not None:
+        clauses.append(Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete))
+    updates = _values(handle, source, given.when_matched_update)
+    if updates is not None:
+        is_star = isinstance(given.when_matched_update, str)
+        same = {n: updates.pop(n) for n in handle.schema.primary_keys if is_star and n in updates}
+        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same))
+    inserts = _values(handle, source, given.when_not_matched_insert)
+    if inserts is not None:
+        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts))
+    if given.when_not_matched_by_source_delete is not None:
+        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
+    if not clauses:
+        raise InvalidInputError("a merge needs something to do: give one of its when_… arguments", table=table.name)
+    return Merge(change, source, on, tuple(clauses), "t", "s").run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +255,6 @@ class Merge:
 
     @property
     def _types(self) -> Mapping[str, str]:
-        from paimon_spark.spark.schema import spark_type
-
         return {f.name: spark_type(f.type, f.name).simpleString() for f in self.change.handle.schema.fields}
 
     def _fitting(self, rows: DataFrame, name: str, expression: str) -> Column:
@@ -296,3 +321,16 @@ def _plain(text: str) -> tuple[str, ...]:
         return (text,)
     parts = re.findall(_NAME, text)
     return tuple((p[1:-1].replace("``", "`") if p.startswith("`") else p).lower() for p in parts)
+
+
+def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | str | None) -> dict[str, str] | None:
+    """Expression by column of the table; `*` takes all columns that the source has too."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        return by_own_names(handle, given)
+    if given != "*":
+        raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
+    there = {c.lower(): c for c in source.columns}
+    names = handle.schema.row_type.names
+    return {n: f"s.{quoted(there[n.lower()])}" for n in names if n.lower() in there}

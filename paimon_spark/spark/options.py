@@ -23,7 +23,7 @@ def scan_of(options: Mapping[str, str]) -> Scan:
         InvalidOptionError: no path, or several; an unknown or wrong option.
         NotFoundError: the table or branch does not exist.
     """
-    from paimon_spark.jobs.opened_table import open_scan  # streams do without
+    from paimon_spark.jobs.table_scan import open_scan  # streams do without
 
     path, rest = _named(options)
     return open_scan(path, rest)

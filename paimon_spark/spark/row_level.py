@@ -1,42 +1,312 @@
-"""Table.delete, Table.update and Table.merge as Spark jobs, in classic and in Connect sessions. User's process."""
+"""DELETE and UPDATE as Spark jobs, and what MERGE has in common with them: one commit of rows that change.
+
+Tables with keys: the rows that change are read, and written with their row kinds. Append tables: each row is read with
+its place (file and position); tasks mark or rewrite the files that lose rows, and write the new rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from paimon_spark.engine.row_level.way import Way, check_deletes, way_of
-from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.batch_write import WriteResult
-from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level import MergeClauses
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.location import quoted
-from paimon_spark.spark.fitted import fitted
-from paimon_spark.spark.merge import Clause, Merge, Verb, When
-from paimon_spark.spark.row_level_job import (
-    ACTION,
-    DELETE,
-    PLACES,
-    UPDATE,
-    Change,
-    by_own_names,
-    check_assignments,
-    refuse_nulls,
+from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.row_level.way import (
+    Way,
+    check_deletes,
+    check_set,
+    check_updates,
+    cleared_columns,
+    removing_columns,
+    undeletable,
+    way_of,
 )
+from paimon_spark.engine.scan.fallback import (
+    FALLBACK_BRANCH,
+    PRIMARY_BRANCH,
+    OtherPartitions,
+    other_branch,
+    other_partitions,
+)
+from paimon_spark.engine.scan.one_branch import plan_branch
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.write.partitions import PartitionNumbers
+from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.batch_write import WriteResult, options_of, place_of
+from paimon_spark.jobs.branch_access import open_to_change
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
+from paimon_spark.jobs.table_scan import scan_of
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, BatchWriteOptions, WriteMode
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.location import quoted
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.spark.dataframe import dataframe
+from paimon_spark.spark.dataframe_write import save_job
+from paimon_spark.spark.dataframe_write import write as write_dataframe
+from paimon_spark.spark.schema import fitted
+from paimon_spark.spark.session import session_or_new
+from paimon_spark.types import VALUE_KIND, RowKind
 
-_TARGET: Final = "t"
-_SOURCE: Final = "s"
+ACTION: Final = "__paimon_action"
+"""Column of rows that change: which of the next three is done to them."""
+DELETE, UPDATE, INSERT = "D", "U", "I"
+_GONE: Final = "__paimon_gone"
+_ROWS: Final = "__paimon_rows"
+_NO_COLUMNS: Final = pa.RecordBatch.from_arrays([], [])
+PLACES: Final = (FILE_PATH, ROW_INDEX)
+_KINDS: Final = {DELETE: RowKind.DELETE, UPDATE: RowKind.UPDATE_AFTER, INSERT: RowKind.INSERT}
+_SPREAD: Final = 32
+"""Tasks that new rows are spread over, at most."""
 _NEW: Final = "__paimon_new_"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A table whose rows are about to change.
+
+    Attributes:
+        table: as it was opened.
+        handle: its branch, as it is now.
+        base_id: head before any row was read, 0 for none.
+    """
+
+    table: OpenedTable
+    handle: TableHandle
+    base_id: int
+
+    @classmethod
+    def of(cls, table: OpenedTable) -> Change:
+        """Of the head of the branch of `table`."""
+        place = place_of(table, BatchWriteOptions())
+        handle = open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
+        # Spark reads the rows before it asks for a writer, perhaps for hours; what changes meanwhile must be noticed.
+        base = latest_snapshot(handle)
+        return cls(table, handle, 0 if base is None else base.id)
+
+    @property
+    def names(self) -> list[str]:
+        """The table's columns."""
+        return list(self.handle.schema.row_type.names)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.handle.schema.primary_keys)
+
+    @property
+    def row_id(self) -> list[str]:
+        """Columns that tell one row from all others."""
+        return list(self.handle.schema.primary_keys) or list(PLACES)
+
+    def read(self, session: SparkSession, where: str | None = None, time_zone: str | None = None) -> DataFrame:
+        """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
+        columns = [*self.names, *(() if self.keyed else PLACES)]
+        zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
+        head = {"scan.mode": "latest"}  # whatever start the table's options have
+        return dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+
+    def run(self, rows: DataFrame, operation: str) -> WriteResult:
+        """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
+        self._refuse_other_branch(rows)
+        if self.keyed:
+            return _run_keyed(self.table, self.handle, rows)
+        how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
+        # All rows of a file come in one task; new ones are spread.
+        spread = F.concat(F.lit("new "), F.pmod(F.xxhash64(*_hashable(rows)), F.lit(_SPREAD)).cast("string"))
+        marked = rows.withColumn(KEEPS, F.col(ACTION) != DELETE)
+        if operation == "DELETE":
+            marked = marked.select(FILE_PATH, ROW_INDEX, KEEPS)
+            placed = marked.repartition(F.col(FILE_PATH))
+        else:
+            placed = marked.drop(ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
+        return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
+
+    def _refuse_other_branch(self, rows: DataFrame) -> None:
+        """Refuse to change rows that are read from a fallback branch, and to empty a partition that it has too.
+
+        Raises:
+            UnsupportedFeatureError: some row, or partition, is one of these.
+        """
+        if other_branch(self.handle) is None:
+            return
+        head = latest_snapshot(self.handle)
+        beside = other_partitions(self.handle, head)
+        if beside is None or not beside.read | beside.behind:
+            return
+        gone = self._leaving(rows.where(F.col(ACTION) != INSERT), head, beside)
+        for partition in sorted(beside.read & gone.keys()):
+            raise beside.not_reached(partition)
+        losing = {p for p in beside.behind if gone.get(p)}
+        if losing:
+            there = self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1)).alias(_GONE))
+            left = dict(gone)
+            for partition, count in zip(there.partitions, there.numbers(_GONE), strict=True):
+                left[partition] = left.get(partition, 0) - count
+            for partition in sorted(p for p in losing if left[p] >= 0):
+                raise beside.would_appear(partition)
+
+    def _leaving(self, rows: DataFrame, head: Snapshot | None, beside: OtherPartitions) -> dict[bytes, int]:
+        """How many of `rows` leave each partition that some of them are in."""
+        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint")).alias(_GONE)
+        if self.keyed:  # the key has the partition
+            found = self._by_partition(rows, deleted)
+            return dict(zip(found.partitions, found.numbers(_GONE), strict=True))
+        found = self._by_partition(rows, deleted, F.count(F.lit(1)).alias(_ROWS), also=FILE_PATH)
+        places = _places(beside.other.handle, beside.snapshot) | _places(self.handle, head)
+        out: dict[bytes, int] = {}
+        paths = found.table.column(FILE_PATH).to_pylist()
+        for path, new, gone, count in zip(
+            paths, found.partitions, found.numbers(_GONE), found.numbers(_ROWS), strict=True
+        ):
+            old = places.get(path)
+            if old is not None:  # else the commit tells that the file is gone
+                out[old] = out.get(old, 0) + (count if new != old else gone)
+        return out
+
+    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> _Grouped:
+        """Numbers for each partition of the rows; for each value of another column, too."""
+        keys = self.handle.schema.partition_type
+        others = () if also is None else (also,)
+        table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
+        if not keys.fields and also is None and table.column(0)[0].as_py() in (None, 0):
+            table = table.slice(0, 0)  # without a column to group by there is a row for no rows
+        arrays = [
+            column_assignment(table.column(i).type, f.type, f.name, self.handle.name)(table.column(i).combine_chunks())
+            for i, f in enumerate(keys)
+        ]
+        seen = PartitionNumbers(keys)
+        numbered = np.zeros(table.num_rows, np.int64)
+        if table.num_rows:
+            numbered += seen.of(pa.RecordBatch.from_arrays(arrays, list(keys.names)) if arrays else _NO_COLUMNS)
+        return _Grouped(table, [seen.rows[n] for n in numbered.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """Rows of a grouping, and the partition of each as BinaryRow bytes."""
+
+    table: pa.Table
+    partitions: list[bytes]
+
+    def numbers(self, name: str) -> list[int]:
+        """A column of counts."""
+        return [n or 0 for n in self.table.column(name).to_pylist()]
+
+
+def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
+    """The partition of each data file, by what `__paimon_file_path` says."""
+    splits = plan_branch(handle, snapshot, ScanQuery(columns=())).splits
+    return {file_url(handle.store, s, f): s.partition for s in splits for f in s.files}
+
+
+def by_own_names(handle: TableHandle, values: Mapping[str, str]) -> dict[str, str]:
+    """Expressions by the table's names of the columns. Raises ColumnNotFoundError, InvalidInputError."""
+    names = {n.lower(): n for n in handle.schema.row_type.names}
+    if not values:
+        raise InvalidInputError("no column is set; give expressions by column: {'v': 'v + 1'}")
+    for name in values:
+        if name.lower() not in names:
+            raise ColumnNotFoundError(
+                f"{handle.describe()} has no column {name!r}{did_you_mean(name, names.values())}; its columns are "
+                + ", ".join(names.values()),
+                column=name,
+            )
+    return {names[name.lower()]: str(expression) for name, expression in values.items()}
+
+
+def check_assignments(handle: TableHandle, columns: Iterable[str]) -> None:
+    """Refuse columns that cannot be set. Raises UnsupportedFeatureError, InvalidInputError."""
+    new = list(columns)
+    if new:
+        check_updates(handle)
+    check_set(handle, new)
+    moved = [n for n in new if n in handle.schema.partition_keys]
+    if moved and handle.schema.primary_keys and other_branch(handle) is not None:
+        raise UnsupportedFeatureError(
+            f"partition column {moved[0]} of {handle.describe()} cannot be set: its rows would go to a partition that "
+            f"another branch may have ({FALLBACK_BRANCH} or {PRIMARY_BRANCH}); write them to the partition with "
+            "Table.write, then delete the old ones",
+            feature="update of partition columns beside a fallback branch",
+            column=moved[0],
+        )
+    fine = [f for f in handle.schema.fields if is_cut_by_spark(f.type)]
+    if fine:
+        raise UnsupportedFeatureError(
+            f"column {fine[0].name} of {handle.describe()} is {fine[0].type}, and Spark would cut its values to "
+            "microseconds in the rows that change; delete the rows, and write them with Table.write of Arrow data",
+            feature=f"update of tables with {fine[0].type}",
+            column=fine[0].name,
+        )
+
+
+def refuse_nulls(handle: TableHandle, rows: DataFrame, changes: Mapping[str, tuple[Column, Column]]) -> None:
+    """Refuse nulls where the merge of rows would keep the old value. `changes`: old and new, by column."""
+    if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
+        return
+    for name, (old, new) in changes.items():
+        if rows.where(old.isNotNull() & new.isNull()).limit(1).count():
+            raise UnsupportedFeatureError(
+                f"column {name} of {handle.describe()} cannot be set to null: merge-engine partial-update keeps the "
+                "old value for a null; nothing was changed",
+                feature="update to null with merge-engine partial-update",
+                column=name,
+            )
+
+
+def refuse_twice(change: Change, rows: DataFrame) -> None:
+    """Refuse a merge in which one row of the table becomes several. Raises DataError."""
+    keys = [F.col(quoted(k)) for k in change.row_id]
+    twice = rows.groupBy(*keys).count().where("count > 1").limit(1).collect()
+    if twice:
+        names = change.handle.schema.primary_keys
+        key = ", ".join(f"{k} = {twice[0][k]!r}" for k in names)
+        which = f"the row with {key}" if names else "a row of the table"
+        raise DataError(
+            f"{which} matches several rows of the source, so it is not clear what it becomes; nothing was "
+            f"changed in {change.handle.describe()}. Make the rows of the source unique in the columns of the condition"
+        )
+
+
+def _hashable(rows: DataFrame) -> list[Column]:
+    return [F.col(quoted(f.name)) for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
+
+
+def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> WriteResult:
+    deleted = F.col(ACTION) == DELETE
+    removing = removing_columns(handle)
+    if removing and rows.where(deleted & F.coalesce(*map(_text, removing)).isNull()).limit(1).count():
+        raise undeletable(handle)
+    for name in cleared_columns(handle):
+        rows = rows.withColumn(name, F.when(~deleted, F.col(quoted(name))))
+    kind = F.lit(None).cast("string")
+    field = ROWKIND_FIELD.get(handle.options.raw)
+    for action, meaning in _KINDS.items():
+        value = F.lit(int(meaning)).cast("byte") if field is None else F.lit(meaning.symbol)
+        kind = F.when(F.col(ACTION) == action, value).otherwise(kind.cast("byte") if field is None else kind)
+    changed = rows.withColumn(VALUE_KIND if field is None else field, kind).drop(ACTION)
+    return write_dataframe(table, changed, WriteMode.APPEND, options_of(table, {}))
+
+
+def _text(name: str) -> Column:
+    return F.col(quoted(name)).cast("string")
 
 
 def delete(table: OpenedTable, where: str) -> WriteResult:
     """As `Table.delete`."""
     change = deletion(table)
-    return delete_found(change, change.read(_session()).where(F.expr(where)))
+    return delete_found(change, change.read(session_or_new()).where(F.expr(where)))
 
 
 def deletion(table: OpenedTable) -> Change:
@@ -55,7 +325,7 @@ def delete_found(change: Change, rows: DataFrame) -> WriteResult:
 def update(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
     """As `Table.update`."""
     change, new = updating(table, values)
-    rows = change.read(_session())
+    rows = change.read(session_or_new())
     if where is not None:
         rows = rows.where(F.expr(where))
     named = {n: f"{_NEW}{i}" for i, n in enumerate(new)}
@@ -81,43 +351,3 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     columns = [values[n].alias(n) if n in new else F.col(quoted(n)) for n in change.names]
     places = [F.col(n) for n in rows.columns if n in PLACES]
     return change.run(rows.select(*columns, *places, F.lit(UPDATE).alias(ACTION)), "UPDATE")
-
-
-def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
-    """As `Table.merge`."""
-    change = Change.of(table)
-    handle = change.handle
-    way_of(handle)
-    clauses = []
-    if given.when_matched_delete is not None:
-        clauses.append(Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete))
-    updates = _values(handle, source, given.when_matched_update)
-    if updates is not None:
-        is_star = isinstance(given.when_matched_update, str)
-        same = {n: updates.pop(n) for n in handle.schema.primary_keys if is_star and n in updates}
-        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same))
-    inserts = _values(handle, source, given.when_not_matched_insert)
-    if inserts is not None:
-        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts))
-    if given.when_not_matched_by_source_delete is not None:
-        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
-    if not clauses:
-        raise InvalidInputError("a merge needs something to do: give one of its when_… arguments", table=table.name)
-    return Merge(change, source, on, tuple(clauses), _TARGET, _SOURCE).run()
-
-
-def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | str | None) -> dict[str, str] | None:
-    """Expression by column of the table; `*` takes all columns that the source has too."""
-    if given is None:
-        return None
-    if not isinstance(given, str):
-        return by_own_names(handle, given)
-    if given != "*":
-        raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
-    there = {c.lower(): c for c in source.columns}
-    names = handle.schema.row_type.names
-    return {n: f"{_SOURCE}.{quoted(there[n.lower()])}" for n in names if n.lower() in there}
-
-
-def _session() -> SparkSession:
-    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()

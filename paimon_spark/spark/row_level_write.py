@@ -26,8 +26,8 @@ from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_q
 if TYPE_CHECKING:
     from paimon_spark.engine.row_level.job import SplitOutcome
     from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.row_level import RowLevelWrite
-    from paimon_spark.lineage.note import TaskIdentity
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Spark imports this module in every session that looks for data sources: it impor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.errors import PaimonError
     from paimon_spark.jobs.scan import Scan
+    from paimon_spark.spark.stream_read import PaimonStreamReader
 
 
 class PaimonDataSource(DataSource):
@@ -61,14 +63,10 @@ class PaimonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch writer of rows of `schema`; a missing table is made. Driver."""
-        from paimon_spark.spark.batch_write import batch_writer
-
         return batch_writer(dict(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of a stream of the columns of `schema`. Driver."""
-        from paimon_spark.spark.stream_read import stream_reader
-
         self._opened = None  # Spark sends this object to executors, which need no scan
         return stream_reader(dict(self.options), schema)
 
@@ -114,3 +112,36 @@ class PaimonPyDataSource(PaimonDataSource):
     def name(cls) -> str:
         """The name after `format`."""
         return "paimon_py"
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """The writer of rows of `schema` that `df.write.options(…).save(path)` asks for. Beside the driver.
+
+    Raises as `jobs.batch_write.plan_write`.
+    """
+    from paimon_spark.jobs.batch_write import plan_path_write
+    from paimon_spark.options.batch_write import ROW_LEVEL, WriteMode, canonical_write
+    from paimon_spark.spark.batch_write import BatchWriter
+    from paimon_spark.spark.schema import arrow_schema, row_type
+
+    operation = ROW_LEVEL.get(canonical_write(options))
+    if operation is not None:
+        from paimon_spark.jobs.row_level import plan_path_row_level
+        from paimon_spark.spark.row_level_write import row_level_writer
+
+        return row_level_writer(plan_path_row_level(options, arrow_schema(schema), operation))
+    mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+    return BatchWriter(
+        plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
+    )
+
+
+def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
+    """A reader of the columns of `declared`, with limits where PySpark has them. Opens nothing."""
+    try:
+        from paimon_spark.spark.stream_limits import LimitedStreamReader
+    except ImportError:  # before PySpark 4.2
+        from paimon_spark.spark.stream_read import UnlimitedStreamReader
+
+        return UnlimitedStreamReader(options, declared)
+    return LimitedStreamReader(options, declared)

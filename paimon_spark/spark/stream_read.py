@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-    from paimon_spark.jobs.source_recording import SourceRecording
     from paimon_spark.jobs.stream_read import OpenStream
+    from paimon_spark.lineage.read_recording import SourceRecording
 
 _DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
@@ -50,15 +50,6 @@ _START: Final = "start"
 _MADE_BEFORE: Final = (
     "If the table was altered after spark.readStream made the DataFrame, make it anew; the checkpoint stays good"
 )
-
-
-def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
-    """A reader of the columns of `declared`, with limits where PySpark knows of them. Opens nothing."""
-    try:
-        from paimon_spark.spark.stream_limits import LimitedStreamReader
-    except ImportError:  # before PySpark 4.2
-        return UnlimitedStreamReader(options, declared)
-    return LimitedStreamReader(options, declared)
 
 
 class PaimonStreamReader(DataSourceStreamReader):
@@ -85,7 +76,7 @@ class PaimonStreamReader(DataSourceStreamReader):
                     raise
                 raise _unknown_column(e) from e
             self._check(opened)
-            from paimon_spark.jobs.source_recording import source_recording
+            from paimon_spark.lineage.read_recording import source_recording
 
             self._opened, self._recording = opened, source_recording(opened.handle)
         return self._opened
@@ -138,7 +129,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         ticket = None if self._recording is None else self._recording.ticket(start, end)
         if ticket is None:
             return None
-        from paimon_spark.spark.noting import for_task
+        from paimon_spark.spark.task_read import for_task
 
         return for_task([ticket])
 
@@ -149,7 +140,7 @@ class PaimonStreamReader(DataSourceStreamReader):
 
     def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
         from paimon_spark.engine.scan.stream_units import order_of
-        from paimon_spark.spark.packing import pack
+        from paimon_spark.spark.batch_read import pack
 
         options = self.stream.handle.options
         # Of one key a later change must not be processed before an earlier one, nor beside it.

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from paimon_spark.errors import StreamError
 from paimon_spark.spark.batch_write import check_complete, sweep_until_quiet
-from paimon_spark.spark.stream_worker import settle
+from paimon_spark.spark.task_read import freeze_gc_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,14 +64,14 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         rows = self._task.write(iterator, number, query_id, batch_id)
         if not any(key.lower() == "checkpointlocation" for key in self._options):
             rows = replace(rows, checkpoint_conf=_local_property(_CHECKPOINTS))
-        settle()
+        freeze_gc_once()
         return StreamMessage(rows)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Make the rows of a micro-batch visible: once, however often Spark asks for it. Beside the driver."""
         check_complete(messages)
         self._sink().commit(_rows(messages), batchId)
-        settle()
+        freeze_gc_once()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove what tasks have written when one failed. Beside the driver.
@@ -119,7 +119,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
     sink = plan_stream_write(options, overwrite, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
     writer = PaimonStreamWriter(options, overwrite, sink.task())
-    settle()
+    freeze_gc_once()
     return writer
 
 

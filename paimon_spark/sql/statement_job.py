@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.lineage.file_names import digest
-from paimon_spark.lineage.model import TableRef
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import BARRIER, JOB, UNKNOWN_SOURCES
 from paimon_spark.sql.brackets import outside
@@ -59,8 +59,8 @@ def recorded(
         branch: that is written; None: the one that the name says.
         options: of the statement.
     """
-    from paimon_spark.api.lineage_places import warehouse_of
-    from paimon_spark.jobs.batch_recording import next_barrier
+    from paimon_spark.api.lineage_question import warehouse_of
+    from paimon_spark.lineage.batch_recording import next_barrier
 
     if not session.catalog.lineage.is_enabled:
         return session
@@ -81,7 +81,7 @@ def recorded(
 
 def statement_job(target: TableRef, sql: str) -> str:
     """The name of a statement's job: `db.t:insert:1a2b3c4d`, which ends in a digest of the statement's shape."""
-    return f"{target.name}:{_verb(words(sql))}:{digest(shape(sql), _DIGITS)}"
+    return f"{target.name}:{_verb(words(sql))}:{short_digest(shape(sql), _DIGITS)}"
 
 
 def shape(sql: str) -> str:

@@ -3,16 +3,25 @@
 They are planned and read as every read of the table, in as many tasks; conditions on the table's columns skip files.
 
 Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`.
+
+Rows of a changelog as arrays of their versions: what $binlog shows.
+
+The -U and +U of one change become one +U row `[before, after]`; every other row is an array of one value. A -U that
+no +U follows, which no correct writer leaves, stands alone; Java packs it with whatever comes next.
+
+Source: Java `table/system/BinlogTable`, `reader/PackChangelogReader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.incremental import mode_of, plan_incremental
@@ -21,7 +30,8 @@ from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.resolve import Resolved
@@ -29,8 +39,8 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.scan import Incremental
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
-from paimon_spark.system_tables.packing import packed
-from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowType
+from paimon_spark.system_tables.java_text import text
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
 
 _SEQUENCE_OPTION: Final = "table-read.sequence-number.enabled"
 
@@ -198,3 +208,53 @@ def _divided(
         return None, predicate  # its columns are arrays
     pushed = [p for p in parts if names_of(p) and names_of(p) <= table_columns]
     return conjunction(pushed), conjunction([p for p in parts if p not in pushed])
+
+
+def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool) -> Iterator[pa.RecordBatch]:
+    """`batches`, whose first column is the row kind, with every other column as an array.
+
+    Args:
+        batches: rows as they were written; a -U and its +U follow each other, perhaps in two batches.
+        schema: of what comes out, the row kind first.
+        pairs: whether a -U takes in the +U after it; else each row stands alone.
+    """
+    left: pa.RecordBatch | None = None
+    for batch in batches:
+        whole = batch if left is None else _joined(left, batch)
+        left = None
+        starts = _starts(whole, pairs)
+        if pairs and len(starts) and starts[-1] == whole.num_rows - 1 and _is(whole, RowKind.UPDATE_BEFORE)[-1]:
+            left = whole.slice(int(starts[-1]))
+            whole, starts = whole.slice(0, int(starts[-1])), starts[:-1]
+        if len(starts):
+            yield _arrays(whole, starts, schema)
+    if left is not None:
+        yield _arrays(left, np.zeros(1, np.int64), schema)
+
+
+def _joined(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+    batches = pa.Table.from_batches([left, right]).combine_chunks().to_batches()
+    return batches[0]
+
+
+def _is(batch: pa.RecordBatch, kind: RowKind) -> np.ndarray:
+    return np.asarray(values(pc.equal(batch.column(ROW_KIND_COLUMN), text(kind.symbol))))
+
+
+def _starts(batch: pa.RecordBatch, pairs: bool) -> np.ndarray:
+    """The first row of each group of one or two."""
+    second = np.zeros(batch.num_rows, np.bool_)
+    if pairs:
+        second[1:] = _is(batch, RowKind.UPDATE_BEFORE)[:-1] & _is(batch, RowKind.UPDATE_AFTER)[1:]
+    return np.flatnonzero(~second)
+
+
+def _arrays(batch: pa.RecordBatch, starts: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
+    ends = np.append(starts[1:], batch.num_rows)
+    offsets = fixed_array(np.append(starts, batch.num_rows).astype(np.int32), pa.int32())
+    kinds = batch.column(ROW_KIND_COLUMN).take(take_indices(ends - 1))
+    columns = [
+        kinds if f.name == ROW_KIND_COLUMN else pa.ListArray.from_arrays(offsets, batch.column(f.name)).cast(f.type)
+        for f in schema
+    ]
+    return record_batch(columns, schema, len(starts))

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import Author, make_snapshot
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.committer import new_commit_user

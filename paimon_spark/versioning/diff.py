@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.display.html import amount, facts, grid, section
+from paimon_spark.display import amount, facts, grid, section
 from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from paimon_spark.display.html import MOST_ROWS, grid, moment, section
-from paimon_spark.display.lanes import Point, strips
+from paimon_spark.display import MOST_ROWS, grid, moment, section
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
@@ -141,25 +140,18 @@ class History:
     def _repr_html_(self) -> str:
         shown = self.commits[:MOST_ROWS]
         rows = [
-            (strip, c.id, c.kind, _labels(c), moment(c.time_ms), c.row_delta, c.user, c.job)
-            for strip, c in zip(strips(list(_points(self, shown))), shown, strict=True)
+            (c.key, _parent_key(c), c.kind, _labels(c), moment(c.time_ms), c.row_delta, c.user, c.job) for c in shown
         ]
         note = f"{len(self.commits):,} commits" + ("" if self.is_whole else ", older ones left out")
         if len(shown) < len(self.commits):
             note += f", {len(shown):,} shown"
-        heads = ("", "snapshot", "kind", "names", "committed", "rows", "user", "job")
+        heads = ("snapshot", "parent", "kind", "names", "committed", "rows", "user", "job")
         return section(f"{self.table}: history", note, grid(heads, rows) if rows else "")
 
 
-def _points(history: History, shown: tuple[Commit, ...]) -> Iterator[Point]:
-    """A lane for each branch that a commit is drawn on, in their order; one more for commits that only tags hold."""
-    drawn = {c.branches[0] for c in shown if c.branches}
-    lanes = {name: n for n, name in enumerate(b for b in history.branches if b in drawn)}
-    rows = {c.key: n for n, c in enumerate(shown)}
-    for c in shown:
-        lane = lanes[c.branches[0]] if c.branches else len(lanes)
-        parent = None if c.parent is None else rows.get(c.parent, -1)
-        yield Point(lane, parent, c.is_after_gap, not c.is_alive)
+def _parent_key(commit: Commit) -> str:
+    """The parent's key; an ellipsis stands for snapshots between."""
+    return f"{commit.parent or ''}{' …' if commit.is_after_gap else ''}"
 
 
 def _labels(commit: Commit) -> str:

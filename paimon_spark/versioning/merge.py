@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.maintenance.change import change_table, preview
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import Fork

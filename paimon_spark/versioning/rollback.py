@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.as_latest import restore
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag

@@ -19,8 +19,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.storage.local import LocalStore
-from tests.format.test_golden_tables import readable_as_arrow
-from tests.harness.golden import GoldenRead, golden_reads
+from tests.harness.golden import GoldenRead, golden_reads, readable_as_arrow
 from tests.harness.rows import rows_of
 
 READS = [r for r in golden_reads() if set(r.options) <= {"branch"} and r.columns is None]

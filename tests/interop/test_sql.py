@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.operations.registry import PROCEDURES
+from paimon_spark.operations import PROCEDURES
 from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.newest]

@@ -16,13 +16,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.jobs.lineage_index import TableIndex, open_index
-from paimon_spark.lineage import left_notes
-from paimon_spark.lineage.catch_up import sync
-from paimon_spark.lineage.notes import all_stream_queries, batch_notes, now_ms, stream_notes
-from paimon_spark.lineage.place import home_of
-from paimon_spark.lineage.switch import forget, switch_on
+from paimon_spark.lineage import pending_notes as left_notes
+from paimon_spark.lineage.maintenance import sync
+from paimon_spark.lineage.read_notes import all_stream_queries, batch_notes, now_ms, stream_notes
+from paimon_spark.lineage.settings import enable, forget_settings
+from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition
+from paimon_spark.lineage.warehouse import find_warehouse_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming]
 
@@ -35,8 +35,8 @@ def make(home: Path, name: str = "db.t", *, on: bool = True) -> Table:
     catalog.create_database("db", ignore_if_exists=True)
     table = catalog.create_table(name, "k BIGINT")
     if on:
-        switch_on(index_of(table))
-        forget(index_of(table).warehouse)
+        enable(index_of(table))
+        forget_settings(index_of(table).warehouse)
     return table
 
 
@@ -45,7 +45,7 @@ def put(table: Table, *keys: int) -> None:
 
 
 def index_of(table: Table) -> TableIndex:
-    home = home_of(table.handle)
+    home = find_warehouse_table(table.handle)
     assert home is not None
     return open_index(home.warehouse)
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.spark.native_parquet import SETTING
+from paimon_spark.spark.dataframe import SETTING
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Type
-from paimon_spark.operations.registry import PROCEDURES
 from tools.reference.text import code, page, table
 
 

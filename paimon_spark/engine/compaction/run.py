@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
 from paimon_spark.engine.commit.entries import Touched, column, numbers, where

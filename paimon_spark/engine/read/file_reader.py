@@ -19,11 +19,12 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.data_files.registry import read_rows
-from paimon_spark.format.data_files.requests import FileRead, Pruning
+from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.predicate.row_groups import RowGroupFilter
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.types import (
@@ -170,7 +171,7 @@ def iter_rows(
         file.row_count,
         batch_rows,
         request.threads,
-        Pruning(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
+        RowGroupFilter(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
         open_files,
     )
     for first, count, arrays in read_rows(read):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paimon_spark.display.html import facts, grid, section
+from paimon_spark.display import facts, grid, section
 from paimon_spark.engine.scan.fallback import other_branch, plan_two_branches
 from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_branch
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery, bulleted, human_bytes

@@ -48,6 +48,10 @@ _ATOMIC: dict[str, pa.DataType] = {
 }
 
 
+NANOSECOND_DAYS: Final = "1677-09-21 to 2262-04-11"
+"""The days that 64-bit nanoseconds reach."""
+
+
 def timestamp_unit(precision: int) -> str:
     """The Arrow unit that holds timestamps of `precision` fractional digits: ms, us or ns."""
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, validity, values
-from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
+from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type, record_batch
 from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
 from paimon_spark.types import (
     ArrayType,
@@ -257,7 +257,7 @@ def finer_timestamps(data: I64, factor: int, rest: I64 | int, valid: Bool, targe
     )
     if bool(outside.any()):
         raise DataError(
-            "it holds timestamps outside 1677-09-21 to 2262-04-11, which a column of nanosecond precision cannot "
+            f"it holds timestamps outside {NANOSECOND_DAYS}, which a column of nanosecond precision cannot "
             "have in Arrow; leave the column out with the option columns"
         )
     return arrow_numpy.fixed_array(np.where(valid, data * factor + rest, 0), target, valid)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.casts import text as cast_text
@@ -269,7 +269,7 @@ def _count(array: pa.Array, per_second: int) -> Any:
     outside = ((data > limit) | (data < -limit)) & arrow_numpy.validity(array)
     if bool(outside.any()):
         raise DataError(
-            "it holds timestamps outside 1677-09-21 to 2262-04-11, which the column's new nanosecond precision "
+            f"it holds timestamps outside {NANOSECOND_DAYS}, which the column's new nanosecond precision "
             "cannot have in Arrow; leave the column out with the option columns"
         )
     return np.where(arrow_numpy.validity(array), data, 0) * factor

@@ -1,15 +1,13 @@
-"""ORC data files, a stripe at a time.
+"""Reading and writing of ORC data files.
 
-ORC keeps no nanosecond count but seconds and a fraction; Arrow makes 64-bit nanoseconds of them. Values that
-do not fit (Java writes years 1 to 9999) are decoded apart from Arrow, see `orc_timestamps`.
+Types are those of Java, but CHAR and VARCHAR are written as plain strings: Arrow cannot name them. Java asks for the
+type it knows and converts, so it reads the same values.
 
-Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`.
+ORC stores timestamps as seconds and a fraction; Arrow makes 64-bit nanoseconds of them, and may wrap around. Files with
+values that do not fit (Java writes years 1 to 9999) are known by their statistics and refused, and never written.
 
-ORC data files. Types are those of Java, but CHAR and VARCHAR are plain strings: Arrow cannot name them.
-
-Java asks for the type it knows and converts, so it reads the same values.
-
-Source: Paimon spec, chapter Data file; Java `format/orc/OrcTypeUtil`, `format/OrcOptions`.
+Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`, `format/orc/OrcTypeUtil`,
+`format/OrcOptions`.
 """
 
 from __future__ import annotations
@@ -24,11 +22,10 @@ import pyarrow.orc as po
 
 from paimon_spark.errors import FormatError, InvalidOptionError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_type, with_field_id
+from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
-from paimon_spark.format.casts.conformance import NANOSECONDS, conformed, conformer, naming
-from paimon_spark.format.data_files.orc_file import read_tail, stripe_rows
-from paimon_spark.format.data_files.orc_timestamps import Restorer, far_columns, with_longs
+from paimon_spark.format.casts.conformance import NANOSECONDS, conformed, conformer
+from paimon_spark.format.data_files.orc_footer import SAFE_SECONDS, OrcFooter, read_footer
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, Rows, WrittenFile, opened
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
 from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
@@ -39,26 +36,23 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
 
     Raises:
         FormatError, pa.ArrowException, OSError: the file is not what its schema and manifest say.
-        DataError: a timestamp does not fit the column's type in Arrow.
+        UnsupportedFeatureError: a timestamp column may leave 64-bit nanoseconds.
     """
     with opened(read) as source:
         file = po.ORCFile(source)
         if file.nrows != read.row_count:
             raise FormatError(f"it holds {file.nrows} rows, its manifest says {read.row_count}")
-        rows = stripe_rows(source)
-        if rows not in (None, read.row_count):
-            raise FormatError(f"its stripes hold {rows} rows, its footer says {read.row_count}")
+        footer = read_footer(source)
+        if footer is not None and footer.stripe_rows != read.row_count:
+            raise FormatError(f"its stripes hold {footer.stripe_rows} rows, its footer says {read.row_count}")
         names = set(file.schema.names)
         wanted = [f.name for f in read.fields if f.name in names]
-        tail = read_tail(source) if any(_has_timestamps(file.schema.field(n).type) for n in wanted) else None
-        far = far_columns(tail, wanted) if tail is not None else frozenset()
-        if tail is not None and far:
-            file = po.ORCFile(with_longs(source, tail, far))
+        if any(_has_timestamps(file.schema.field(n).type) for n in wanted):
+            _refuse_far_timestamps(footer, wanted)
         first = 0
         for number in range(file.nstripes):
             stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
-            restorer = Restorer(source, tail, far, number) if tail is not None and far else None
-            arrays = [_array(stripe, f, restorer) for f in read.fields]
+            arrays = [_array(stripe, f) for f in read.fields]
             for start in range(0, stripe.num_rows, read.batch_rows):
                 n = min(read.batch_rows, stripe.num_rows - start)
                 yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
@@ -67,13 +61,10 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
             raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
 
 
-def _array(stripe: pa.RecordBatch, f: DataField, restorer: Restorer | None) -> pa.Array:
+def _array(stripe: pa.RecordBatch, f: DataField) -> pa.Array:
     if f.name not in stripe.schema.names:
         return pa.nulls(stripe.num_rows, arrow_type(f.type))
     array = stripe.column(stripe.schema.names.index(f.name))
-    if restorer is not None:
-        with naming(f.name):
-            array = restorer.column(array, f)
     return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
 
 
@@ -81,6 +72,25 @@ def _has_timestamps(kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return True
     return any(_has_timestamps(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _refuse_far_timestamps(footer: OrcFooter | None, names: list[str]) -> None:
+    """Raise UnsupportedFeatureError when a timestamp of the columns may not fit Arrow's nanoseconds."""
+    if footer is None:
+        raise UnsupportedFeatureError(
+            "it has timestamps and is compressed with lzo; timestamps can be read from ORC files with the codecs "
+            "none, zlib, snappy, lz4 and zstd",
+            feature="orc compression lzo",
+        )
+    column = footer.far_timestamp(names)
+    if column is not None:
+        raise UnsupportedFeatureError(
+            f"by its statistics, column {column} may hold timestamps outside {NANOSECOND_DAYS}, "
+            "which cannot be read from ORC files; rewrite the table as Parquet "
+            "(file.format = parquet), read it with Java Paimon, or leave the column out with the option columns",
+            feature="ORC timestamps outside 64-bit nanoseconds",
+            column=column,
+        )
 
 
 COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
@@ -222,20 +232,28 @@ def _replacement(kind: pa.DataType) -> Replacement | None:
 
 
 def _checked(array: pa.Array) -> pa.Array:
-    """The timestamps, when the library writes them so that Java reads them.
+    """The timestamps, when Java reads what the library writes, and this module too.
 
-    Before 1970 it takes the fraction of a second as negative, on which Java's reader fails.
+    Before 1970 the library takes the fraction of a second as negative, on which Java's reader fails.
 
     Raises:
-        UnsupportedFeatureError: there is such a timestamp.
+        UnsupportedFeatureError: there is a timestamp before 1970 with a fraction, or beyond 64-bit nanoseconds.
     """
     values = arrow_numpy.values(array)
-    bad = (values < 0) & (values % (NANOSECONDS["s"] // NANOSECONDS[array.type.unit]) != 0)
-    if bool((bad & arrow_numpy.validity(array)).any()):
+    valid = arrow_numpy.validity(array)
+    per_second = NANOSECONDS["s"] // NANOSECONDS[array.type.unit]
+    if bool(((values < 0) & (values % per_second != 0) & valid).any()):
         raise UnsupportedFeatureError(
             "a timestamp before 1970 with a fraction of a second cannot be written to ORC so that Java reads it; "
             "set the table option file.format to parquet",
             feature="timestamps before 1970 in ORC",
+        )
+    limit = SAFE_SECONDS * per_second
+    if array.type.unit != "ns" and bool((((values <= -limit) | (values >= limit)) & valid).any()):
+        raise UnsupportedFeatureError(
+            f"a timestamp outside {NANOSECOND_DAYS} cannot be written to ORC, from which it could not be read again; "
+            "set the table option file.format to parquet",
+            feature="ORC timestamps outside 64-bit nanoseconds",
         )
     return array
 

@@ -18,10 +18,8 @@ from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.data_files.parquet_footer import as_file, int96_as_bytes
-from paimon_spark.format.data_files.requests import FileRead, Pruning, Rows, opened
-from paimon_spark.predicate.ast import Column
-from paimon_spark.predicate.row_groups import Bounds, may_match
-from paimon_spark.types import DataField, RowType, TimestampType
+from paimon_spark.format.data_files.requests import Bounds, BoundsOf, FileRead, MayMatch, Rows, opened
+from paimon_spark.types import DataField, DataType, RowType, TimestampType
 
 _FETCHED_BYTES: Final = 64 << 20
 _LOCAL_BYTES: Final = 256 << 20
@@ -71,7 +69,7 @@ class _Decoder:
         self._columns: list[tuple[int, Convert | None]] | None = None
 
     def rows(self) -> Iterator[Rows]:
-        for first, groups, count in _runs(self._file, self._read.pruning):
+        for first, groups, count in _runs(self._file, self._read.may_match):
             if not self._paths:
                 yield from self._empty_rows(first, count)
                 continue
@@ -120,15 +118,15 @@ def _paths(name: str, kind: object) -> Iterator[str]:
         yield name
 
 
-def _runs(file: pq.ParquetFile, pruning: Pruning | None) -> Iterator[tuple[int, list[int], int]]:
+def _runs(file: pq.ParquetFile, may_match: MayMatch | None) -> Iterator[tuple[int, list[int], int]]:
     """Row groups to read, neighbours together: position of the first row, group numbers, rows."""
     first = 0
     start, count = 0, 0
     groups: list[int] = []
-    columns = _leaf_numbers(file) if pruning is not None else {}
+    columns = _leaf_numbers(file) if may_match is not None else {}
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
-        if pruning is None or _may_match(group, columns, pruning):
+        if may_match is None or may_match(_bounds_of(group, columns)):
             if not groups:
                 start = first
             groups.append(i)
@@ -141,11 +139,11 @@ def _runs(file: pq.ParquetFile, pruning: Pruning | None) -> Iterator[tuple[int, 
         yield start, groups, count
 
 
-def _is_exact(column: Column, schema: Any) -> bool:
+def _is_exact(kind: DataType, schema: Any) -> bool:
     """Whether statistics are in the unit the column is read in: values are cut to it, statistics are not."""
-    if not isinstance(column.type, TimestampType):
+    if not isinstance(kind, TimestampType):
         return True
-    unit = {"ms": "milliseconds", "us": "microseconds"}.get(timestamp_unit(column.type.precision))
+    unit = {"ms": "milliseconds", "us": "microseconds"}.get(timestamp_unit(kind.precision))
     # Nanoseconds compare by their microseconds.
     return unit is not None and f'"{unit}"' in schema.logical_type.to_json()
 
@@ -161,15 +159,12 @@ def _leaf_numbers(file: pq.ParquetFile) -> dict[str, tuple[int, Any]]:
     return out
 
 
-def _may_match(group: Any, columns: dict[str, tuple[int, Any]], pruning: Pruning) -> bool:
-    def bounds(column: Column) -> Bounds | None:
-        name = pruning.columns.get(column.name)
-        found = None if name is None or len(column.path) > 1 else columns.get(name)
-        if found is None or not _is_exact(column, found[1]):
-            return None
-        return _bounds(group, found[0])
+def _bounds_of(group: Any, columns: dict[str, tuple[int, Any]]) -> BoundsOf:
+    def bounds(name: str, kind: DataType) -> Bounds | None:
+        found = columns.get(name)
+        return _bounds(group, found[0]) if found is not None and _is_exact(kind, found[1]) else None
 
-    return may_match(pruning.predicate, bounds)
+    return bounds
 
 
 def _bounds(group: Any, number: int) -> Bounds | None:

@@ -1,23 +1,17 @@
-"""What the readers of data files take and give.
-
-What a writer of data files is asked and gives back, whatever the format.
-
-Rows kept until they fill a row group, whatever size the batches come in.
-"""
+"""Requests to and results of the readers and writers of data files, whatever the format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.predicate.ast import Predicate
 from paimon_spark.storage.arrow_files import failure_of
 from paimon_spark.storage.store import ReadableStore, Store
-from paimon_spark.types import DataField
+from paimon_spark.types import DataField, DataType
 
 
 class Rows(NamedTuple):
@@ -34,17 +28,25 @@ class Rows(NamedTuple):
     arrays: list[pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
-    """What lets a reader leave out parts of a file in which no row can match.
+class Bounds(NamedTuple):
+    """Statistics of one column in a part of a file; None where unknown.
 
     Attributes:
-        predicate: over columns of the schema being read.
-        columns: for each column the predicate may be tested on, its name in the file; others decide nothing.
+        lower, upper: no value is smaller or larger, NaN apart. Python values like those of predicate literals.
+        null_count: nulls.
+        row_count: rows, nulls included.
     """
 
-    predicate: Predicate
-    columns: Mapping[str, str]
+    lower: Any
+    upper: Any
+    null_count: int | None
+    row_count: int
+
+
+BoundsOf: TypeAlias = Callable[[str, DataType], Bounds | None]
+"""Statistics of a column, given its name in the file and the type it is read as; None when there are none."""
+MayMatch: TypeAlias = Callable[[BoundsOf], bool]
+"""Whether a part of a file may hold a row that is wanted; False only when the statistics rule it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class FileRead:
         row_count: rows the manifest promises; more or fewer mean the file is corrupt.
         batch_rows: most rows in one `Rows`.
         threads: whether Arrow may decode on its thread pool.
-        pruning: see there; None reads all.
+        may_match: judges parts of the file, so that others are left out; None reads all.
         open_files: how many files are read side by side with this one, itself included; they share the memory
             for bytes not decoded yet.
     """
@@ -69,7 +71,7 @@ class FileRead:
     row_count: int
     batch_rows: int = 65536
     threads: bool = False
-    pruning: Pruning | None = None
+    may_match: MayMatch | None = None
     open_files: int = 1
 
 
@@ -122,7 +124,7 @@ class WrittenFile(NamedTuple):
 
 
 class FileWriter(Protocol):
-    """An open data file. Batches have the canonical Arrow types of the fields (`spec.arrow`), in their order."""
+    """An open data file. Batches have the canonical Arrow types of the fields (see `arrow_types`), in their order."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; they may stay in memory until a row group is full."""

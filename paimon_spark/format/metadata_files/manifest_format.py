@@ -29,7 +29,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.nested import field_values, with_children, with_elements, with_null_fields
 from paimon_spark.format.avro_codec import decoder, encoder
 from paimon_spark.format.avro_codec.container import open_container, parse_type, records
-from paimon_spark.format.data_files import orc_file
+from paimon_spark.format.data_files.orc_footer import read_footer
 from paimon_spark.format.data_files.parquet_footer import MAGIC as _PARQUET
 
 _ORC: Final = b"ORC"
@@ -162,8 +162,8 @@ def _orc(source: pa.NativeFile) -> pa.Table:
 
     file = po.ORCFile(source)
     table = file.read()
-    stripes = orc_file.stripe_rows(source)
-    if table.num_rows != file.nrows or stripes not in (None, file.nrows):
+    footer = read_footer(source)
+    if table.num_rows != file.nrows or (footer is not None and footer.stripe_rows != file.nrows):
         raise FormatError(f"it holds {table.num_rows} rows, its footer says {file.nrows}")
     return table
 

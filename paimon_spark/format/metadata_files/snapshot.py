@@ -13,8 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from paimon_spark.display.html import moment
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts, moment
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 
 CURRENT_VERSION: Final = 3

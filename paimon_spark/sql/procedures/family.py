@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, ProcedureNotFoundError, SqlSyntaxError
+from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
-from paimon_spark.operations.registry import PROCEDURES
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.names import CATALOG

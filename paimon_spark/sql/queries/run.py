@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException, PySparkException
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.spark.native_parquet import native_dataframe
+from paimon_spark.spark.dataframe import native_dataframe
 from paimon_spark.sql.queries.failures import better, lacks_a_column
 from paimon_spark.sql.queries.find import Reference, references
 from paimon_spark.sql.queries.head import Use

@@ -115,7 +115,7 @@ def _function_scan(session: Session, reading: Reading, reference: Reference, job
     scan = scan_of_call(session, reference.function, inner)
     if job is None:
         return scan
-    from paimon_spark.jobs.opened_table import open_scan
+    from paimon_spark.jobs.table_scan import open_scan
 
     return open_scan(scan.load_path, {**scan.option_text, "branch": scan.handle.branch, JOB.key: job})
 

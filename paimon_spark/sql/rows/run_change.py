@@ -14,13 +14,14 @@ from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, part
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark.row_level import delete_found, deletion, update_found, updating
+from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.expressions import requalified, values_by_column, without_qualifier
 from paimon_spark.sql.rows.grammar import read_delete, read_truncate, read_update, read_with
 from paimon_spark.sql.rows.parameters import bound
 from paimon_spark.sql.rows.statements import Delete, Refused, Truncate, Update
 from paimon_spark.sql.rows.static_partition import static_partition
-from paimon_spark.sql.rows.target import Target, open_target, our_errors
+from paimon_spark.sql.rows.target import Target, open_target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.subject import subject
 from paimon_spark.sql.text import quoted

@@ -19,14 +19,15 @@ from paimon_spark.options.batch_write import (
 )
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.spark.fitted import fitted
+from paimon_spark.spark.schema import fitted
+from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows.expressions import conjuncts_of, with_defaults
 from paimon_spark.sql.rows.grammar import read_insert, read_with
 from paimon_spark.sql.rows.parameters import bound
 from paimon_spark.sql.rows.statements import Insert
 from paimon_spark.sql.rows.static_partition import StaticPartition, constant, static_partition
-from paimon_spark.sql.rows.target import Target, open_target, our_errors
+from paimon_spark.sql.rows.target import Target, open_target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement_job import names_no_table
 from paimon_spark.sql.text import quoted

@@ -9,7 +9,8 @@ from paimon_spark.engine.row_level.way import way_of
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import current
 from paimon_spark.spark.merge import Clause, Merge, Verb, When
-from paimon_spark.spark.row_level_job import Change
+from paimon_spark.spark.row_level import Change
+from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.rows import statements
 from paimon_spark.sql.rows.expressions import default_of, refuse_subqueries, requalified, values_by_column
@@ -17,7 +18,7 @@ from paimon_spark.sql.rows.grammar import read_with
 from paimon_spark.sql.rows.merge_grammar import read_merge
 from paimon_spark.sql.rows.parameters import bound
 from paimon_spark.sql.rows.statements import Action, Matched, WhenClause
-from paimon_spark.sql.rows.target import Target, open_target, our_errors
+from paimon_spark.sql.rows.target import Target, open_target
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.text import quoted
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.options.batch_write import MERGE_SCHEMA
 from paimon_spark.options.lineage import JOB
-from paimon_spark.spark.dataframe_write import unwrapped
 from paimon_spark.sql.columns import column_name
 from paimon_spark.sql.names import CATALOG, TableName
 from paimon_spark.sql.queries.run import query_dataframe
@@ -103,15 +100,3 @@ def open_target(
     if session_of_run is not session:
         table = session_of_run.table_to_change(name)
     return Target(session_of_run, name, table)
-
-
-@contextmanager
-def our_errors() -> Iterator[None]:
-    """Errors of this package that Spark shows as text are raised as what they are."""
-    try:
-        yield
-    except PySparkException as e:
-        ours = unwrapped(e)
-        if ours is None:
-            raise
-        raise ours from e

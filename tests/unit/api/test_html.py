@@ -14,9 +14,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.display.html import amount, moment, text
-from paimon_spark.display.lanes import Point, strips
-from paimon_spark.display.values import ShownList
+from paimon_spark.display import ShownList, amount, moment, text
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.storage.local import LocalStore
 from tests.unit.versioning.test_diff import add, append_table
@@ -128,9 +126,11 @@ def test_results_show_what_they_did(table: Table) -> None:
     assert EVIL in shown(table.diff("v1"))
 
 
-def test_a_history_is_drawn_with_a_lane_for_each_branch(table: Table) -> None:
+def test_a_history_is_a_table_of_commits_with_their_parents(table: Table) -> None:
     html = table.history()._repr_html_()
-    assert html.count("<circle") == len(table.history().commits) == html.count("<svg")
+    commits = table.history().commits
+    assert html.count("<tr>") == 1 + len(commits)
+    assert all(c.key in html and (c.parent or "") in html for c in commits)
     assert "tag v1" in html and "consumer etl" in html and "guard" not in html
 
 
@@ -174,10 +174,3 @@ def test_sizes_times_and_hidden_characters() -> None:
     assert [amount(n) for n in (0, 1023, 1024, 1536 * 1024)] == ["0 B", "1023 B", "1.0 KiB", "1.5 MiB"]
     assert moment(0) == "1970-01-01 00:00:00 UTC" and moment(2**62) == f"{2**62} ms" and moment(None) is None
     assert text("a\u202eb\x00<") == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}&lt;"
-
-
-def test_lanes_reach_from_each_point_to_its_parent() -> None:
-    made = strips([Point(0, 2), Point(1, 2), Point(0, -1, True, True)])
-    assert len(made) == 3 and [m.count("<path") for m in made] == [1, 2, 3]
-    assert 'stroke-dasharray="3 3"' in made[2] and 'fill="none" stroke' in made[2]
-    assert strips([]) == []

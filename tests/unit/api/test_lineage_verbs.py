@@ -11,7 +11,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Picture, Table
-from paimon_spark.api.lineage_places import warehouse_of
+from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.api.lineage_verbs import Lineage
 from paimon_spark.errors import (
     BranchNotFoundError,
@@ -24,12 +24,12 @@ from paimon_spark.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.jobs.lineage_index import open_index
 from paimon_spark.lineage.answers import Met, Reach, ReachedTable
 from paimon_spark.lineage.graph import Node
-from paimon_spark.lineage.jobs import Registration, register_query
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.job_registry import Registration, register_query
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.results import Job, Jobs, Relations
+from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import rows_of
 
 TABLES = ("t1", "t2", "t3", "t4", "t5", "t6")
@@ -458,7 +458,7 @@ def test_a_warehouse_that_cannot_be_written_answers_with_a_warning(
     def refused(*_: object) -> None:
         raise StorageError("read-only")
 
-    monkeypatch.setattr("paimon_spark.lineage.catch_up.sync", refused)
+    monkeypatch.setattr("paimon_spark.lineage.maintenance.sync", refused)
     with caplog.at_level(logging.WARNING):
         assert proposal.lineage.unified_version(["db.t5", "db.t6"]) == {"db.t5": 3, "db.t6": 3}
     assert "could not be written: read-only" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import TagNotFoundError, UnsupportedFeatureError
-from paimon_spark.jobs.opened_table import open_scan
+from paimon_spark.jobs.table_scan import open_scan
 
 
 def rows(*keys: int) -> pa.Table:

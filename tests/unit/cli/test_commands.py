@@ -376,8 +376,10 @@ def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path
     assert "db.copy" in cli.done("lineage", "impact", "db.orders", "3").out
     assert cli.done("lineage", "start-options", "db.copy", "--job", "next", "--json").json["db.copy"]
     assert cli.done("lineage", "graph").out.startswith("flowchart LR")
-    cli.done("lineage", "graph", "db.copy", "--output", str(tmp_path / "g.svg"))
-    assert (tmp_path / "g.svg").read_text().startswith("<svg")
+    cli.done("lineage", "graph", "db.copy", "--output", str(tmp_path / "g.mmd"))
+    assert (tmp_path / "g.mmd").read_text().startswith("flowchart LR")
+    refused = cli("lineage", "graph", "--format", "svg")
+    assert refused.code == 2 and "mermaid" in refused.err
     assert "job copy" in cli.done("log", "db.copy").out
     assert cli.done("lineage", "sync").code == 0
     assert cli.done("lineage", "rebuild").code == 0

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from paimon_spark.cli.call import Call
-from paimon_spark.cli.completion import completion
+from paimon_spark.cli.help import completion
 from paimon_spark.cli.main import main
 from paimon_spark.cli.program import commands
 from paimon_spark.operations.operation import Effect, Operation

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.operations.registry import PROCEDURES
+from paimon_spark.operations import PROCEDURES
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / name for name in ("README.md", "SUPPORT.md", "CHANGES.md")] + sorted((ROOT / "docs").rglob("*.md"))

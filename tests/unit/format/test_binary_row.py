@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
 from paimon_spark.format import binary_row
-from paimon_spark.format import binary_row as binary_row_columns
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.types import BIGINT, BYTES, INT, STRING, DataType, parse_type
 from tests.harness.java_vectors import JavaVectors, java_vectors, keeps_room_for_null
@@ -128,7 +127,7 @@ def test_datetimes_carry_their_zone() -> None:
 def test_the_ends_of_what_arrow_holds_are_held(millis: int, nanos: int, expected: int | None) -> None:
     t = parse_type("TIMESTAMP(9)")
     row = binary_row.encode([(millis, nanos)], [t])
-    found = binary_row_columns.decode_column(pa.array([row], pa.binary()), 0, t, exact=False)
+    found = binary_row.decode_column(pa.array([row], pa.binary()), 0, t, exact=False)
     assert found.cast(pa.int64()).to_pylist() == [expected]
 
 
@@ -223,7 +222,7 @@ def test_decoding_columns_does_not_import_pandas() -> None:
     code = """
 import sys
 import pyarrow as pa
-from paimon_spark.format import binary_row, binary_row_columns
+from paimon_spark.format import binary_row, binary_row
 from paimon_spark.types import parse_type
 rows = binary_row.encode(["x" * 9], [parse_type("STRING")])
 offsets = (0).to_bytes(4, "little") + len(rows).to_bytes(4, "little")

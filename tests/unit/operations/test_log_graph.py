@@ -11,7 +11,7 @@ from paimon_spark.operations.log_graph import Point, draw
 
 
 def drawn(*points: tuple[str, str | None]) -> str:
-    return "\n".join(draw([Point(key, parent, False, [key]) for key, parent in points]))
+    return "\n".join(draw([Point(key, parent, False, key) for key, parent in points]))
 
 
 def test_a_straight_history_is_one_lane() -> None:
@@ -41,7 +41,7 @@ def test_lanes_bend_under_those_between() -> None:
 
 
 def test_a_gap_is_drawn() -> None:
-    points = [Point("9", "5", True, ["9"]), Point("5", None, False, ["5"])]
+    points = [Point("9", "5", True, "9"), Point("5", None, False, "5")]
     assert list(draw(points)) == ["*  9", ":", "*  5"]
 
 
@@ -57,15 +57,13 @@ def test_histories_that_share_nothing_stand_side_by_side_or_below() -> None:
 def test_every_commit_is_drawn_once(steps: list[int]) -> None:
     # Commit i has as its parent one of those that come after it.
     count = len(steps)
-    points = [
-        Point(i, i + 1 + step if i + 1 + step < count else None, False, [f"c{i}"]) for i, step in enumerate(steps)
-    ]
+    points = [Point(i, i + 1 + step if i + 1 + step < count else None, False, f"c{i}") for i, step in enumerate(steps)]
     lines = list(draw(points))
     assert [line.split("  ")[-1] for line in lines if "*" in line] == [f"c{i}" for i in range(count)]
 
 
 def test_ten_thousand_commits_are_drawn_at_once() -> None:
-    points = [Point(i, i + 1, False, [str(i)]) for i in range(10_000)]
+    points = [Point(i, i + 1, False, str(i)) for i in range(10_000)]
     began = time.thread_time()
     assert len(list(draw(points))) == 10_000
     assert time.thread_time() - began < 5

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.cli.reporting import Bar, Log
+from paimon_spark.display import amount
 from paimon_spark.operations.answer import plain
-from paimon_spark.operations.text import counted, duration, grid, moment, safe, shown, size, width
+from paimon_spark.operations.text import counted, duration, grid, moment, safe, shown, width
 from paimon_spark.progress import Progress
 
 
@@ -74,7 +75,7 @@ def test_values_are_shown_as_people_write_them() -> None:
         "k=1",
         "2024-01-02 03:04:05",
     ]
-    assert (size(0), size(1023), size(1024), size(5 * 1024**3)) == ("0 B", "1023 B", "1.0 KiB", "5.0 GiB")
+    assert (amount(0), amount(1023), amount(1024), amount(5 * 1024**3)) == ("0 B", "1023 B", "1.0 KiB", "5.0 GiB")
     assert (counted(1, "file"), counted(2000, "branch")) == ("1 file", "2,000 branches")
     assert (moment(None), moment(0), moment(10**20)) == ("-", "1970-01-01 00:00:00Z", f"{10**20} ms")
 

@@ -59,7 +59,7 @@ def test_a_write_goes_from_worker_to_worker(tmp_path: Path) -> None:
 
 def test_nothing_is_committed_without_a_word_of_every_task(tmp_path: Path) -> None:
     made = writer(tmp_path / "t")
-    with pytest.raises(CommitError, match="2 tasks, of which 1 did not say"):
+    with pytest.raises(CommitError, match="2 tasks, of which 1 sent no message"):
         made.commit([run(made), None])
     made.abort([None])
     assert not (tmp_path / "t").exists()

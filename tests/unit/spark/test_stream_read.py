@@ -33,8 +33,8 @@ from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.spark import options as spark_options
 from paimon_spark.spark.options import scan_of, stream_columns
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark.source import PaimonDataSource
-from paimon_spark.spark.stream_read import PaimonStreamReader, UnlimitedStreamReader, stream_reader
+from paimon_spark.spark.source import PaimonDataSource, stream_reader
+from paimon_spark.spark.stream_read import PaimonStreamReader, UnlimitedStreamReader
 from paimon_spark.spark.task_read import StreamTaskReader
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.streaming.offset import StreamOffset, encode

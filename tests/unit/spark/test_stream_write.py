@@ -189,7 +189,7 @@ def test_rows_whose_query_is_not_known_are_not_written(monkeypatch: pytest.Monke
 def test_nothing_is_committed_without_a_word_of_every_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     query = Query(monkeypatch, tmp_path / "t")
     message = query.task(Task(0))
-    with pytest.raises(CommitError, match="2 tasks, of which 1 did not say"):
+    with pytest.raises(CommitError, match="2 tasks, of which 1 sent no message"):
         query.for_end().commit([message, None], 0)
     assert paimon_spark.load_table(str(tmp_path / "t")).snapshots() == []
 

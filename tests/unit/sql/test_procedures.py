@@ -23,7 +23,7 @@ from paimon_spark.errors import (
     TagNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.operations.registry import PROCEDURES
+from paimon_spark.operations import PROCEDURES
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.place import Place
 from paimon_spark.sql.procedures.family import call, find_procedure, read_call

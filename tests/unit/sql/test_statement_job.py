@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from paimon_spark.lineage.model import TableRef
+from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.sql.statement_job import read_names, shape, statement_job
 from paimon_spark.sql.text import words
 

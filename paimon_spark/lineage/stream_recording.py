@@ -1,0 +1,275 @@
+"""Record the micro-batches of streaming queries: which query made them, from which sources.
+
+What each source has read is in Spark's checkpoint, by the number of the batch. The checkpoint is the one that the query
+was given, else one below the directory that its session is configured with. Where it cannot be read, the notes of
+reading tasks are used.
+
+Before the first commit of a process the query is registered in the warehouse, so that its commits are found even when
+the process dies right after.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.errors import StorageError
+from paimon_spark.jobs.lineage_port import CommitLineage
+from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
+from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
+from paimon_spark.lineage.provenance import Provenance, SourceRange
+from paimon_spark.lineage.read_notes import newest_per_source, stream_notes
+from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_snapshot, recorder_for
+from paimon_spark.lineage.settings import LineageSettings, settings_of, warn_once
+from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table
+from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
+
+if TYPE_CHECKING:
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.lineage.tables import Index
+    from paimon_spark.metadata.handle import TableHandle
+
+_LOOK_AGAIN_S: Final = 60.0
+"""How long a checkpoint that was not found is not looked for again."""
+_TRY_AGAIN_S: Final = 10.0
+"""How long a query is not recorded whose name could not be looked up: stores that fail may take their time."""
+_SLOW_S: Final = 3.0
+"""A checkpoint that takes longer to fail is not read again soon: batches do not wait for it."""
+_LONGEST_PAUSE_S: Final = 3600.0
+_MOST: Final = 64
+
+
+def stream_commit(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
+    """The lineage of a micro-batch that is about to be committed.
+
+    Never raises: a failure is one warning for each process. Where lineage is off this is at most one look at the
+    warehouse a minute, else one small read, and some more for the first batch of a process.
+    """
+    try:
+        sink = _sink_of(handle, run)
+        recording = None if sink is None else sink.recording(batch_id)
+    except Exception as e:  # noqa: BLE001 - no batch fails for its lineage
+        warn_once(handle.describe(), f"cannot record the batches of query {run.query_id}", e)
+        recording = None
+    if recording is None:
+        return CommitLineage(batch_id)
+    return CommitLineage(batch_id, recording.properties, (recording.listener,), partial(_finish, recording))
+
+
+def _finish(recording: CommitRecording, made: bool) -> None:
+    if not made:
+        recording.record_reads()
+
+
+def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
+    """Have the rows of a batch written that an earlier process committed, and maybe died before it wrote them.
+
+    Never raises. Writing them twice changes nothing.
+    """
+    try:
+        sink = _sink_of(handle, run)
+        if sink is not None:
+            known = sink.known()
+            record_snapshot(sink.recorder(known), handle, snapshot)
+    except Exception as e:  # noqa: BLE001 - the batch is in
+        warn_once(handle.describe(), f"batches of query {run.query_id} are not recorded", e)
+
+
+def forget_queries() -> None:
+    """Know nothing of any query, as a process that just began."""
+    _QUERIES.clear()
+    _FAILED.clear()
+
+
+@dataclass(slots=True)
+class _Query:
+    """What this process has found out of a query.
+
+    Attributes:
+        job: its name in the lineage tables.
+        checkpoint: None as long as it is not found.
+        looked_s: when it was looked for last in vain, or took its time to fail.
+        missed: how often that was, one time after another.
+        newest: the batch whose ends were read last, and where they are.
+        told: the rows of a warehouse that records tables alone are written.
+    """
+
+    job: str
+    checkpoint: Checkpoint | None = None
+    looked_s: float = 0.0
+    missed: int = 0
+    newest: tuple[int, Ends] | None = None
+    told: bool = False
+
+    def miss(self) -> None:
+        """A look at the checkpoint failed, and may have taken its time: none soon."""
+        self.looked_s = _seconds()
+        self.missed += 1
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not yet time to look at the checkpoint again."""
+        pause_s = min(_LONGEST_PAUSE_S, _LOOK_AGAIN_S * 2.0 ** min(self.missed - 1, 10))
+        return self.missed > 0 and _seconds() - self.looked_s <= pause_s
+
+
+_QUERIES: dict[tuple[object, ...], _Query] = {}
+_FAILED: dict[tuple[object, ...], float] = {}
+"""When the name of a query could not be looked up last."""
+
+
+def _sink_of(handle: TableHandle, run: QueryRun) -> _Sink | None:
+    """The sink, when its warehouse records."""
+    home = find_warehouse_table(handle)
+    if home is None:
+        if any(key in handle.overrides for key in OF_ONE_USE if key.startswith("lineage.")):
+            warn_once(
+                handle.describe(),
+                "it is not recorded, as it is outside any warehouse: its path is not <warehouse>/<database>.db/<table>",
+            )
+        return None
+    if is_lineage_table(home.ref):
+        return None
+
+    index = open_index(home.warehouse)
+    switch = settings_of(index)
+    if not switch.table:
+        return None
+    return _Sink(handle, run, home, index, switch, parse_lineage_options(handle.overrides))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """A sink whose warehouse records."""
+
+    handle: TableHandle
+    run: QueryRun
+    home: WarehouseTable
+    index: Index
+    switch: LineageSettings
+    asked: LineageOptions
+
+    def recording(self, batch_id: int) -> CommitRecording | None:
+        known = self.known()
+        if known.told and not self.switch.data:
+            return None
+        sources = self._sources(known, batch_id)
+        provenance = Provenance(known.job, batch_id, sources or (), self.run.query_id, sources is not None)
+        recording = CommitRecording(provenance, self.home, self.recorder(known))
+        if self.switch.data:
+            return recording
+        recording.record_reads()  # the recorder keeps of it what names tables
+        known.told = True
+        return None
+
+    def recorder(self, known: _Query) -> Recorder:
+
+        recorder = recorder_for(self.index, self.switch.interval_ms(self.asked.flush_interval_ms))
+        checkpoint = None if known.checkpoint is None else known.checkpoint.url
+        recorder.expect(known.job, self.home.ref, query_id=self.run.query_id, checkpoint=checkpoint)
+        return recorder
+
+    def known(self) -> _Query:
+        """What this process knows of the query; the first time it is registered."""
+        key = (self.home.warehouse.identity, self.home.ref, self.run, self.asked.job)
+        known = _QUERIES.get(key)
+        if known is None:
+            known = _Query(self._owned(key))
+            self._find_checkpoint(known)
+            self._register(known)
+            while len(_QUERIES) >= _MOST:
+                _QUERIES.pop(next(iter(_QUERIES)), None)
+            _QUERIES[key] = known
+        elif known.checkpoint is None and not known.waits and self._find_checkpoint(known):
+            self._register(known)
+        return known
+
+    def _owned(self, key: tuple[object, ...]) -> str:
+        """The name under which the query is recorded."""
+        failed_s = _FAILED.get(key)
+        if failed_s is not None and _seconds() - failed_s < _TRY_AGAIN_S:
+            raise StorageError(f"whose name the query's is could not be told {_TRY_AGAIN_S:g} s ago")
+        try:
+            job = claim_name(self.index, self.asked.job or self.run.name or self.run.query_id, self.run.query_id)
+        except Exception:
+            if len(_FAILED) >= _MOST:
+                _FAILED.clear()
+            _FAILED[key] = _seconds()
+            raise
+        _FAILED.pop(key, None)
+        return job
+
+    def _find_checkpoint(self, known: _Query) -> bool:
+        """Look for the checkpoint; whether it is found."""
+        run = self.run
+        try:
+            known.checkpoint = find_checkpoint(
+                self.handle.store,
+                run.query_id,
+                given=run.checkpoint,
+                configured=run.checkpoint_conf,
+                query_name=run.name,
+            )
+        except Exception as e:  # noqa: BLE001 - a driver's directory may be one that this process has no way to
+            known.miss()
+            self._warn_of_checkpoint(e)
+            return False
+        known.missed = 0
+        return True
+
+    def _register(self, known: _Query) -> None:
+
+        checkpoint = None if known.checkpoint is None else known.checkpoint.url
+        registration = Registration(known.job, checkpoint, sink_records_sources=checkpoint is not None)
+        try:
+            register_query(self.index, self.run.query_id, registration)
+        except Exception as e:  # noqa: BLE001 - what the snapshots say is found without it
+            warn_once(self.handle.describe(), f"query {self.run.query_id} cannot be registered", e)
+
+    def _sources(self, known: _Query, batch_id: int) -> tuple[SourceRange, ...] | None:
+        """What the batch read; None when that cannot be found out."""
+        if known.checkpoint is not None and not known.waits:
+            began_s = _seconds()
+            try:
+                sources = self._by_checkpoint(known, known.checkpoint, batch_id)
+            except Exception as e:  # noqa: BLE001 - as above
+                if _seconds() - began_s > _SLOW_S:
+                    known.miss()
+                self._warn_of_checkpoint(e)
+            else:
+                known.missed = 0
+                return sources
+        return self._by_notes(batch_id)
+
+    def _by_checkpoint(self, known: _Query, checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
+
+        now = checkpoint.ends(batch_id)
+        newest, known.newest = known.newest, (batch_id, now)
+        is_next = newest is not None and newest[0] == batch_id - 1
+        before = newest[1] if is_next and newest is not None else checkpoint.ends_before(batch_id)
+        return source_ranges(before, now, self.home.warehouse)
+
+    def _by_notes(self, batch_id: int) -> tuple[SourceRange, ...] | None:
+        """What tasks noted that read sources of this warehouse; None when they noted nothing."""
+        notes = stream_notes(self.home.warehouse, self.run.query_id)
+        found = newest_per_source(n for n in notes if n.batch_id <= batch_id)
+        slowest: dict[object, SourceRange] = {}
+        for note in sorted(found, key=lambda n: n.last or 0, reverse=True):
+            slowest[note.ref] = note.in_batch(batch_id).range
+        return tuple(slowest[ref] for ref in sorted(slowest, key=repr)) or None
+
+    def _warn_of_checkpoint(self, error: Exception) -> None:
+        warn_once(
+            self.handle.describe(),
+            f"what query {self.run.query_id} has read cannot be told from its checkpoint, only from notes of its tasks",
+            error,
+        )
+
+
+def _seconds() -> float:
+    """Seconds of a clock that only goes forward."""
+    return time.monotonic()

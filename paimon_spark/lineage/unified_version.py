@@ -1,0 +1,222 @@
+"""unified_version: the newest snapshots of some tables that stem from the same snapshots of what they come from.
+
+Source: PIP-5, "Query Data Lineage"; docs/design/lineage.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from paimon_spark.errors import LineageError
+from paimon_spark.lineage.alignment import Alignment, NewestBetween
+from paimon_spark.lineage.answers import ProvenanceOf
+from paimon_spark.lineage.batch_sequence import FAR
+from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.reach import upstream
+
+IsCompaction: TypeAlias = Callable[[Node, int], bool]
+"""Whether a snapshot only rewrote files; False when it has expired or never was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unified:
+    """Snapshots that stem from the same snapshots.
+
+    Attributes:
+        snapshots: of the tables asked about.
+        sources: of the tables they come from, at every level: the one snapshot at which all of them met it; 0 where
+            nothing had been read of it yet.
+        barriers: (table, job that writes it) → the newest batch in `snapshots`; -1: none yet.
+    """
+
+    snapshots: Mapping[Node, int]
+    sources: Mapping[Node, int]
+    barriers: Mapping[tuple[Node, str], int]
+
+
+_TRIES = 1000
+"""Snapshots looked into, at most, that no job recorded and that may be newer ones of the same content."""
+_SHOWN = 5
+"""Tables, and snapshots of each, that an error names."""
+
+
+def unified_version(
+    graph: Graph,
+    tables: Sequence[Node],
+    *,
+    is_compaction: IsCompaction | None = None,
+    newest_between: NewestBetween | None = None,
+    provenance_of: ProvenanceOf | None = None,
+    ignoring: Collection[str] = (),
+) -> Unified:
+    """The newest snapshots of `tables` such that every table above them is met at one snapshot only.
+
+    Args:
+        graph: loaded with `Walk.UP`.
+        tables: to be queried together.
+        is_compaction: a compaction counts as the snapshot before it; None: none is known.
+        newest_between: limits the answer to snapshots alive, and lets it take newer ones of the same content that no
+            job recorded; None: the answer is recorded snapshots.
+        provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
+            a snapshot.
+        ignoring: jobs whose rows do not count: such as have ended, and whose tables another job goes on writing. What
+            they made after the others is left out: the answer is the newest snapshot that the others made.
+
+    Raises:
+        LineageError: an unknown table, or no consistent snapshots: says which tables meet at which, and what helps.
+    """
+    if not tables:
+        raise LineageError("a unified version needs at least one table")
+    for node in tables:
+        graph.check_table(node)
+    search = Alignment(graph, tables, is_compaction, provenance_of, ignoring, newest_between)
+    expired: dict[Node, int] = {}
+    while True:
+        search.lower()
+        chosen: dict[Node, int] = {}
+        older: dict[Node, int] = {}
+        for node in dict.fromkeys(tables):
+            recorded = search.recorded(node)
+            if found := _alive(search, node, recorded, newest_between):
+                chosen[node] = found
+                continue
+            head = newest_between(node, 1, None) if newest_between else None
+            if recorded and (head is None or recorded <= head):  # else a merge or a roll-back took it
+                expired.setdefault(node, recorded)
+            if not recorded or newest_between is None or not (before := newest_between(node, 1, recorded)):
+                gone = recorded > 0 and newest_between is not None and head is None
+                raise _no_version(graph, tables, node, search, ignoring, expired, provenance_of, gone=gone)
+            older[node] = before
+        if not older:
+            break
+        for node, before in older.items():
+            search.drop(node, min(before + 1, search.recorded(node)))
+    sources = {n: search.recorded(n) for n in search.tables if n not in chosen}
+    barriers = {pair: _barrier(graph, *pair, bound) for pair, bound in search.barriers.items()}
+    return Unified(chosen, sources, barriers)
+
+
+def start_snapshots(
+    graph: Graph,
+    tables: Sequence[Node],
+    *,
+    is_compaction: IsCompaction | None = None,
+    newest_between: NewestBetween | None = None,
+    provenance_of: ProvenanceOf | None = None,
+    ignoring: Collection[str] = (),
+) -> Mapping[Node, int]:
+    """The snapshots that a new job starts from which reads these tables whole at first, and their changes from then on.
+
+    The unified version of those that jobs write or read; a table that no job knows starts from its head, as
+    `newest_between` tells. Arguments and errors as of `unified_version`.
+    """
+    known = [n for n in tables if n in graph.read_by or n in graph.written_by]
+    found: dict[Node, int] = {}
+    if known:
+        unified = unified_version(
+            graph,
+            known,
+            is_compaction=is_compaction,
+            newest_between=newest_between,
+            provenance_of=provenance_of,
+            ignoring=ignoring,
+        )
+        found.update(unified.snapshots)
+    for node in tables:
+        if node in found:
+            continue
+        if newest_between is None:
+            graph.check_table(node)
+        elif head := newest_between(node, 1, None):
+            found[node] = head
+        else:
+            raise LineageError(
+                f"table {node.name!r} has no snapshot yet to start from; write it first, or leave it out",
+                table=node.name,
+            )
+    return {node: found[node] for node in tables}
+
+
+def _alive(search: Alignment, node: Node, recorded: int, newest_between: NewestBetween | None) -> int | None:
+    """The newest snapshot alive of a state; None when none is."""
+    if newest_between is None:
+        return recorded or None
+    first, bound = max(recorded, 1), search.snapshot(node)
+    head = newest_between(node, first, None if bound == FAR else bound)
+    if head is None or head <= recorded or not search.is_written(node):
+        return head
+    same = recorded
+    while same < min(head, recorded + _TRIES) and (
+        search.is_compaction(node, same + 1) or search.by_hand(node, same + 1)
+    ):
+        same += 1
+    return newest_between(node, first, same) if same < head else head
+
+
+def _barrier(graph: Graph, node: Node, job: str, bound: int) -> int:
+    """The newest batch of a job, not after a bound, that rows know of; -1 when there is none."""
+    if bound < FAR:
+        return bound
+    return max([graph.sinks(job, node).newest, *(graph.sources(job, s).newest for s in graph.sources_of(job, node))])
+
+
+def _no_version(
+    graph: Graph,
+    tables: Sequence[Node],
+    without: Node,
+    search: Alignment,
+    ignoring: Collection[str],
+    expired: Mapping[Node, int],
+    provenance_of: ProvenanceOf | None,
+    *,
+    gone: bool,
+) -> LineageError:
+    """The error: where the newest snapshots of each table meet the tables above at different snapshots."""
+    asked = ", ".join(n.name for n in tables)
+    made = {n: s for n in tables if (s := graph.newest(n))}
+    if without not in made:
+        return LineageError(
+            f"no unified version of {asked}: no snapshot of {without.name} is recorded; run a job that writes it with "
+            "lineage switched on, or leave the table out",
+            tables=[n.name for n in tables],
+        )
+    if gone:
+        return LineageError(
+            f"no unified version of {asked}: {without.name} has no snapshots any more, or is gone itself; leave it out",
+            tables=[n.name for n in tables],
+        )
+    if expired:
+        return LineageError(
+            f"no unified version of {asked}: the newest recorded snapshots that stem from the same snapshots have "
+            f"expired: {', '.join(f'{n.name} at {s}' for n, s in expired.items())}; keep snapshots longer "
+            "(snapshot.time-retained), or tag them",
+            tables=[n.name for n in tables],
+        )
+    met: dict[Node, dict[int, set[str]]] = {}
+    for node, snapshot in made.items():
+        if node in search.tables:
+            met.setdefault(node, {}).setdefault(snapshot, set()).add("itself")
+        for above in upstream(graph, node, snapshot, provenance_of).tables:
+            for m in above.met:
+                if m.job not in ignoring:
+                    told = f"{node.name} at {snapshot} through job {m.job!r}"
+                    last = search.canonical(above.node, m.last)
+                    met.setdefault(above.node, {}).setdefault(last, set()).add(told)
+    differing = [
+        f"{node.name} at "
+        + " and ".join(f"snapshot {s} ({', '.join(sorted(by)[:3])})" for s, by in sorted(at.items())[:_SHOWN])
+        + (f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else "")
+        for node, at in met.items()
+        if len(at) > 1
+    ]
+    shown = "; ".join(differing[:_SHOWN])
+    shown += f"; and {len(differing) - _SHOWN} more tables" if len(differing) > _SHOWN else ""
+    return LineageError(
+        f"no unified version of {asked}: no recorded snapshots of them stem from the same snapshots of what they share."
+        + (f" Their newest ones meet {shown}." if shown else " What their newest batches read is not recorded yet.")
+        + " Wait for the job that is behind, let the jobs read snapshot by snapshot (read.stream.aligned=true), or "
+        "leave out a job that has ended (ignoring=[…], or forget_job)",
+        tables=[n.name for n in tables],
+    )
