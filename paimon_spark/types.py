@@ -1,4 +1,4 @@
-"""Paimon data types, fields with their ids, row kinds. Pure values.
+"""Paimon data types, fields and row kinds.
 
 Source: Paimon spec, chapter Schema; Java `types/DataTypes`, `DataTypeJsonParser`.
 """
@@ -196,7 +196,7 @@ class RowType(DataType):
         return tuple(f.name for f in self.fields)
 
     def field(self, name: str) -> DataField:
-        """The field called `name`. Raises KeyError when there is none."""
+        """The field called `name`. Raises KeyError."""
         for f in self.fields:
             if f.name == name:
                 return f
@@ -233,7 +233,8 @@ DATE: Final = AtomicType(name="DATE")
 VARIANT: Final = AtomicType(name="VARIANT")
 STRING: Final = CharType()
 BYTES: Final = BinaryType()
-INTEGER_NAMES: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+INTEGER_NAMES: Final = tuple(INTEGER_BITS)
 
 _ATOMIC = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT"}
 _ALIASES = {"INTEGER": "INT", "DOUBLE PRECISION": "DOUBLE"}

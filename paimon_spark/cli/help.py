@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from paimon_spark.cli.failure import EXIT_CODES
-from paimon_spark.cli.words import SHARED_OPTIONS
+from paimon_spark.cli.exit_codes import EXIT_CODES
+from paimon_spark.cli.parser import SHARED_OPTIONS
 from paimon_spark.operations.operation import Argument, Operation
 
 INTRODUCTION: Final = (

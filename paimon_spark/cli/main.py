@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_spark.cli.call import Call, answer
-from paimon_spark.cli.failure import Exit, error_text, exit_code, raised_in_spark
+from paimon_spark.cli.commands import commands
+from paimon_spark.cli.exit_codes import Exit, error_text, exit_code, raised_in_spark
 from paimon_spark.cli.help import help_of, overview
-from paimon_spark.cli.program import commands
-from paimon_spark.cli.words import choose, parse
+from paimon_spark.cli.parser import choose, parse
+from paimon_spark.cli.request import CommandRequest, answer
 from paimon_spark.operations.answer import Answer
 
 _HELP: Final = ("-h", "--help", "help")
@@ -24,8 +24,8 @@ _HELP: Final = ("-h", "--help", "help")
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command that the words name; the process's own when None. Returns the exit code."""
     given = list(sys.argv[1:] if words is None else words)
-    _tolerant(sys.stdout)
-    _tolerant(sys.stderr)
+    _escape_unprintable(sys.stdout)
+    _escape_unprintable(sys.stderr)
     try:
         code = _run(given)
         sys.stdout.flush()
@@ -49,10 +49,10 @@ def _run(words: Sequence[str]) -> int:
     if values["help"]:
         print(help_of(chosen.operation), end="")
         return Exit.DONE
-    from paimon_spark.cli.reporting import reporting
+    from paimon_spark.cli.progress import reporting
 
     with reporting(quiet=values["quiet"], as_json=values["json"], verbose=values["verbose"]):
-        found = answer(chosen.operation, Call(values, chosen.operation.command))
+        found = answer(chosen.operation, CommandRequest(values, chosen.operation.command))
     _print(found, as_json=values["json"])
     return found.exit_code if found.error is None else exit_code(found.error)
 
@@ -81,7 +81,7 @@ def _failed(error: BaseException, words: Sequence[str]) -> int:
     return code
 
 
-def _tolerant(stream: object) -> None:
+def _escape_unprintable(stream: object) -> None:
     """Let the stream escape characters that a terminal cannot show, instead of raising."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")

@@ -1,14 +1,9 @@
-"""BinaryRow: rows of bytes, as partitions, keys and statistics are stored; decoded by row or by column.
+"""BinaryRow, the encoding of partitions, keys and statistics: encoded by row, decoded by row or by column.
 
 Rows here have the 4-byte big-endian arity in front, as in manifests; everything behind it is little endian.
+Columns are decoded without a loop over rows: a scan prunes by the statistics of a hundred thousand files.
 
 Source: Paimon spec, chapter Manifest; Java `data/BinaryRow`, `data/BinaryRowWriter`, `utils/SerializationUtils`.
-
-One field of many BinaryRows as an Arrow array, without a loop over rows.
-
-Statistics of a hundred thousand files are looked at this way when a scan prunes.
-
-Source: as `binary_row`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Key → bucket, for whole columns.
+"""Hash functions that assign keys to buckets, for whole columns.
 
 The default function hashes the BinaryRow of the key. The row is never built: its 32-bit words are mixed into the
 hashes of all rows at once, column by column.
 
-Source: Java `bucket/DefaultBucketFunction`, `bucket/ModBucketFunction`, `utils/MurmurHashUtils`,
-`data/BinaryRowWriter`. Hive's function is in `hive_hash`.
-
-Hive's hash of keys, for `bucket-function.type = hive`.
-
-Source: Java `bucket/HiveBucketFunction`, `bucket/HiveHasher`.
+Source: Java `bucket/DefaultBucketFunction`, `bucket/ModBucketFunction`, `bucket/HiveBucketFunction`,
+`bucket/HiveHasher`, `utils/MurmurHashUtils`, `data/BinaryRowWriter`.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.binary_row import COMPACT_DECIMAL_DIGITS, INLINE_BYTES
-from paimon_spark.options.table import BucketFunction
+from paimon_spark.options.core import BucketFunction
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Decompression of single blocks of Avro and ORC files, with a limit on what a block may become."""
+"""Decompression of single blocks of Avro and ORC files, with a limit on their size."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a table does for itself after each job's commit: tags and savepoints that are due, and what has expired.
+"""Maintenance after each job's commit: automatic tags, savepoints and expiry that are due.
 
-All of it may as well happen later: nothing here fails the job, whose rows are in, and what another process is at is
-left to that. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
+All of it may as well happen later: nothing here fails the job, whose rows are committed, and what another process is
+doing is left to it. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
 
 Source: Java `table/sink/TableCommitImpl.maintain`, whose order this is; PIP-4 for savepoints.
 """
@@ -16,18 +16,17 @@ from typing import Any, Final
 
 from paimon_spark.errors import OperationInProgressError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.jobs.compaction import compact_fully
 from paimon_spark.maintenance import expire_changelogs as changelogs
 from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
 from paimon_spark.maintenance.partitions import expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
-from paimon_spark.options.commit import WRITE_ONLY
-from paimon_spark.options.expiry import parse_expiry_options, parse_partition_expiry
-from paimon_spark.options.tags import TagCreation, parse_savepoint_options, parse_tag_options
+from paimon_spark.options.tags import TagCreation
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,9 +40,9 @@ def after_commit(
     *,
     wrote_rows: bool = False,
     batch: bool = True,
-    around: Surroundings | None = None,
+    clock: Clock | None = None,
 ) -> None:
-    """Do what is due on a branch once a job has made `snapshot_ids`. Driver. Never raises an error of this package's.
+    """Run the maintenance that is due after a job made `snapshot_ids`. Driver. Never raises an error of this package.
 
     Nothing is done without a new snapshot, and where option `write-only` leaves it to others only the tag of a batch
     is made.
@@ -54,17 +53,17 @@ def after_commit(
         wrote_rows: whether the job committed files of its own, for which `tag.automatic-creation = batch` makes a tag:
             a write, a row-level change or a batch of a stream; no compaction and nothing that only drops files.
         batch: whether the job is over with this commit.
-        around: clock and chance.
+        clock: clock and chance.
 
     Source: Java `paimon-spark` `WriteHelper.postCommit` for tags of batches.
     """
     if not snapshot_ids:
         return
-    work = _Work(handle, snapshot_ids[-1], batch, around or Surroundings())
+    work = _Maintenance(handle, snapshot_ids[-1], batch, clock or Clock())
     if wrote_rows:
         _guarded(work, "making the tag of a batch", work.batch_tag)
     try:
-        if WRITE_ONLY.get(handle.options.raw):
+        if handle.options.commit.write_only:
             return
     except PaimonError:
         return
@@ -80,21 +79,20 @@ def after_commit(
         _guarded(work, what, run)
 
 
-class _Work:
-    """What may be due after one job's commit."""
+class _Maintenance:
+    """The maintenance that may be due after one job's commit."""
 
-    def __init__(self, handle: TableHandle, head_id: int, batch: bool, around: Surroundings) -> None:
+    def __init__(self, handle: TableHandle, head_id: int, batch: bool, clock: Clock) -> None:
         self.handle, self.head_id = handle, head_id
-        self._batch, self._around = batch, around
-        self._raw = handle.options.raw
+        self._batch, self._clock = batch, clock
         self._head: Snapshot | None = None
 
     def batch_tag(self) -> None:
-        if parse_tag_options(self._raw).creation is TagCreation.BATCH:
+        if self.handle.options.tags.creation is TagCreation.BATCH:
             self._make_tags()
 
     def tags(self) -> None:
-        if parse_tag_options(self._raw).creation not in (TagCreation.NONE, TagCreation.BATCH):
+        if self.handle.options.tags.creation not in (TagCreation.NONE, TagCreation.BATCH):
             self._make_tags()
 
     def _make_tags(self) -> None:
@@ -103,49 +101,48 @@ class _Work:
         run_automatic_tags(self.handle, self._newest(), wait_ms=0, clock=self._now)
 
     def expire_tags(self) -> None:
-        if not parse_tag_options(self._raw).time_expire or not _TAGS.may_be_over(self.handle, self._now()):
+        if not self.handle.options.tags.time_expire or not _TAGS.may_expire(self.handle, self._now()):
             return
         from paimon_spark.versioning.tags import expire_tags
 
         expire_tags(self.handle, wait_ms=0, clock=self._now)
 
     def savepoint(self) -> None:
-        if parse_savepoint_options(self._raw) is None:
+        if self.handle.options.savepoints is None:
             return
-        from paimon_spark.jobs.compaction import compact_fully
         from paimon_spark.versioning.savepoints import run_periodic_savepoint
 
         run_periodic_savepoint(self.handle, self._newest(), compact=compact_fully, wait_ms=0)
 
     def expire_partitions(self) -> None:
-        options = parse_partition_expiry(self._raw)
+        options = self.handle.options.partition_expiry
         if options is None or not self.handle.schema.partition_keys:
             return
-        now = self._around.clock_ms()
-        if _CHECKS.is_due(self.handle, options.check_interval_ms, now, self._around.random) or (
+        now = self._clock.clock_ms()
+        if _CHECKS.is_due(self.handle, options.check_interval_ms, now, self._clock.random) or (
             self._batch and options.checks_batches
         ):
             _CHECKS.done(self.handle, now)
             expire_partitions(self.handle, clock_ms=lambda: now)
 
     def expire_consumers(self) -> None:
-        age_ms = parse_expiry_options(self._raw).consumer_expiration_ms
+        age_ms = self.handle.options.expiry.consumer_expiration_ms
         if age_ms is not None:
-            expire_consumers(self.handle, self._around.clock_ms() - age_ms)
+            expire_consumers(self.handle, self._clock.clock_ms() - age_ms)
 
     def expire_snapshots(self) -> None:
-        if snapshots.may_expire(self.handle, self.head_id, self._around.clock_ms):
-            snapshots.expire_snapshots(self.handle, wait_ms=0, clock_ms=self._around.clock_ms)
+        if snapshots.may_expire(self.handle, self.head_id, self._clock.clock_ms):
+            snapshots.expire_snapshots(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def expire_changelogs(self) -> None:
-        if not parse_expiry_options(self._raw).changelogs_outlive:
+        if not self.handle.options.expiry.changelogs_outlive:
             return
-        if changelogs.may_expire(self.handle, self.head_id, self._around.clock_ms):
-            changelogs.expire_changelogs(self.handle, wait_ms=0, clock_ms=self._around.clock_ms)
+        if changelogs.may_expire(self.handle, self.head_id, self._clock.clock_ms):
+            changelogs.expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def _now(self) -> datetime:
         """The local wall clock, which tags go by."""
-        return datetime.fromtimestamp(self._around.clock_ms() / 1000)  # noqa: DTZ006 - tags note it without a zone
+        return datetime.fromtimestamp(self._clock.clock_ms() / 1000)  # noqa: DTZ006 - tags note it without a zone
 
     def _newest(self) -> Snapshot:
         """The head, which may be that of others by now."""
@@ -154,7 +151,7 @@ class _Work:
         return self._head
 
 
-def _guarded(work: _Work, what: str, run: Callable[[], None]) -> None:
+def _guarded(work: _Maintenance, what: str, run: Callable[[], None]) -> None:
     try:
         run()
     except OperationInProgressError as e:
@@ -172,26 +169,26 @@ def _guarded(work: _Work, what: str, run: Callable[[], None]) -> None:
 
 
 class _Tags:
-    """When the next tag of a branch is over, as long as the branch has the same tags."""
+    """When the next tag of a branch expires, while the branch has the same tags."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Hashable, datetime | None]] = {}
 
-    def may_be_over(self, handle: TableHandle, now: datetime) -> bool:
-        """Whether a tag's time to live may be over. A listing, and when it shows news the tags themselves."""
+    def may_expire(self, handle: TableHandle, now: datetime) -> bool:
+        """Whether a tag may have expired. Lists the tags, and reads them when the list changed."""
         infos = handle.store.list(handle.layout.tag_dir)
         shown = tuple((*i[:2], i.modified_ms) for i in infos if i.name.startswith(TAG_PREFIX) and not i.is_directory)
         key = (handle.store.identity, handle.layout.tag_dir)
         known = self._known.get(key)
         if known is None or known[0] != shown:
-            known = shown, min(filter(None, map(_end_of, list_tags(handle) if shown else [])), default=None)
+            known = shown, min(filter(None, map(_expiry_time, list_tags(handle) if shown else [])), default=None)
             _forget_some(self._known)
             self._known[key] = known
         return known[1] is not None and now > known[1]
 
 
-def _end_of(tag: Tag) -> datetime | None:
-    """When a tag's time to live is over; None for never."""
+def _expiry_time(tag: Tag) -> datetime | None:
+    """When a tag expires; None for never."""
     if tag.create_time is None or tag.time_retained_s is None:
         return None
     try:
@@ -201,7 +198,7 @@ def _end_of(tag: Tag) -> datetime | None:
 
 
 class _Checks:
-    """When a branch was last looked at for expired partitions."""
+    """When each branch was last checked for expired partitions."""
 
     def __init__(self) -> None:
         self._last_ms: dict[Hashable, int] = {}
@@ -219,7 +216,7 @@ class _Checks:
         return now_ms > self._last_ms[key] + interval_ms
 
     def done(self, handle: TableHandle, now_ms: int) -> None:
-        """It was looked at."""
+        """Note that the branch was checked."""
         self._last_ms[_branch(handle)] = now_ms
 
 

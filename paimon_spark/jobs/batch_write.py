@@ -1,8 +1,6 @@
-"""WriteJob: one batch write, from the plan to its snapshot. In process and in Spark alike.
+"""WriteJob: one batch write, from the plan to its snapshot, in this process or in Spark; and Table.write.
 
 plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
-
-Table.write: whatever holds rows → a WriteJob, run here or by Spark.
 """
 
 from __future__ import annotations
@@ -14,23 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.char_keys import padded_keys
 from paimon_spark.engine.write.job_files import new_job, remove_job_files
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, InvalidOptionError, PaimonError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.jobs.compaction import compact_written
+from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.existing_keys import ExistingKeys
-from paimon_spark.jobs.lineage_port import CommitLineage, batch_commit
+from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.partition_specs import partition_values
-from paimon_spark.jobs.publishing import published
 from paimon_spark.jobs.task_write import TaskWrite
 from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_creation
 from paimon_spark.metadata.features import crosses_partitions
@@ -51,23 +48,6 @@ from paimon_spark.types import RowType
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
-
-
-@dataclass(frozen=True, slots=True)
-class WriteResult(ShownAsFacts):
-    """What a write did.
-
-    Attributes:
-        snapshot_ids: the snapshots it made, ascending: of its rows, then of the compaction that some tables need
-            before rows are seen. Empty when there was nothing to write.
-    """
-
-    snapshot_ids: tuple[int, ...] = ()
-
-    @property
-    def snapshot_id(self) -> int | None:
-        """The newest snapshot it made; None when there was nothing to write."""
-        return self.snapshot_ids[-1] if self.snapshot_ids else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,24 +111,7 @@ class WriteJob:
             CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
             CommitError: the rows are in, but not the compaction that they need to be seen.
         """
-        lineage = batch_commit(self.handle, run)
-        committer = Committer(self.handle, self.commit_user, after_commit=lineage.listeners, has_twins=False)
-        try:
-            committed, written = published(
-                self.handle, committer, messages, lambda m: self._publish(committer, m, lineage)
-            )
-        except CommitOutcomeUnknownError:
-            raise
-        except PaimonError:
-            self._undo_creation()
-            raise
-        made = committed.snapshot_ids
-        try:
-            made = (*made, *compact_written(self.handle, self.commit_user, written, made))
-        finally:
-            lineage.finish(bool(made))
-        after_commit(self.handle, made, wrote_rows=bool(messages))
-        return WriteResult(made)
+        return commit_batch(self.handle, self.commit_user, messages, self._publish, run=run, undo=self._undo_creation)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove what tasks that ended well have written, and the table when this write made it. Driver.
@@ -170,46 +133,38 @@ class WriteJob:
         return remove_job_files(self.handle, self.job)
 
     def _publish(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        watermark = self.options.watermark
         if self.mode is WriteMode.APPEND:
-            planned_on = 0 if self.base is None else self.base.id
             # Rows without keys may come after any others; rows with keys are numbered after those of the base.
-            base = self.base if self.handle.schema.primary_keys else None
+            has_keys = bool(self.handle.schema.primary_keys)
             return committer.commit(
                 messages,
                 lineage.identifier,
-                planned_on=planned_on,
-                base=base,
-                watermark=watermark,
+                planned_on=PlannedOn.of(self.base, must_remain=has_keys),
+                watermark=self.options.watermark,
                 provenance=lineage.properties,
                 operation="WRITE",
             )
         return committer.overwrite(
             messages,
             lineage.identifier,
-            partitions=self._overwritten(),
-            planned_on=self._kept_keys_on(),
-            watermark=watermark,
+            partitions=self._overwritten,
+            planned_on=None if self._replaces_all else PlannedOn.of(self.base),
+            watermark=self.options.watermark,
             provenance=lineage.properties,
             operation="WRITE",
         )
 
     def _existing_keys(self) -> ExistingKeys | None:
         """The keys that may have to move, or stand in the way; None where no key moves between partitions."""
-        if not crosses_partitions(self.handle.schema, self.handle.options.raw):
+        if not crosses_partitions(self.handle.schema, self.handle.options):
             return None
         return ExistingKeys(self.handle, None if self._replaces_all else self.base, self.replaced)
 
     @property
     def _replaces_all(self) -> bool:
-        return self.mode is WriteMode.OVERWRITE and isinstance(self._overwritten(), WholeTable)
+        return self.mode is WriteMode.OVERWRITE and isinstance(self._overwritten, WholeTable)
 
-    def _kept_keys_on(self) -> int | None:
-        """The snapshot whose keys an overwrite leaves as they are, where that matters."""
-        if isinstance(self._overwritten(), WholeTable):
-            return None
-        return 0 if self.base is None else self.base.id
-
+    @property
     def _overwritten(self) -> Overwritten:
         if self.options.dynamic_overwrite:
             return PresentPartitions()
@@ -257,7 +212,7 @@ def plan_write(
 
     Raises:
         BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
-        SchemaMismatchError: rows of `source` are none of the table.
+        SchemaMismatchError: rows of `source` do not fit the table.
         InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
         UnsupportedFeatureError: the table has something that would be written wrongly.
     """
@@ -279,7 +234,7 @@ def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source
         source,
         mode,
         options,
-        options.commit_user or new_commit_user(handle.options.raw),
+        options.commit_user or new_commit_user(handle.options),
         new_job(),
         latest_snapshot(handle),
         partition_values(handle, options),
@@ -358,7 +313,7 @@ def _converted(convert: Callable[[], Any]) -> Any:
 
 
 def options_of(table: OpenedTable, options: Mapping[str, str]) -> dict[str, str]:
-    """Those of this write over those that the table was opened with."""
+    """The options that the table was opened with, overridden by those of this write."""
     for key in options:
         if key.lower() in LOCATION_KEYS:
             raise InvalidOptionError(

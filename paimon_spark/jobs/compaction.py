@@ -1,7 +1,4 @@
-"""Table.compact and Table.compact_manifest: here when little is to do, else as a job of the active Spark session.
-
-The compaction that follows a write: new rows that are not seen before it, or runs that have become too many.
-"""
+"""Compaction of buckets: of a whole branch, or after a write that needs it. In this process, or as a Spark job."""
 
 from __future__ import annotations
 
@@ -13,61 +10,34 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.commit import compact_manifest as manifests
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.compaction.after_write import buckets_to_compact, compacts_after_writes, plan_after_write
 from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.keyed import hides_level0
 from paimon_spark.engine.compaction.run import CompactResult, Places, Planner, compact_planned, run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.errors import CommitError, InvalidInputError
+from paimon_spark.errors import CommitError
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import open_to_change, refuse_version
-from paimon_spark.jobs.partition_specs import Asked, chosen_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.spark_port import active_spark_jobs
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.opened_table import OpenedTable
+    pass
+
+_LOG = logging.getLogger(__name__)
 
 HERE_BYTES: Final = 256 << 20
 """Data files of fewer bytes are compacted before a Spark job of many tasks would have begun to work well."""
 
 
-def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
-    """As `Table.compact`."""
-    if not isinstance(full, bool):
-        raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
-    handle = _current(table)
-    specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
-    result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
-    after_commit(handle, result.snapshot_ids)
-    return result
-
-
 def compact_fully(handle: TableHandle) -> CompactResult:
     """Compact a branch fully, in Spark where that is worth it. Raises as `Table.compact`."""
     return compact_branch(handle, full=True, runner=run_anywhere)
-
-
-def compact_manifest(table: OpenedTable) -> Snapshot | None:
-    """As `Table.compact_manifest`."""
-    return manifests.compact_manifest(_current(table))
-
-
-def _current(table: OpenedTable) -> TableHandle:
-    refuse_version(table)
-    handle = table.handle
-    # Where writes leave maintenance to others, this is one of the others.
-    overrides = {**handle.overrides, WRITE_ONLY.key: "false"}
-    return open_to_change(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
 
 
 def run_anywhere(
@@ -79,8 +49,6 @@ def run_anywhere(
         return run_here(handle, snapshot, tasks, commit_user)
     return spark.run_tasks(handle, snapshot, tasks, commit_user)
 
-
-_LOG = logging.getLogger(__name__)
 
 Written: TypeAlias = Mapping[tuple[bytes, int], frozenset[str]]
 """Names of new files by partition and bucket."""
@@ -109,7 +77,7 @@ def compact_batch(
     messages: Sequence[CommitMessage] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[int, ...]:
-    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that has been done before.
+    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that was done before.
 
     The compaction is of the same batch: later ones must not look committed.
 

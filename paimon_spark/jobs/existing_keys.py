@@ -1,4 +1,4 @@
-"""The keys that a table has, for writes after which a key may be in another partition.
+"""Read the keys that a table has, for writes that may move a key to another partition.
 
 Source: Java `crosspartition/IndexBootstrap`.
 """
@@ -15,7 +15,7 @@ from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.write.request import KnownKeys
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.table import MergeEngine, parse_table_options
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Column, Not, NullSafeEqual, Predicate, conjunction
 
 _ALL_LEVELS: Final = {"deletion-vectors.merge-on-read": "true"}
@@ -52,7 +52,7 @@ class ExistingKeys:
 
 def _seeing_all(handle: TableHandle) -> TableHandle:
     """The table with keys of all levels, whatever is made of their rows."""
-    raw = {**handle.options.raw, **_ALL_LEVELS}
-    if handle.options.merge_engine is MergeEngine.FIRST_ROW:
-        raw["merge-engine"] = MergeEngine.DEDUPLICATE.value
-    return replace(handle, options=parse_table_options(raw))
+    options = handle.options.changed(_ALL_LEVELS)
+    if options.merge_engine is MergeEngine.FIRST_ROW:
+        options = options.changed({"merge-engine": MergeEngine.DEDUPLICATE.value})
+    return replace(handle, options=options)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.commit.committer import MadeSnapshot
+    from paimon_spark.engine.commit.listeners import CommitListener
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.jobs.stream_run import QueryRun
     from paimon_spark.lineage.read_notes import NoteTicket
     from paimon_spark.metadata.handle import TableHandle
 
@@ -34,25 +33,40 @@ class TaskIdentity(NamedTuple):
     query_name: str | None = None
 
 
+class QueryRun(NamedTuple):
+    """A streaming query, as known where its batches are committed.
+
+    Attributes:
+        name: None for a query without a name.
+        checkpoint: option `checkpointLocation` of the query.
+        checkpoint_conf: `spark.sql.streaming.checkpointLocation` of its session, where the query has no such option.
+    """
+
+    query_id: str
+    name: str | None = None
+    checkpoint: str | None = None
+    checkpoint_conf: str | None = None
+
+
 class CommitLineage(NamedTuple):
     """Lineage of one commit, prepared before it.
 
     Attributes:
         identifier: of the commit.
         properties: of the snapshot of the rows: its provenance.
-        listeners: called with each snapshot made.
+        listeners: notified of each snapshot made.
         finish: called after the commit, with whether it made a snapshot. Raises nothing.
     """
 
     identifier: int
     properties: Mapping[str, str] = {}
-    listeners: tuple[Callable[[MadeSnapshot], None], ...] = ()
+    listeners: tuple[CommitListener, ...] = ()
     finish: Callable[[bool], None] = lambda made: None
 
 
 def not_recorded() -> CommitLineage:
     """The lineage of a batch commit that is not recorded."""
-    from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
+    from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 
     return CommitLineage(BATCH_COMMIT_IDENTIFIER)
 

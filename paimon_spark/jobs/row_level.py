@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of a table: one commit each, run by Spark, or here when a DELETE needs no Spark."""
+"""DELETE, UPDATE and MERGE of a table, one commit each: run by Spark, or here when a DELETE needs no Spark."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
 from paimon_spark.engine.row_level.two_branches import refuse_rows_of_other_branch
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
-from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, PaimonError
+from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.batch_write import WriteJob, WriteResult, place_and_options, place_of, plan_write
+from paimon_spark.jobs.batch_write import WriteJob, place_and_options, place_of, plan_write
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
-from paimon_spark.jobs.compaction import compact_written
-from paimon_spark.jobs.lineage_port import batch_commit
+from paimon_spark.jobs.commit import WriteResult, commit_batch
+from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place
-from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -144,24 +144,24 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
     """
     refuse_version(table)
     handle = _current(table)
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     check_nothing_appears(handle, overwritten, data_changes(()))
     if isinstance(overwritten, ChosenPartitions):
         head = latest_snapshot(handle)
         if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
             return WriteResult()
-    lineage = batch_commit(handle, reads_nothing=True)
-    user = new_commit_user(handle.options.raw)
-    committer = Committer(handle, user, after_commit=lineage.listeners, has_twins=False)
-    made: tuple[int, ...] = ()
-    try:
-        made = committer.overwrite(
-            [], lineage.identifier, partitions=overwritten, provenance=lineage.properties, operation=operation
-        ).snapshot_ids
-    finally:
-        lineage.finish(bool(made))
-    after_commit(handle, made)
-    return WriteResult(made)
+    user = new_commit_user(handle.options)
+
+    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
+        return committer.overwrite(
+            messages,
+            lineage.identifier,
+            partitions=overwritten,
+            provenance=lineage.properties,
+            operation=operation,
+        )
+
+    return commit_batch(handle, user, (), publish, reads_nothing=True)
 
 
 def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> ChosenPartitions | None:
@@ -225,26 +225,13 @@ def _commit(
     operation: str,
     run: TaskIdentity | None = None,
 ) -> WriteResult:
-    lineage = batch_commit(handle, run, reads_nothing=operation == "DELETE")
-    committer = Committer(handle, commit_user, after_commit=lineage.listeners, has_twins=False)
-    planned_on = 0 if job.base is None else job.base.id
-    try:
-        made = committer.commit(
+    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
+        return committer.commit(
             messages,
             lineage.identifier,
-            planned_on=planned_on,
-            base=job.base,
+            planned_on=PlannedOn.of(job.base, must_remain=True),
             provenance=lineage.properties,
             operation=operation,
-        ).snapshot_ids
-    except CommitOutcomeUnknownError:
-        raise
-    except PaimonError:
-        committer.abort(messages)
-        raise
-    try:
-        made = (*made, *compact_written(handle, commit_user, messages, made))
-    finally:
-        lineage.finish(bool(made))
-    after_commit(handle, made, wrote_rows=bool(messages))
-    return WriteResult(made)
+        )
+
+    return commit_batch(handle, commit_user, messages, publish, run=run, reads_nothing=operation == "DELETE")

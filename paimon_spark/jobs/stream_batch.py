@@ -1,6 +1,6 @@
-"""The commit of one batch of a streaming query: whether it is in already, and what makes it so.
+"""The commit of one batch of a streaming query: whether it is committed already, and committing it.
 
-Order matters: what the branch's history says of the batch is read, then what is about to be committed is noted, then
+Order matters: what the branch's history says of the batch is read, then what is about to be committed is logged, then
 the snapshot is made. A crash at any point leaves what the next attempt at the same batch tells apart.
 """
 
@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.engine.commit import changes as cleanup
-from paimon_spark.engine.commit.committer import CommitResult, Committer
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.changes import remove_files
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.index_files import head_index
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import (
     BatchesLostError,
@@ -24,16 +26,14 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.commit import combined, removing_on_failure
 from paimon_spark.jobs.compaction import compact_batch
-from paimon_spark.jobs.lineage_port import stream_commit, stream_committed_before
-from paimon_spark.jobs.publishing import published
-from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.jobs.lineage_port import QueryRun, stream_commit, stream_committed_before
 from paimon_spark.jobs.task_write import StreamRows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.options.stream_write import LOST_BATCHES, LostBatches
 from paimon_spark.streaming.batches import Committed, Judged, Lost, Sink, Unknown
 from paimon_spark.streaming.sink_log import Place, SinkLog, write_log
@@ -95,17 +95,16 @@ class StreamBatch:
             committer = Committer(
                 self.handle,
                 self.sink.commit_user,
-                after_commit=lineage.listeners,
-                looked_up_to=0 if head is None else head.id,
+                listeners=lineage.listeners,
+                filtered_up_to=0 if head is None else head.id,
             )
         except PaimonError:
             remove_rows(self.handle, self.rows)
             raise
-        result, written = published(
-            self.handle, committer, self.messages, lambda m: self._publish(committer, m, lineage.properties)
-        )
+        written = combined(self.handle, committer, self.messages)
+        result = removing_on_failure(committer, written, lambda: self._publish(committer, written, lineage.properties))
         lineage.finish(bool(result.snapshots))
-        if not result.ours:
+        if result.is_duplicate:
             self._remove_unused(result.snapshots[0], written)
             return self._finished(result.snapshots, None)
         return self._finished(result.snapshots, written)
@@ -154,13 +153,12 @@ class StreamBatch:
             )
         has_keys = bool(self.handle.schema.primary_keys)
         with_rows = [r for r in self.rows if r.messages] or self.rows
-        newest = max(with_rows, key=lambda r: r.base_id)
+        # Tasks begin at different heads. Rows without keys may come after any others; rows with keys are numbered
+        # after those of their base.
         return committer.commit(
             messages,
             self.batch_id,
-            planned_on=min(r.base_id for r in with_rows),
-            # Rows without keys may come after any others; rows with keys are numbered after those of the base.
-            base=newest.base if has_keys else None,
+            planned_on=PlannedOn.of(*(r.base for r in with_rows), must_remain=has_keys),
             properties=properties,
             provenance=provenance,
             operation="WRITE",
@@ -168,7 +166,7 @@ class StreamBatch:
 
     def _log(self, judged: Judged) -> SinkLog:
         makes = self.complete or any(m.data or m.compact for m in self.messages)
-        makes = makes or parse_commit_options(self.handle.options.raw).makes_empty_snapshots
+        makes = makes or self.handle.options.commit.makes_empty_snapshots
         return SinkLog(
             self.sink.query_id,
             self.sink.commit_user,
@@ -225,12 +223,12 @@ class StreamBatch:
             keep = {*names, *(e.file_name for e in head_index(self.handle, snapshot))}
         except FileMissingError:  # expired just now
             return
-        cleanup.remove(self.handle, messages, keep)
+        remove_files(self.handle, messages, keep)
 
 
 def remove_rows(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
     """Remove the files that tasks have written, which no snapshot has."""
-    cleanup.remove(handle, [m for r in rows for m in r.messages], ())
+    remove_files(handle, [m for r in rows for m in r.messages], ())
 
 
 def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:

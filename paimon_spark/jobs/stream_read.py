@@ -1,7 +1,4 @@
-"""From what a user writes to an opened stream.
-
-Source: own.
-"""
+"""Open the stream that a user's options ask for."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 from paimon_spark.engine.write.job_files import remove_job_files
 from paimon_spark.errors import BranchNotFoundError, CommitError, InvalidOptionError, PaimonError
 from paimon_spark.jobs.branch_access import open_to_change
+from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.stream_batch import StreamBatch, StreamResult, check_schemas, remove_rows
-from paimon_spark.jobs.stream_run import QueryRun
 from paimon_spark.jobs.task_write import StreamRows, StreamTask, user_of
 from paimon_spark.jobs.write_target import open_target, opened_as_it_is
 from paimon_spark.metadata.handle import TableHandle
@@ -159,7 +159,7 @@ def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Plac
 
 
 def _may_be_in(handle: TableHandle, rows: Sequence[StreamRows], batch_id: int) -> bool:
-    """Whether a commit of these very rows has been tried before, as far as can be told."""
+    """Whether a commit of these very rows may have been tried before."""
     try:
         log = read_log(handle, rows[0].query_id)
     except PaimonError:

@@ -1,8 +1,4 @@
-"""TaskWrite: the part of a WriteJob that its tasks run. Nothing here knows of planning or committing.
-
-Every new Python worker of Spark imports what the pickled writer names: this module keeps that short.
-
-StreamTask: the part of a StreamWrite that the tasks of each batch run. Nothing here knows of planning or committing.
+"""TaskWrite and StreamTask: the parts of a write job that its tasks run, without planning or committing.
 
 A query's sink is planned once, and its tasks run batch after batch: each opens the branch's head itself. Every new
 Python worker of Spark imports what the pickled writer names: this module keeps that short.
@@ -32,7 +28,6 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import USER_PREFIX
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.existing_keys import ExistingKeys
@@ -134,8 +129,7 @@ class StreamRows:
     Attributes:
         query_id: of the streaming query, the same for as long as its checkpoint lives.
         job: in the names of all files of the batch, as this run of the query writes it.
-        base_id: id of the branch's head when the task began, from which its rows go on; 0 when there was none.
-        base: that head; None also where rows replace all others.
+        base: the branch's head when the task began, from which its rows go on; None also where they replace all others.
         schema: that the files were written with.
         checkpoint_conf: where the query's session keeps checkpoints, when the query does not say itself.
     """
@@ -143,7 +137,6 @@ class StreamRows:
     messages: tuple[CommitMessage, ...]
     query_id: str
     job: str
-    base_id: int
     base: Snapshot | None
     schema: TableSchema
     checkpoint_conf: str | None = None
@@ -200,14 +193,13 @@ class StreamTask:
             tuple(messages),
             query_id,
             job,
-            0 if base is None else base.id,
             None if self.complete else base,
             handle.schema,
         )
 
     def _existing_keys(self, handle: TableHandle, base: Snapshot | None) -> ExistingKeys | None:
         """The keys that may have to move; None where no key moves between partitions."""
-        if not crosses_partitions(handle.schema, handle.options.raw):
+        if not crosses_partitions(handle.schema, handle.options):
             return None
         from paimon_spark.jobs.existing_keys import ExistingKeys  # only such tables pay for reading
 
@@ -218,7 +210,7 @@ def user_of(handle: TableHandle, given: str | None, query_id: str) -> str:
     """Who commits a query's batches: whom option `commit.user` names, else the query, after `commit.user-prefix`."""
     if given is not None:
         return given
-    prefix = USER_PREFIX.get(handle.options.raw)
+    prefix = handle.options.commit.user_prefix
     return f"{prefix}_{query_id}" if prefix else query_id
 
 

@@ -1,6 +1,6 @@
-"""The table that a write goes to: opened, made when there is none, its schema grown when asked.
+"""The table that a write goes to: open it, create it when missing, and extend its schema when asked.
 
-Nothing is made before everything that can be checked without rows has been checked.
+Nothing is created before everything that can be checked without rows has been checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.branch_access import open_to_change, undisturbed
+from paimon_spark.jobs.branch_access import alter_exclusively, open_to_change
 from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import with_columns
@@ -33,10 +33,11 @@ from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
-from paimon_spark.options.batch_write import MERGE_SCHEMA, BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.options.batch_write import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import DATABASE_SUFFIX
-from paimon_spark.options.write import parse_write_options
+from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.types import VALUE_KIND, RowType
 
 
@@ -65,7 +66,7 @@ def open_target(
 
     Raises:
         BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
-        SchemaMismatchError: rows of `source` are none of the table.
+        SchemaMismatchError: rows of `source` do not fit the table.
         InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
         UnsupportedFeatureError: the table has something that would be written wrongly.
     """
@@ -86,11 +87,10 @@ def opened(place: Place, options: BatchWriteOptions, source: pa.Schema) -> Table
     handle = _open(place, options.table_options)
     refuse_unknown(options, creating=False)
     _check(handle)
-    raw = handle.options.raw
     source = with_columns(handle, source, partition_values(handle, options))
-    if MERGE_SCHEMA.get(raw):
+    if handle.options.schema_merge.enabled:
         handle = _merged(handle, place, options, source)
-    _check_input(handle.schema, source, handle.options.raw, handle.describe())
+    _check_input(handle.schema, source, handle.options, handle.describe())
     return handle
 
 
@@ -103,16 +103,17 @@ def opened_as_it_is(place: Place, options: BatchWriteOptions) -> TableHandle:
 
 
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
-    """The table after `write.merge-schema`: its schema grown, where rows of `source` need it."""
+    """The table with the columns that `write.merge-schema` adds for rows of `source`."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND])
-    changes = merged_schema(handle.schema, columns, handle.options.raw)
+    changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
     if not changes:
         return handle
-    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options.raw, handle.describe())
-    undisturbed(
+    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options, handle.describe())
+    alter_exclusively(
         handle,
         lambda: alter_table(
-            _open(place, options.table_options), lambda newest: merged_schema(newest, columns, handle.options.raw)
+            _open(place, options.table_options),
+            lambda newest: merged_schema(newest, columns, handle.options.schema_merge),
         ),
     )
     return _open(place, options.table_options)
@@ -136,24 +137,24 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     validate(schema)
     shown = place.name or place.store.url(place.root)
     check_writable(schema, schema.options, shown)
-    _check_input(schema, source, schema.options, f"table {shown}")
+    _check_input(schema, source, parse_table_options(schema.options), f"table {shown}")
     create_table(place.store, place.root, columns, options=stored, name=place.name)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle
 
 
-def _check_input(schema: TableSchema, source: pa.Schema, raw: Mapping[str, str], where: str) -> None:
-    check_input(schema, source, parse_write_options(raw), where)
+def _check_input(schema: TableSchema, source: pa.Schema, options: TableOptions, where: str) -> None:
+    check_input(schema, source, options.write, where)
 
 
 def _check(handle: TableHandle) -> None:
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     check_store(handle)
 
 
 def _refuse_folder_of_tables(place: Place) -> None:
-    """A table made among tables, or in a warehouse, is a mistyped path."""
+    """Refuse to create a table among tables or in a warehouse: the path is mistyped."""
     inside = [i.name for i in place.store.list(place.root) if i.is_directory]
     found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
     found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]
@@ -173,7 +174,7 @@ def check_appends(handle: TableHandle) -> None:
 
     Source: Java Spark `RewriteUpsertTable`; streams and Flink append to such tables.
     """
-    key = handle.options.raw.get("upsert-key", "").strip()
+    key = handle.options.write.upsert_key
     if key and not handle.schema.primary_keys:
         raise UnsupportedFeatureError(
             f"rows cannot be appended to {handle.describe()}: with upsert-key = {key!r} they take the place of rows "

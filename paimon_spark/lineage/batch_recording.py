@@ -45,9 +45,9 @@ from paimon_spark.lineage.read_notes import (
     this_process,
 )
 from paimon_spark.lineage.recorder import CommitRecording, Recorder, recorder_for
-from paimon_spark.lineage.settings import LINEAGE_IS_OFF, LineageSettings, settings_of, warn_once
+from paimon_spark.lineage.settings import LINEAGE_IS_OFF, LineageSettings, settings_of
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
 
 _FLUSH_S: Final = 10.0
-"""How long a batch write waits for its rows in the lineage tables."""
+"""Longest wait of a batch write for its rows in the lineage tables."""
 _TIDIED_EVERY: Final = 16
-"""Runs of a job between two looks for old notes of its reads."""
+"""Runs of a job between two deletions of old notes of its reads."""
 
 
 def batch_commit(handle: TableHandle, run: TaskIdentity | None = None, *, reads_nothing: bool = False) -> CommitLineage:
@@ -86,15 +86,15 @@ def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:
 
 
 def _recorded_write(handle: TableHandle, run: TaskIdentity | None, reads_nothing: bool) -> _Write | None:
-    """The write, when its warehouse records."""
+    """The write, when its warehouse records lineage."""
     asked = parse_lineage_options(handle.overrides)
     home = find_warehouse_table(handle)
     if home is None:
         if asked.job is not None:
             warn_once(
                 handle.describe(),
-                f"option {JOB.key} is of no use, as the table is outside any warehouse: its path is not "
-                "<warehouse>/<database>.db/<table>. What is written is not recorded",
+                f"option {JOB.key} has no effect, as the table is outside any warehouse: its path is not "
+                "<warehouse>/<database>.db/<table>",
             )
         return None
     if is_lineage_table(home.ref):
@@ -113,11 +113,7 @@ def _recorded_write(handle: TableHandle, run: TaskIdentity | None, reads_nothing
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A write to a branch whose warehouse records.
-
-    Attributes:
-        run: for whom its tasks ran.
-    """
+    """A write to a branch whose warehouse records lineage; its tasks ran for `run`."""
 
     home: WarehouseTable
     run: TaskIdentity
@@ -141,22 +137,22 @@ class _Write:
         finish = partial(self._finish, recording, tuple(n for n in taken if n.who.batch_id is None), tuple(old))
         if not self.switch.data:
             return not_recorded()._replace(finish=finish)
-        return CommitLineage(barrier, recording.properties, (recording.listener,), finish)
+        return CommitLineage(barrier, recording.properties, (recording,), finish)
 
     def _job(self) -> str:
-        """Its name in the lineage tables; the first time in this process, its query is registered."""
+        """Its name in the lineage tables; a query that is not registered is."""
         query_id = self.run.query_id
         if query_id is None:
             assert self.asked.job is not None
             return claim_name(self.index, self.asked.job, None)
         job = claim_name(self.index, self.asked.job or self.run.query_name or query_id, query_id)
         if find_registration(self.index, query_id) is None:
-            # Its sources go on noting what they read: no checkpoint is at hand where this is known.
+            # No checkpoint is known here, so its sources go on writing notes.
             register_query(self.index, query_id, Registration(job))
         return job
 
     def _notes(self) -> tuple[list[ReadNote], list[ReadNote]]:
-        """Of each source the notes that count, and notes of batch reads that newer ones replace."""
+        """The notes that count, one for each source, and notes of batch reads that newer ones replace."""
         run, warehouse = self.run, self.home.warehouse
         taken: list[ReadNote] = []
         if run.query_id is not None and run.batch_id is not None:
@@ -170,12 +166,12 @@ class _Write:
         return taken, [n for n in claim_name if newest[n.ref] is not n]
 
     def _is_same_run(self, note: ReadNote) -> bool:
-        """Whether reads and this write do not say that they are different runs of the job."""
+        """Whether the barriers of the read and of this write, where both have one, are equal."""
         return None in (note.barrier, self.asked.barrier) or note.barrier == self.asked.barrier
 
     def _barrier(self, job: str) -> int:
 
-        if not self.switch.data:  # nothing of a single run is written down
+        if not self.switch.data:  # single runs are not recorded
             return 0
         is_batch = self.run.query_id is None
         if self.asked.barrier is not None:
@@ -195,11 +191,11 @@ class _Write:
     def _finish(
         self, recording: CommitRecording, recorded: Sequence[ReadNote], old: Sequence[ReadNote], made: bool
     ) -> None:
-        """The commit is done: its rows are written down, and what was noted of batch reads is settled."""
+        """After the commit: write the rows of batch jobs now, and mark or delete the notes of their reads."""
         try:
             if not made or not self.switch.data:
                 recording.record_reads()
-            # The process may end right after a batch job; what a query writes goes on in it, as a rule.
+            # The process may end right after a batch job; that of a query mostly goes on.
             is_done = self._is_at_once and recording.recorder.flush(_FLUSH_S)
             if made or is_done:
                 for note in recorded:
@@ -209,33 +205,33 @@ class _Write:
             if self.asked.job is not None and recording.provenance.barrier % _TIDIED_EVERY == 0:
                 delete_old_recorded(self.home.warehouse, self.asked.job)
         except Exception as e:  # noqa: BLE001 - the commit is done
-            warn_once(self.home.ref.name, "what a batch job read and wrote is recorded later", e)
+            warn_once(self.home.ref.name, "what a batch job read and wrote will be recorded later", e)
 
     @property
     def _is_at_once(self) -> bool:
         return self.run.query_id is None and self.asked.flush_interval_ms is None
 
     def _warn_of_no_notes(self, job: str) -> None:
-        """Of batch jobs alone: what a query reads need be no table at all, and it has nothing to give an option to."""
+        """Warn of missing notes, for batch jobs only: a query may read no table, and its reads take no options."""
         if self.run.query_id is None:
             warn_once(
                 self.home.ref.name,
-                f"job {job} is recorded without sources, as no read of it was noted in this application; if it read "
-                f"tables of this warehouse, give option {JOB.key} = {self.asked.job!r} to the reads too; if it read "
-                f"tables of another one, give both those reads and this write one number as option {BARRIER.key}; if "
-                f"it read none, give this write option {NO_SOURCES.key} = true",
+                f"job {job} is recorded without sources, as this application has no note of a read of it; if it read "
+                f"tables of this warehouse, give the reads the option {JOB.key} = {self.asked.job!r} too; if it read "
+                f"tables of another one, give those reads and this write the same number as option {BARRIER.key}; if "
+                f"it read no tables, give this write the option {NO_SOURCES.key} = true",
             )
 
 
 def _is_of_run(who: TaskIdentity, run: TaskIdentity) -> bool:
-    """Whether a batch read was one of the same application, and before the end of the same micro-batch."""
+    """Whether a batch read is of the same application, and not after the same micro-batch."""
     if who.app_id != run.app_id or who.query_id != run.query_id:
         return False
     return run.batch_id is None or who.batch_id is None or who.batch_id <= run.batch_id
 
 
 def _sources(notes: Iterable[ReadNote], sink: TableRef) -> tuple[SourceRange, ...]:
-    """One range for each branch read: of two sources of a query that read the same one, that of the slower."""
+    """One range for each branch read; of two sources that read the same one, that of the slower."""
     found: dict[TableRef, SourceRange] = {}
     for note in notes:
         known = found.get(note.ref)

@@ -1,18 +1,13 @@
-"""Who a job is: which streaming query a name belongs to, and what is known of each query.
+"""Registry of jobs: who owns a name, what is known of each query, run numbers, forgotten jobs.
 
-    _lineage/jobs/<name>.json        whose the name is: the query's id; of batch jobs, which share a name, none
-    _lineage/queries/<query id>.json what of a query was registered: its job, its checkpoint, who records its sources
+    _lineage/jobs/<name>.json         the query that owns the name; batch jobs share a name
+    _lineage/jobs/<name>/<n>          run n of a batch job; only the newest few files stay
+    _lineage/queries/<query id>.json  job, checkpoint and recorder of sources of a query
+    _lineage/forgotten/<name>.json    when a job was forgotten
 
-A query that is started with a new checkpoint begins at batch 0 again. So the rows of two queries under one name would
-replace each other, and a name belongs to the first query that took it, until its job is forgotten.
-
-Source: own.
-
-Numbers of the runs of a batch job: `_lineage/jobs/<name>/<n>`, made exclusively, so that no two draw the same.
-
-Only the newest few files stay. Whoever drew a number that could have been taken and pruned before draws again.
-
-Source: own.
+A query that is started with a new checkpoint begins at batch 0 again, so the rows of two queries under one name would
+replace each other. A name therefore belongs to the first query that took it, until its job is forgotten. Snapshots of a
+forgotten job still name it: what is not newer than that moment is skipped by every search for missing rows.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, column_equals, newest_barrier
-from paimon_spark.lineage.warehouse import Warehouse, quote_name, without_password
+from paimon_spark.lineage.warehouse import Warehouse, quote_name, warn_once, without_password
 from paimon_spark.metadata.small_files import find_decoded, numbered, read_those_there
 from paimon_spark.storage.store import AtomicCreate
 
@@ -38,9 +33,7 @@ _LOG = logging.getLogger(__name__)
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"
 _SHORT: Final = 8
-"""Characters of a query id that tell queries of one name apart."""
-_warned: set[tuple[tuple[str, str], str, str | None]] = set()
-"""Warehouses, names and queries that this process has warned of."""
+"""Characters of a query id in the name of a second query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +53,30 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a name is.
-
-    Attributes:
-        query_id: of the streaming query; None for batch jobs.
-    """
+    """The owner of a name: a streaming query, or batch jobs (`query_id` is None)."""
 
     job: str
     query_id: str | None
 
 
 def claim_name(where: Index | Warehouse, wanted: str, query_id: str | None) -> str:
-    """The name under which a job is recorded: `wanted` if nobody else has it. Of two that race one gets it.
+    """Claim the name under which a job is recorded: `wanted`, unless another has it. Of two that race one gets it.
 
     Args:
         where: the warehouse that records the job.
-        wanted: what the job calls itself; any text.
-        query_id: of a streaming query. None for a batch job: all of one name share it.
+        wanted: any text.
+        query_id: of a streaming query. None for a batch job: batch jobs share a name.
 
     Returns:
         `wanted`, else `<wanted>@<first 8 characters of the query id>`, `<wanted>@batch` for a batch job. The same for
         the same query each time.
 
     Raises:
-        StorageError: the file that says whose the name is can be neither read nor made.
-        CorruptFileError: it cannot be understood.
+        StorageError: the file of the owner can be neither read nor written.
+        CorruptFileError: it is unreadable.
     """
     warehouse = _warehouse(where)
-    wanted = wanted.encode("utf-8", "backslashreplace").decode()  # half characters can be written nowhere
+    wanted = wanted.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be written
     for name in _candidate_names(wanted, query_id):
         owner = _claim(warehouse, name, query_id)
         if owner.query_id == query_id and owner.job == name:
@@ -98,19 +87,15 @@ def claim_name(where: Index | Warehouse, wanted: str, query_id: str | None) -> s
 
 
 def find_owner(where: Index | Warehouse, job: str) -> Owner | None:
-    """Whose a job's name is; None when nobody took it. Raises as `own`."""
+    """The owner of a name; None when it is free. Raises as `claim_name`."""
     warehouse = _warehouse(where)
     return find_decoded(warehouse.store, job_path(warehouse, job), _decode_owner)
 
 
 def register_query(where: Index | Warehouse, query_id: str, registration: Registration) -> None:
-    """Write down what is known of a query, where it is not written yet. Safe to repeat.
+    """Register a query, or update its registration. Safe to repeat. Raises StorageError.
 
-    A checkpoint that was known stays known when the new registration has none. One whose URL holds a password is not
-    written down.
-
-    Raises:
-        StorageError: it cannot be written.
+    A known checkpoint is kept when the new registration has none. A URL with a password is not written.
     """
     warehouse = _warehouse(where)
     try:
@@ -126,33 +111,28 @@ def register_query(where: Index | Warehouse, query_id: str, registration: Regist
 
 
 def find_registration(where: Index | Warehouse, query_id: str) -> Registration | None:
-    """What is known of a query; None when it was never registered.
-
-    Raises:
-        StorageError: it cannot be read.
-        CorruptFileError: it cannot be understood.
-    """
+    """The registration of a query; None when it has none. Raises StorageError, CorruptFileError."""
     warehouse = _warehouse(where)
     found = find_decoded(warehouse.store, query_path(warehouse, query_id), _decode_registration)
     return None if found is None else found[1]
 
 
 def registrations(where: Index | Warehouse) -> dict[str, Registration]:
-    """What is known of every query, by its id. Files that cannot be understood are passed over. Raises StorageError."""
+    """Registrations by query id; unreadable files are skipped. Raises StorageError."""
     warehouse = _warehouse(where)
     out: dict[str, Registration] = {}
-    for path, data in read_json_files(warehouse, f"{warehouse.own}/queries"):
+    for path, data in read_json_files(warehouse, f"{warehouse.lineage_dir}/queries"):
         try:
             query_id, registration = _decode_registration(data, path)
         except CorruptFileError as e:
-            _LOG.warning("a query's registration is passed over: %s", e)
+            _LOG.warning("skipping the registration of a query: %s", e)
             continue
         out[query_id] = registration
     return out
 
 
 def release_name(where: Index | Warehouse, job: str) -> None:
-    """Let whoever comes next take a job's name; the query that had it is no longer registered. Raises StorageError."""
+    """Free a name, and remove the registration of the query that had it. Raises StorageError."""
     warehouse = _warehouse(where)
     for query_id, registration in registrations(warehouse).items():
         if registration.job == job:
@@ -161,17 +141,17 @@ def release_name(where: Index | Warehouse, job: str) -> None:
 
 
 def job_path(warehouse: Warehouse, job: str) -> str:
-    """The file that says whose a name is."""
-    return f"{warehouse.own}/jobs/{quote_name(job)}{_SUFFIX}"
+    """The file of the owner of a name."""
+    return f"{warehouse.lineage_dir}/jobs/{quote_name(job)}{_SUFFIX}"
 
 
 def query_path(warehouse: Warehouse, query_id: str) -> str:
-    """The file that says what is known of a query."""
-    return f"{warehouse.own}/queries/{quote_name(query_id)}{_SUFFIX}"
+    """The file of the registration of a query."""
+    return f"{warehouse.lineage_dir}/queries/{quote_name(query_id)}{_SUFFIX}"
 
 
 def read_json_files(warehouse: Warehouse, directory: str) -> Iterator[tuple[str, bytes]]:
-    """The JSON files of a directory with their bytes, but for those removed meanwhile. Raises StorageError."""
+    """Paths and bytes of the JSON files of a directory. Raises StorageError."""
     store = warehouse.store
     paths = [f"{directory}/{i.name}" for i in store.list(directory) if not i.is_directory and i.name.endswith(_SUFFIX)]
     yield from read_those_there(store, paths)
@@ -188,7 +168,7 @@ def _candidate_names(wanted: str, query_id: str | None) -> tuple[str, ...]:
 
 
 def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
-    """Whose the name is now: ours if it was nobody's."""
+    """The owner of a name, which is this job if it was free."""
     found = find_owner(warehouse, name)
     if found is not None:
         return found
@@ -199,7 +179,7 @@ def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
     except FileAlreadyThereError:
         pass
     else:
-        # A store that makes nothing exclusively may have let two in: the one whose bytes stayed has the name.
+        # Without exclusive creation two may have succeeded: the one whose bytes stayed has the name.
         if warehouse.store.atomic_create is not AtomicCreate.NONE:
             return Owner(name, query_id)
     return find_owner(warehouse, name) or Owner(name, query_id)
@@ -214,7 +194,7 @@ def _decode_owner(data: bytes, path: str) -> Owner:
     raw = _checked_object(data, path)
     job, query = raw.get("job"), raw.get("query")
     if not isinstance(job, str) or not (query is None or isinstance(query, str)):
-        raise _corrupt(path, "it has no job, or a query that is no text")
+        raise _corrupt(path, "expected a job, and a query that is text or null")
     return Owner(job, query)
 
 
@@ -226,7 +206,7 @@ def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
         or not isinstance(job, str)
         or not (checkpoint is None or isinstance(checkpoint, str))
     ):
-        raise _corrupt(path, "it has no query or job, or a checkpoint that is no text")
+        raise _corrupt(path, "expected a query, a job, and a checkpoint that is text or null")
     return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True)
 
 
@@ -242,27 +222,18 @@ def _checked_object(data: bytes, path: str) -> dict[str, Any]:
 
 def _corrupt(path: str, why: str) -> CorruptFileError:
     return CorruptFileError(
-        f"{path} does not say whose the name of a lineage job is: {why}; when it is removed, whoever runs next under "
-        "that name takes it",
+        f"{path} does not hold the owner of a lineage job's name: {why}; remove it to free the name",
         path=path,
     )
 
 
 def _warn_of_other_name(warehouse: Warehouse, wanted: str, name: str, query_id: str | None) -> None:
-    key = (warehouse.identity, wanted, query_id)
-    if key in _warned:
-        return
-    _warned.add(key)
-    whose = (
-        "streaming queries and batch jobs"
-        if query_id is None
-        else "another query (or this one with another checkpoint)"
+    whose = "streaming queries and batch jobs" if query_id is None else "another query, or another checkpoint of it"
+    warn_once(
+        warehouse.url,
+        f"the name {wanted!r} belongs to {whose}; this job is recorded as {name!r}. Choose another name with option "
+        f"lineage.job, or free this one with catalog.lineage.forget_job({wanted!r})",
     )
-    _LOG.warning(
-        "lineage in %s: the name %r belongs to %s; this job is recorded as %r. Choose a name of its own with the "
-        "option lineage.job, or free the name with catalog.lineage.forget_job(%r).",
-        warehouse.url, wanted, whose, name, wanted,
-    )  # fmt: skip
 
 
 _KEPT_RUNS: Final = 16
@@ -270,12 +241,9 @@ _KEPT_RUNS: Final = 16
 
 
 def draw_barrier(index: Index, job: str) -> int:
-    """The next number of a batch job's runs. No two processes draw the same; some numbers may be left out.
+    """Draw the number of the next run of a batch job. No two processes draw the same; numbers may be skipped.
 
-    The first one follows the newest barrier of the job in the lineage tables.
-
-    Raises:
-        StorageError: the numbers cannot be listed or made.
+    The first one follows the newest barrier of the job in the lineage tables. Raises StorageError.
     """
     warehouse = index.warehouse
     folder = _runs_folder(warehouse, job)
@@ -296,7 +264,7 @@ def draw_barrier(index: Index, job: str) -> int:
 
 
 def reserve_barrier(warehouse: Warehouse, job: str, barrier: int) -> None:
-    """Numbers drawn later are greater than this one, which the user chose. Raises StorageError."""
+    """Make numbers that are drawn later greater than this one, which the user chose. Raises StorageError."""
     folder = _runs_folder(warehouse, job)
     drawn = numbered(warehouse.store, folder, "")
     if drawn and drawn[-1] >= barrier:
@@ -308,7 +276,7 @@ def reserve_barrier(warehouse: Warehouse, job: str, barrier: int) -> None:
 
 
 def _runs_folder(warehouse: Warehouse, job: str) -> str:
-    return f"{warehouse.own}/jobs/{quote_name(job)}"
+    return f"{warehouse.lineage_dir}/jobs/{quote_name(job)}"
 
 
 def _first_run(index: Index, job: str) -> int:
@@ -322,14 +290,7 @@ def _prune_runs(warehouse: Warehouse, folder: str, numbers: list[int]) -> None:
 
 
 def forgotten_before_ms(warehouse: Warehouse, job: str) -> int | None:
-    """When a job was forgotten, in epoch milliseconds: its snapshots not newer than that are passed over.
-
-    Returns:
-        None when it was not, or when the file that says so cannot be understood.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
+    """When a job was forgotten, in epoch milliseconds; None when it was not. Raises StorageError."""
     try:
         found = find_decoded(warehouse.store, _forgotten_path(warehouse, job), _decode_forgotten)
     except CorruptFileError:
@@ -338,9 +299,9 @@ def forgotten_before_ms(warehouse: Warehouse, job: str) -> int | None:
 
 
 def all_forgotten(warehouse: Warehouse) -> dict[str, int]:
-    """When each forgotten job was forgotten, in epoch milliseconds. Raises StorageError."""
+    """Forgotten jobs, and when each was forgotten in epoch milliseconds. Raises StorageError."""
     out: dict[str, int] = {}
-    for path, data in read_json_files(warehouse, f"{warehouse.own}/forgotten"):
+    for path, data in read_json_files(warehouse, f"{warehouse.lineage_dir}/forgotten"):
         try:
             job, moment = _decode_forgotten(data, path)
         except CorruptFileError:
@@ -357,7 +318,7 @@ def mark_forgotten(warehouse: Warehouse, job: str, moment_ms: int) -> None:
 
 
 def _forgotten_path(warehouse: Warehouse, job: str) -> str:
-    return f"{warehouse.own}/forgotten/{quote_name(job)}.json"
+    return f"{warehouse.lineage_dir}/forgotten/{quote_name(job)}.json"
 
 
 def _decode_forgotten(data: bytes, path: str) -> tuple[str, int]:
@@ -365,7 +326,7 @@ def _decode_forgotten(data: bytes, path: str) -> tuple[str, int]:
         raw: Any = json.loads(data)
         job, moment = raw["job"], raw["beforeMs"]
         if not isinstance(job, str) or not isinstance(moment, int):
-            raise ValueError("no job, or no moment")
+            raise ValueError("expected a job and a moment")
     except (ValueError, KeyError, TypeError) as e:
-        raise CorruptFileError(f"{path} does not say when a lineage job was forgotten: {e!r}", path=path) from e
+        raise CorruptFileError(f"{path} does not hold when a lineage job was forgotten: {e!r}", path=path) from e
     return job, moment

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from paimon_spark.lineage.catch_up import (
     rows_of_snapshots,
     write_searched_to,
 )
+from paimon_spark.lineage.checkpoints import open_checkpoint
 from paimon_spark.lineage.job_registry import (
     Registration,
     all_forgotten,
@@ -53,6 +55,7 @@ from paimon_spark.lineage.tables import (
     SOURCE_JOB,
     SOURCE_SNAPSHOT,
     TABLES,
+    RowLists,
     Rows,
     column_equals,
     job_barriers_between,
@@ -70,11 +73,11 @@ _MANY: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild found.
+    """Result of a rebuild.
 
     Attributes:
-        rows: how many rows were added or changed, by lineage table.
-        jobs: of which anything was found, sorted.
+        rows: number of rows added or changed, by lineage table.
+        jobs: jobs that were found, sorted.
         unreadable: what could not be read, and why.
     """
 
@@ -84,7 +87,7 @@ class Rebuilt:
 
 
 class _Known(NamedTuple):
-    """The newest that is known of a job."""
+    """What the newest snapshot of a job says."""
 
     time_ms: int
     query_id: str | None
@@ -101,16 +104,16 @@ class _Work:
 
 
 def rebuild(index: Index, checkpoints: Mapping[str, str] | None = None) -> Rebuilt:
-    """Write every row that a snapshot, a tag or a checkpoint tells and that is not there. Safe to repeat.
+    """Write every missing row that a snapshot, a tag or a checkpoint holds. Safe to repeat.
 
-    Rows of which nothing tells any more stay. Whose the names of jobs are is restored too.
+    Creates missing lineage tables, keeps rows of which nothing is left, and restores the ownership of job names.
 
     Args:
-        index: the lineage tables; they are made if they are missing.
-        checkpoints: URLs of checkpoints by the job of the query, beside those that are registered.
+        index: the lineage tables.
+        checkpoints: URLs of checkpoints by job, in addition to those that are registered.
 
     Raises:
-        StorageError, CommitError: the lineage tables, or lineage's own files, cannot be read or written.
+        StorageError, CommitError: the lineage tables, or files of lineage, cannot be read or written.
     """
     index.create()
     work = _Work(index, all_forgotten(index.warehouse))
@@ -122,11 +125,7 @@ def rebuild(index: Index, checkpoints: Mapping[str, str] | None = None) -> Rebui
 
 
 def nothing_to_rebuild(index: Index) -> bool:
-    """Whether there are no lineage tables, and no snapshot or tag that tells of a job. Nothing is written.
-
-    Raises:
-        StorageError: a store failed.
-    """
+    """Whether there are no lineage tables, and no snapshot or tag with provenance. Raises StorageError."""
     if index.exists():
         return False
     work = _Work(index, all_forgotten(index.warehouse))
@@ -135,7 +134,7 @@ def nothing_to_rebuild(index: Index) -> bool:
 
 @contextmanager
 def _collecting_errors(work: _Work, what: str) -> Iterator[None]:
-    """What cannot be read holds up nothing else."""
+    """Add an error to `unreadable`, so that it does not stop the rest."""
     try:
         yield
     except PaimonError as e:
@@ -143,7 +142,7 @@ def _collecting_errors(work: _Work, what: str) -> Iterator[None]:
 
 
 def _all_branches(work: _Work) -> Iterator[TableRef]:
-    """Every branch, and those that were recorded as sinks under another name: main may mean them by now."""
+    """Every branch, and branches recorded as sinks under another name, which main may be by now."""
     listed = set()
     with _collecting_errors(work, "list of tables"):
         for ref in work.index.refs():
@@ -153,10 +152,10 @@ def _all_branches(work: _Work) -> Iterator[TableRef]:
 
 
 def _rebuild_branch(work: _Work, ref: TableRef) -> None:
-    """Write what a branch tells of. What is committed meanwhile is for the next sync to look through."""
+    """Write the missing rows of a branch; the next sync finds what is committed meanwhile."""
     head: Snapshot | None = None
     unreadable = len(work.unreadable)
-    with suppress(PaimonError):  # told when all of them are read
+    with suppress(PaimonError):  # reported when all of them are read
         head = next(iter(work.index.snapshots(ref)), None)
     parts, is_sink = _missing_of_branch(work, ref)
     for rows in reversed(parts):
@@ -169,19 +168,19 @@ def _rebuild_branch(work: _Work, ref: TableRef) -> None:
 
 
 def _missing_of_branch(work: _Work, ref: TableRef) -> tuple[list[Rows], bool]:
-    """Rows of a branch that are not in the lineage tables, in parts, newest batches first; whether it is a sink."""
+    """The missing rows of a branch in parts, newest batches first, and whether it is a sink."""
     parts: list[Rows] = []
     is_sink = False
     batches: list[SnapshotProvenance] = []
     newest = NewestSnapshots()
-    for said in _provenances(work, ref):
+    for found in _provenances(work, ref):
         is_sink = True
-        known = work.jobs.get(said.provenance.job)
-        if known is None or known.time_ms < said.time_ms:
-            provenance = said.provenance
-            work.jobs[provenance.job] = _Known(said.time_ms, provenance.query_id, provenance.knows_sources)
-        if newest.offer(said):
-            batches.append(said)
+        known = work.jobs.get(found.provenance.job)
+        if known is None or known.time_ms < found.time_ms:
+            provenance = found.provenance
+            work.jobs[provenance.job] = _Known(found.time_ms, provenance.query_id, provenance.knows_sources)
+        if newest.offer(found):
+            batches.append(found)
         if len(batches) == _MANY:
             parts.append(_missing_rows(work.index, rows_of_snapshots(batches, ref)))
             batches = []
@@ -194,7 +193,7 @@ def _missing_of_branch(work: _Work, ref: TableRef) -> tuple[list[Rows], bool]:
 
 
 def _provenances(work: _Work, ref: TableRef) -> Iterator[SnapshotProvenance]:
-    """What snapshots alive say of whence they came, newest first, then what those say that only tags hold."""
+    """The provenance of snapshots alive, newest first, then of those that only tags hold."""
     index = work.index
     alive: set[str] = set()
     with _collecting_errors(work, f"snapshots of {ref.name}"):
@@ -211,13 +210,14 @@ def _provenances(work: _Work, ref: TableRef) -> Iterator[SnapshotProvenance]:
 
 
 def _kept_provenance(work: _Work, snapshot: Snapshot) -> Iterator[SnapshotProvenance]:
-    said = read_snapshot_provenance(snapshot)
-    if said is not None and said.time_ms > work.forgotten.get(said.provenance.job, -1):
-        yield said
+    """The provenance of a snapshot, unless its job was forgotten since."""
+    found = read_snapshot_provenance(snapshot)
+    if found is not None and found.time_ms > work.forgotten.get(found.provenance.job, -1):
+        yield found
 
 
-def _missing_rows(index: Index, rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows that the lineage tables do not hold as they are."""
+def _missing_rows(index: Index, rows: Rows) -> RowLists:
+    """The rows that the lineage tables lack, or hold with other values."""
     rows = rows if records_data(index) else only_jobs(rows)
     return {
         name: kept for name, some in rows.items() if some and (kept := _missing_of_table(index, TABLES[name], some))
@@ -237,20 +237,17 @@ def _missing_of_table(index: Index, table: Definition, rows: Sequence[tuple[Any,
 
 
 def _key_conditions(table: Definition, columns: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Conditions that rows with the same keys fulfil, one for each job."""
+    """Conditions that select rows with the same keys, one for each job."""
     place = list(table.columns).index("job")
     if table not in (SOURCE_SNAPSHOT, SINK_SNAPSHOT):
         yield from (column_equals("job", job) for job in sorted(set(columns[place])))
         return
-    bounds: dict[str, tuple[int, int]] = {}
-    for job, barrier in zip(columns[place], columns[list(table.columns).index("barrier_id")], strict=True):
-        low, high = bounds.get(job, (barrier, barrier))
-        bounds[job] = min(low, barrier), max(high, barrier)
-    yield from job_barriers_between(bounds)
+    barriers = columns[list(table.columns).index("barrier_id")]
+    yield from job_barriers_between(zip(columns[place], barriers, strict=True))
 
 
 def _restore_registrations(work: _Work) -> None:
-    """Whose the names of jobs are, and which queries there are, where nothing says so any more."""
+    """Restore missing owners of job names, and registrations of queries."""
     warehouse = work.index.warehouse
     for job, known in work.jobs.items():
         with _collecting_errors(work, f"registration of job {job!r}"):
@@ -261,7 +258,7 @@ def _restore_registrations(work: _Work) -> None:
 
 
 def _rebuild_from_checkpoints(work: _Work, given: Mapping[str, str]) -> None:
-    """Source rows of batches without rows, which no snapshot tells of."""
+    """Write the source rows of batches that made no snapshot."""
     warehouse = work.index.warehouse
     found = {
         query_id: one for job, location in given.items() for query_id, one in _register_checkpoint(work, job, location)
@@ -279,9 +276,7 @@ def _rebuild_from_checkpoints(work: _Work, given: Mapping[str, str]) -> None:
 
 
 def _register_checkpoint(work: _Work, job: str, location: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """A checkpoint that was given is known from now on: its query, the name that the query has, and where it lies."""
-    from paimon_spark.lineage.checkpoints import open_checkpoint
-
+    """Register a given checkpoint, and yield its query, the query's name and its URL."""
     warehouse = work.index.warehouse
     with _collecting_errors(work, f"checkpoint {location} of job {job!r}"):
         checkpoint = open_checkpoint(warehouse.store, location)
@@ -299,20 +294,20 @@ _JOB_TABLES = (SOURCE_SNAPSHOT, SINK_SNAPSHOT, SOURCE_JOB, SINK_JOB, JOB_STARTUP
 
 
 def forget_job(index: Index, job: str, now_ms: int | None = None) -> int:
-    """Remove a job's rows, and its claim to its name. A job that no longer runs: one that does is recorded anew.
+    """Remove the rows of a job that has ended, and free its name; a job that still runs is recorded anew.
 
     Safe to repeat after a failure.
 
     Args:
         index: the lineage tables.
-        job: as the lineage tables call it.
+        job: its name in them.
         now_ms: epoch milliseconds; everything not newer is forgotten.
 
     Returns:
-        How many rows were removed.
+        The number of rows removed.
 
     Raises:
-        StorageError, CommitError: something could not be written; what was forgotten stays so.
+        StorageError, CommitError: something could not be written; what was forgotten stays forgotten.
     """
     warehouse = index.warehouse
     mark_forgotten(warehouse, job, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
@@ -324,58 +319,41 @@ def forget_job(index: Index, job: str, now_ms: int | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a sync wrote.
-
-    Attributes:
-        rows: how many, by lineage table.
-        unreadable: what could not be looked through, and why.
-    """
+    """Result of a sync: rows written by lineage table, and what could not be read and why."""
 
     rows: Mapping[str, int]
     unreadable: tuple[str, ...] = ()
 
 
 def sync(index: Index) -> Synced:
-    """Write the rows that are missing of all jobs: of snapshots, of checkpoints, and of notes whose reader died.
+    """Write the missing rows of all jobs: of snapshots, of checkpoints, and of notes whose reader died.
 
-    One walk for each branch that is a sink, only over what came since the last one.
-
-    Args:
-        index: the lineage tables.
-
-    Returns:
-        What was written. A branch or checkpoint that cannot be read is told there, and holds up no other.
+    Each sink and checkpoint is searched from where the last search ended. One that cannot be read is reported, and does
+    not stop the others.
 
     Raises:
-        StorageError, CommitError: the lineage tables, or lineage's own files, cannot be read or written.
+        StorageError, CommitError: the lineage tables, or files of lineage, cannot be read or written.
     """
-    warehouse = index.warehouse
-    flush_of(warehouse)
-    forgotten = all_forgotten(warehouse)
-    counts: dict[str, int] = {}
-    unreadable: list[str] = []
+    flush_of(index.warehouse)
+    work = _Work(index, all_forgotten(index.warehouse))
+    for what, find in _searches(work):
+        caught: CaughtUp | None = None
+        with _collecting_errors(work, what):
+            caught = find()
+        if caught is not None:
+            write_rows(index, caught.rows if records_data(index) else only_jobs(caught.rows), work.counts)
+            mark_searched(index, caught)
+    return Synced(work.counts, tuple(work.unreadable))
+
+
+def _searches(work: _Work) -> Iterator[tuple[str, Callable[[], CaughtUp]]]:
+    """What a sync searches, and how; each must be done before the next is taken."""
+    index, forgotten = work.index, work.forgotten
     for ref in sorted(known_sinks(index)):
-        _write_missing(index, ref.name, lambda ref=ref: missing_of_branch(index, ref, forgotten), counts, unreadable)  # type: ignore[misc]
-    for query_id, known in registrations(warehouse).items():
-        if known.checkpoint is None or not known.sink_records_sources:
-            continue
-
-        def of_query(query_id: str = query_id, job: str = known.job, checkpoint: str = known.checkpoint) -> CaughtUp:
-            rows, last = missing_of_checkpoint(warehouse, job, query_id, checkpoint, forgotten.get(job))
-            return CaughtUp(rows, read={} if last is None else {query_id: last})
-
-        _write_missing(index, f"checkpoint {known.checkpoint} of job {known.job!r}", of_query, counts, unreadable)
-    _write_missing(index, "notes of reads", lambda: CaughtUp(rows_of_pending_notes(index)), counts, unreadable)
-    return Synced(counts, tuple(unreadable))
-
-
-def _write_missing(
-    index: Index, what: str, find: Callable[[], CaughtUp], counts: dict[str, int], unreadable: list[str]
-) -> None:
-    try:
-        caught = find()
-    except PaimonError as e:
-        unreadable.append(f"{what}: {type(e).__name__}: {e}")
-        return
-    write_rows(index, caught.rows if records_data(index) else only_jobs(caught.rows), counts)
-    mark_searched(index, caught)
+        yield ref.name, partial(missing_of_branch, index, ref, forgotten)
+    for query_id, known in registrations(index.warehouse).items():
+        job, checkpoint = known.job, known.checkpoint
+        if checkpoint is not None and known.sink_records_sources:
+            find = partial(missing_of_checkpoint, index.warehouse, job, query_id, checkpoint, forgotten.get(job))
+            yield f"checkpoint {checkpoint} of job {job!r}", find
+    yield "notes of reads", lambda: CaughtUp(rows_of_pending_notes(index))

@@ -1,9 +1,7 @@
-"""Notes of reads that nobody has turned into rows: their process died, or they are of a batch job that only read.
+"""Turn notes of reads into rows where nobody did: their process died, or their batch job only read.
 
-A note goes only after its row was seen in the lineage tables. So one pass says which rows are missing, and a later one
-removes the notes.
-
-Source: own.
+A note is deleted only after its row was seen in the lineage tables: one pass finds the missing rows, a later one
+deletes the notes.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.lineage.job_registry import (
     all_forgotten,
@@ -40,6 +38,7 @@ from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import (
     SOURCE_JOB,
     SOURCE_SNAPSHOT,
+    RowLists,
     Rows,
     column_equals,
     merge_rows,
@@ -54,18 +53,15 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.warehouse import Warehouse
 
 _SETTLED_MS: Final = 10 * 60_000
-"""After which a batch that none follows counts as over, and a batch job that has written nothing as one that reads."""
+"""After this time a batch without a successor counts as over, and a batch job that wrote nothing as one that reads."""
 _KEPT_MS: Final = 7 * 24 * 3_600_000
-"""How long the newest note of a source stays once it is recorded, for commits that ask what was read before."""
+"""How long the newest note of a source stays once it is recorded, for later commits of its job."""
 
 
-def rows_of_notes(job: str, notes: Iterable[ReadNote], barrier: int | None = None) -> dict[str, list[tuple[Any, ...]]]:
-    """Rows of what was read; of several notes of a batch and branch those of the slowest.
+def rows_of_notes(job: str, notes: Iterable[ReadNote], barrier: int | None = None) -> RowLists:
+    """The rows of notes of one warehouse; of several of a batch and branch the slowest counts.
 
-    Args:
-        job: as the lineage tables call it.
-        notes: of one warehouse.
-        barrier: of a batch job; None: the micro-batch of each note.
+    `barrier` is that of a batch job; None: the micro-batch of each note.
     """
     parts = []
     by_batch = sorted(notes, key=lambda n: n.batch_id)
@@ -76,24 +72,24 @@ def rows_of_notes(job: str, notes: Iterable[ReadNote], barrier: int | None = Non
 
 
 def rows_of_pending_notes(index: Index, at_ms: int | None = None) -> Rows:
-    """Rows that notes tell of and that are missing. Notes whose rows are there are removed, but for the newest.
+    """The missing rows of notes. Deletes notes whose rows are there, except for the newest.
 
-    Of a batch that may be running only the job is recorded: a row of its snapshots would say that it had made none. It
-    is over when a later one has begun, or after ten minutes.
+    Of a batch that may be running only the job is recorded, as its source row would say that it made no snapshot. It is
+    over when a later one has begun, or after ten minutes.
 
     Args:
         index: the lineage tables.
-        at_ms: epoch milliseconds of now.
+        at_ms: now, in epoch milliseconds.
 
     Raises:
         StorageError: notes or lineage tables cannot be read or written.
-        CorruptFileError: a file that says whose a job's name is cannot be understood.
+        CorruptFileError: the file of the owner of a name is unreadable.
     """
     at_ms = now_ms() if at_ms is None else at_ms
     warehouse = index.warehouse
     work = _Work(index, at_ms, all_forgotten(warehouse), records_data(index))
     queries = [(query_id, stream_notes(warehouse, query_id)) for query_id in all_stream_queries(warehouse)]
-    queries.sort(key=lambda q: min((n.time_ms for n in q[1]), default=0))  # of one name, the first query has it
+    queries.sort(key=lambda q: min((n.time_ms for n in q[1]), default=0))  # a name goes to the first of its queries
     parts = [work.of_query(*query) for query in queries]
     parts += [work.of_job(job) for job in all_batch_jobs(warehouse)]
     forget_old_readers(warehouse, at_ms - _KEPT_MS)
@@ -101,15 +97,9 @@ def rows_of_pending_notes(index: Index, at_ms: int | None = None) -> Rows:
 
 
 def delete_old_recorded(warehouse: Warehouse, job: str, at_ms: int | None = None) -> None:
-    """Remove the notes of a batch job that were recorded long ago: whoever asks nothing makes no other pass.
+    """Delete the notes of a batch job that were recorded long ago, also where nothing asks for a sync.
 
-    Args:
-        warehouse: of the branches that were read.
-        job: as the reads call it.
-        at_ms: epoch milliseconds of now.
-
-    Raises:
-        StorageError: notes cannot be read or removed.
+    `job` is the name that the reads gave; `at_ms` is now, in epoch milliseconds. Raises StorageError.
     """
     oldest = (now_ms() if at_ms is None else at_ms) - _KEPT_MS
     delete_notes(warehouse, [n for n in old_batch_notes(warehouse, job, oldest) if n.is_recorded])
@@ -117,7 +107,7 @@ def delete_old_recorded(warehouse: Warehouse, job: str, at_ms: int | None = None
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Attributes: forgotten: when jobs were; with_data: whether rows of snapshots are written."""
+    """One pass; `forgotten`: when jobs were forgotten; `with_data`: whether rows of snapshots are written."""
 
     index: Index
     at_ms: int
@@ -150,7 +140,7 @@ class _Work:
         return merge_rows(parts)
 
     def _of_run(self, named: str, run: tuple[str, str, int], notes: Sequence[ReadNote]) -> Rows:
-        """The reads of one application, or of one micro-batch: of each branch the newest counts."""
+        """The rows of the reads of one application or micro-batch; of each branch the newest counts."""
         query_id = run[1] or None
         newest = newest_per_source(notes)
         job = self._job(named, query_id, newest)
@@ -172,7 +162,7 @@ class _Work:
         return missing
 
     def _job(self, wanted: str, query_id: str | None, notes: Iterable[ReadNote]) -> str | None:
-        """The name that a job has; None where it was forgotten since: then nobody takes the name for it."""
+        """The name of a job; None where it was forgotten since, so that it takes no name."""
         forgotten = self.forgotten.get(wanted, -1)
         if all(n.time_ms <= forgotten for n in notes) and find_owner(self.index, wanted) is None:
             return None
@@ -181,13 +171,9 @@ class _Work:
     def _missing(
         self, job: str, notes: Sequence[ReadNote], barrier: int | None = None, running: Sequence[ReadNote] = ()
     ) -> Rows:
-        """Rows that are not there. What was noted of a job before it was forgotten is forgotten too.
+        """The missing rows of notes of batches that are over, and of a batch that may be `running`.
 
-        Args:
-            job: as the lineage tables call it.
-            notes: of batches that are over.
-            barrier: as of `rows_of_notes`.
-            running: of a batch that may not be over.
+        Notes of a job from before it was forgotten are skipped.
         """
         forgotten = self.forgotten.get(job, -1)
         rows, begun = (
@@ -196,7 +182,7 @@ class _Work:
         return self._not_there(job, merge_rows([rows if self.with_data else only_jobs(rows), only_jobs(begun)]))
 
     def _settle(self, notes: Iterable[ReadNote], kept: Sequence[ReadNote]) -> None:
-        """Rows of these notes are there: mark those that are kept, remove the others."""
+        """Notes whose rows are there: mark those that are kept, delete the others."""
         paths = {n.path: n for n in kept}
         gone = []
         for note in notes:
@@ -206,7 +192,7 @@ class _Work:
                 gone.append(note)
         delete_notes(self.index.warehouse, gone)
 
-    def _not_there(self, job: str, rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
+    def _not_there(self, job: str, rows: Rows) -> RowLists:
         out = {}
         for table in (SOURCE_JOB, SOURCE_SNAPSHOT):
             wanted = rows.get(table.name, ())

@@ -1,12 +1,9 @@
-"""What a commit says of whence it came.
+"""Provenance of a commit, and its encoding in the properties of a snapshot.
 
-Source: PIP-5; ranges and branches are this package's own.
+Job and barrier are properties of their own, for people who look at a snapshot; the source ranges are JSON. What one
+release wrote every later one reads.
 
-Provenance ↔ the properties of a snapshot. What one release wrote, every later one reads (`_VERSION`).
-
-The job and the barrier are properties of their own, for people who look at a snapshot; the ranges are JSON.
-
-Source: own.
+Source: PIP-5; ranges, branches and the encoding are this package's own.
 """
 
 from __future__ import annotations
@@ -16,16 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-_BRANCH = "$branch_"
-_MAIN = "main"
+JOB: Final = "paimon-spark.lineage.job"
+BARRIER: Final = "paimon-spark.lineage.barrier"
+SOURCES: Final = "paimon-spark.lineage.sources"
+_VERSION: Final = 1
+_RANGE_FIELDS: Final = ("warehouse", "location", "after", "last", "within")
+_BRANCH: Final = "$branch_"
+_MAIN: Final = "main"
 
 
 class TableRef(NamedTuple):
-    """A branch of a table of a warehouse, as the lineage tables name it.
-
-    Attributes:
-        table: `t`; `t$branch_fix` for a branch other than main.
-    """
+    """A branch of a table of a warehouse; `table` is `t`, or `t$branch_fix` for a branch other than main."""
 
     database: str
     table: str
@@ -36,7 +34,7 @@ class TableRef(NamedTuple):
 
     @staticmethod
     def parse(name: str, database: str | None = None) -> TableRef:
-        """From `db.t` or `db.t$branch_fix`. The database ends at the first dot, if it is not given."""
+        """Parse `db.t` or `db.t$branch_fix`. The database ends at the first dot, unless it is given."""
         if database is not None:
             return TableRef(database, name.removeprefix(f"{database}."))
         database, _, table = name.partition(".")
@@ -48,8 +46,8 @@ class TableRef(NamedTuple):
         return f"{self.database}.{self.table}"
 
     @property
-    def told(self) -> dict[str, str]:
-        """The name as JSON tells it; the database too, where the name alone does not say where that ends."""
+    def as_json(self) -> dict[str, str]:
+        """The name for JSON; also the database, where it contains a dot."""
         return {"table": self.name} | ({"database": self.database} if "." in self.database else {})
 
     @property
@@ -64,7 +62,7 @@ class TableRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """What a batch read of one source, and how far the job had come in it at the batch's end.
+    """What a batch read of one source, and how far the job had read it at the batch's end.
 
     Attributes:
         ref: the branch; None for a table outside any warehouse.
@@ -86,14 +84,14 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Whence the rows of a commit came.
+    """The job, batch and sources of a commit.
 
     Attributes:
-        job: as the lineage tables call it.
+        job: its name in the lineage tables.
         barrier: the micro-batch id; of a batch job the number of its run.
         sources: how far the job had read each of its Paimon sources, also those that this batch read nothing of.
         query_id: of a streaming query; None for a batch job.
-        knows_sources: False when it could not be found out what was read.
+        knows_sources: False when the sources could not be found out.
     """
 
     job: str
@@ -101,13 +99,6 @@ class Provenance:
     sources: tuple[SourceRange, ...] = ()
     query_id: str | None = None
     knows_sources: bool = True
-
-
-JOB: Final = "paimon-spark.lineage.job"
-BARRIER: Final = "paimon-spark.lineage.barrier"
-SOURCES: Final = "paimon-spark.lineage.sources"
-_VERSION: Final = 1
-_RANGE_FIELDS: Final = ("warehouse", "location", "after", "last", "within")
 
 
 def encode_provenance(provenance: Provenance) -> dict[str, str]:
@@ -125,9 +116,9 @@ def encode_provenance(provenance: Provenance) -> dict[str, str]:
 
 
 def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None:
-    """What the properties of a snapshot say of whence it came; None when they say nothing that can be understood.
+    """Read the provenance of a snapshot from its properties; None when they hold none that is readable.
 
-    A snapshot is never unreadable for what its properties hold: anybody may write them.
+    Anybody may write properties, so they never make a snapshot unreadable.
     """
     if not properties or JOB not in properties:
         return None
@@ -147,7 +138,7 @@ def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None
 
 
 def _encode_source(source: SourceRange) -> dict[str, Any]:
-    out: dict[str, Any] = {} if source.ref is None else dict(source.ref.told)
+    out: dict[str, Any] = {} if source.ref is None else dict(source.ref.as_json)
     return out | {k: v for k in _RANGE_FIELDS if (v := getattr(source, k)) is not None}
 
 

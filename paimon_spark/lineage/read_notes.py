@@ -1,29 +1,20 @@
-"""Note: what was read of a branch, for which query or job; as a value, and as JSON.
+"""Notes of reads: which tables a job or query has read, written by its tasks.
 
-Source: own.
-
-Notes: what tasks that read tell of the query or job they read for; nobody beside the driver knows it.
-
-A planner gives the first task of a plan a ticket: what is read, of which table. The task adds for whom, and writes one
-small file. Later somebody who records takes what was noted from there:
+Only a task knows for which job or query it reads. The planner gives the first task of a plan a ticket with what is
+read; the task adds who it runs for, and writes one small file, which becomes rows later:
 
     _lineage/notes/stream/<query id>/<batch>-<branch>-<last>.json   of a streaming query, one per batch and branch
     _lineage/notes/batch/<job>/<app id>-<branch>-<token>.json       of a batch job, one per read
     _lineage/notes/readers/<token>.json                             which query a stream's reader reads for
 
-`<branch>` is a digest. Two sources of a query that read the same branch, but not as far, have a file each: the one that
-has come less far counts.
-
-The same ticket gives the same file in whichever task: one that runs twice changes nothing. Files that cannot be
-understood are left alone.
-
-Source: own.
+`<branch>` is a digest. Two sources of a query that read the same branch, but not as far, have a file each: the slower
+one counts. The same ticket gives the same file in whichever task, so that a task that runs twice changes nothing. Files
+that are unreadable are left alone.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import time
 import uuid
@@ -31,29 +22,30 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from paimon_spark.errors import FileMissingError, PaimonError
+from paimon_spark.errors import FileMissingError
 from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.provenance import SourceRange, TableRef
-from paimon_spark.lineage.warehouse import Warehouse, quote_name, short_digest
+from paimon_spark.lineage.warehouse import Warehouse, quote_name, short_digest, warn_once
 from paimon_spark.metadata.small_files import read_those_there
 
 _VERSION: Final = 1
+_SUFFIX: Final = ".json"
+_DIGITS: Final = 12
+_STREAM_FILE: Final = re.compile(r"(\d+)-([0-9a-f]+)-(?:\d+|none)\.json")
+_PROCESS: Final = uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class NoteTicket:
-    """What a plan reads of a branch, for the task that notes it. Picklable.
+    """What a plan reads of a branch, for the task that writes the note. Picklable.
 
     Attributes:
-        warehouse: of the branch; the note goes there.
-        is_stream: whether a stream reads.
-        after: as in `SourceRange`.
-        last: as in `SourceRange`.
-        within: as in `SourceRange`.
+        warehouse: of the branch; the note is written there.
+        after, last, within: as in `SourceRange`.
         time_ms: epoch milliseconds of the planning.
-        token: of a batch read another for each plan.
+        token: unique for each plan of a batch read.
         job: `lineage.job` of the read; a batch read always has one.
-        reader: of a stream that does not know its query yet, under which name it looks it up.
+        reader: key under which a stream's reader finds its query, until it knows it.
         barrier: `lineage.barrier` of a batch read.
     """
 
@@ -72,12 +64,11 @@ class NoteTicket:
 
 @dataclass(frozen=True, slots=True)
 class ReadNote:
-    """What was read, and for whom.
+    """A note in the file `path`: what was read, and what for.
 
     Attributes:
-        path: of the file.
         is_recorded: its row is in the lineage tables.
-        barrier: of a batch job that only read: under which its row is written.
+        barrier: of a batch job that only read: the barrier of its row.
     """
 
     path: str
@@ -93,11 +84,11 @@ class ReadNote:
 
     @property
     def range(self) -> SourceRange:
-        """What was read, for the provenance of a commit to the same warehouse."""
+        """The source range, for a commit to the same warehouse."""
         return SourceRange(self.ref, after=self.after, last=self.last, within=self.within)
 
     def in_batch(self, batch_id: int) -> ReadNote:
-        """What the note of a stream says of a micro-batch not older than its own: a later one has read nothing more."""
+        """The note of a stream as of its own or a later micro-batch, which has read nothing more."""
         return replace(self, after=self.last) if self.batch_id < batch_id else self
 
     @property
@@ -107,8 +98,8 @@ class ReadNote:
 
 
 def encode_note(note: ReadNote) -> bytes:
-    """A note as its file holds it."""
-    raw: dict[str, Any] = {"version": _VERSION, **note.ref.told, "time": note.time_ms}
+    """The content of the file of a note."""
+    raw: dict[str, Any] = {"version": _VERSION, **note.ref.as_json, "time": note.time_ms}
     optional = {"after": note.after, "last": note.last, "within": note.within, "job": note.job, "barrier": note.barrier}
     raw |= {k: v for k, v in optional.items() if v is not None}
     raw |= encode_identity(note.who)
@@ -118,7 +109,7 @@ def encode_note(note: ReadNote) -> bytes:
 
 
 def decode_note(path: str, data: bytes) -> ReadNote:
-    """The note in a file. Raises KeyError, TypeError, ValueError, AttributeError: it cannot be understood."""
+    """Decode a note. Raises KeyError, TypeError, ValueError, AttributeError: it is unreadable."""
     raw = json.loads(data)
     if raw["version"] > _VERSION:
         raise ValueError(f"version {raw['version']}, known is {_VERSION}")
@@ -139,7 +130,7 @@ def decode_note(path: str, data: bytes) -> ReadNote:
 
 
 def encode_identity(who: TaskIdentity) -> dict[str, Any]:
-    """For whom a task runs, as JSON has it."""
+    """Encode what a task runs for."""
     raw = {
         "app": who.app_id,
         "query": who.query_id,
@@ -150,14 +141,14 @@ def encode_identity(who: TaskIdentity) -> dict[str, Any]:
 
 
 def decode_identity(raw: Any) -> TaskIdentity:
-    """For whom a task ran; other keys are passed over. Raises as `decode`."""
+    """Decode what a task ran for. Raises as `decode_note`."""
     query_id, name = (None if raw.get(k) is None else _checked_text(raw[k]) for k in ("query", "name"))
     return TaskIdentity(_checked_text(raw["app"]), query_id, _checked_count(raw.get("batch")), name)
 
 
 def _checked_text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"expected text, found {value!r}")
     return value
 
 
@@ -165,30 +156,19 @@ def _checked_count(value: Any) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{value!r} is no number of a snapshot or batch")
+        raise ValueError(f"expected a snapshot or batch id, found {value!r}")
     return value
 
 
-_LOG = logging.getLogger(__name__)
-_SUFFIX: Final = ".json"
-_DIGITS: Final = 12
-_MOST_WARNED: Final = 1000
-_STREAM_FILE: Final = re.compile(r"(\d+)-([0-9a-f]+)-(?:\d+|none)\.json")
-_PROCESS: Final = uuid.uuid4().hex
-_warned: set[tuple[str, str]] = set()
-"""Warehouses of which this process has warned, and of what."""
-
-
 def write_note(ticket: NoteTicket, who: TaskIdentity) -> bool:
-    """Note what is read. Never raises: what goes wrong is one warning for each process and warehouse.
+    """Write the note of a read; whether there is one now. Never raises: a failure is one warning for each process.
 
-    Returns:
-        Whether there is a note now; none is made for a stream outside of a streaming query.
+    A stream outside of a streaming query gets none.
     """
     try:
         return _write_note_file(ticket, who)
     except Exception as e:  # noqa: BLE001 - no read fails for what is noted of it
-        _warn_once(ticket.warehouse, f"what is read of {ticket.ref.name} cannot be noted for its lineage", e)
+        warn_once(ticket.warehouse.url, f"cannot note what is read of {ticket.ref.name}", e)
         return False
 
 
@@ -199,7 +179,7 @@ def stream_notes(warehouse: Warehouse, query_id: str) -> list[ReadNote]:
 
 
 def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: int = -1) -> list[ReadNote]:
-    """Those of them that are of one branch, and of a batch after `after`; no others are read. Raises StorageError."""
+    """Those of one branch, and of batches after `after`; other files are not read. Raises StorageError."""
     folder, wanted = _of_query(warehouse, query_id), _digest(ref)
 
     def is_wanted(name: str) -> bool:
@@ -215,8 +195,8 @@ def batch_notes(warehouse: Warehouse, job: str, app_id: str | None = None) -> li
 
     Args:
         warehouse: of the branches that were read.
-        job: as the reads call it.
-        app_id: only those of this application; others are not read.
+        job: `lineage.job` of the reads.
+        app_id: only notes of this application; other files are not read.
     """
     start = "" if app_id is None else f"{quote_name(app_id)}-"
     found = _read_all(warehouse, _of_job(warehouse, job), lambda name: name.startswith(start))
@@ -225,7 +205,7 @@ def batch_notes(warehouse: Warehouse, job: str, app_id: str | None = None) -> li
 
 
 def old_batch_notes(warehouse: Warehouse, job: str, before_ms: int) -> list[ReadNote]:
-    """Those that were written before a moment, in epoch milliseconds; others are not read. Raises StorageError."""
+    """Those written before a moment, in epoch milliseconds; other files are not read. Raises StorageError."""
     folder = _of_job(warehouse, job)
     found = warehouse.store.list(folder)
     old = {i.name for i in found if i.modified_ms is not None and i.modified_ms < before_ms}
@@ -233,17 +213,17 @@ def old_batch_notes(warehouse: Warehouse, job: str, before_ms: int) -> list[Read
 
 
 def all_stream_queries(warehouse: Warehouse) -> list[str]:
-    """Ids of the queries of which there are notes. Raises StorageError."""
+    """Ids of the queries with notes. Raises StorageError."""
     return sorted({n.who.query_id for n in _one_note_each(warehouse, "stream") if n.who.query_id is not None})
 
 
 def all_batch_jobs(warehouse: Warehouse) -> list[str]:
-    """Names of the batch jobs of which there are notes. Raises StorageError."""
+    """Names of the batch jobs with notes. Raises StorageError."""
     return sorted({n.job for n in _one_note_each(warehouse, "batch") if n.job is not None})
 
 
 def query_of_reader(warehouse: Warehouse, reader: str) -> TaskIdentity | None:
-    """For which query a stream's reader reads; None as long as none of its tasks has told. Raises StorageError."""
+    """The query of a stream's reader; None until one of its tasks has written it. Raises StorageError."""
     path = _of_reader(warehouse, reader)
     try:
         data = warehouse.store.read(path)
@@ -256,42 +236,38 @@ def query_of_reader(warehouse: Warehouse, reader: str) -> TaskIdentity | None:
 
 
 def forget_reader(warehouse: Warehouse, reader: str) -> None:
-    """Remove what a reader has looked up. Raises StorageError."""
+    """Delete the file with the query of a reader. Raises StorageError."""
     warehouse.store.delete(_of_reader(warehouse, reader))
 
 
 def forget_old_readers(warehouse: Warehouse, before_ms: int) -> None:
-    """Remove what readers never looked up, because they died. Raises StorageError."""
+    """Delete such files of readers that died before they looked. Raises StorageError."""
     folder = f"{_root(warehouse)}/readers"
     old = [i.name for i in warehouse.store.list(folder) if i.modified_ms is not None and i.modified_ms < before_ms]
     warehouse.store.delete_many([f"{folder}/{name}" for name in old])
 
 
 def mark_recorded(warehouse: Warehouse, note: ReadNote) -> None:
-    """Keep a note whose row is in the lineage tables, so that nobody writes it once more. Raises StorageError."""
+    """Mark a note whose row is in the lineage tables, so that it is not written again. Raises StorageError."""
     warehouse.store.write(note.path, encode_note(replace(note, is_recorded=True)))
 
 
 def give_barrier(warehouse: Warehouse, note: ReadNote, barrier: int) -> ReadNote:
-    """Note under which barrier a read is recorded, before it is: whoever goes on after a crash takes it too.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
+    """Write the barrier of a read into its note before the row is, so that it survives a crash. Raises StorageError."""
     given = replace(note, barrier=barrier)
     warehouse.store.write(note.path, encode_note(given))
     return given
 
 
 def delete_notes(warehouse: Warehouse, notes: Iterable[ReadNote]) -> None:
-    """Remove notes. Raises StorageError."""
+    """Delete notes. Raises StorageError."""
     paths = [n.path for n in notes]
     if paths:
         warehouse.store.delete_many(paths)
 
 
 def newest_per_source(notes: Iterable[ReadNote]) -> list[ReadNote]:
-    """Of each branch the newest note. Of two sources of a query that read it, in the same batch, that of the slower."""
+    """The newest note of each branch; of two in one batch of a query that of the slower source."""
     newest: dict[TableRef, ReadNote] = {}
     for note in notes:
         known = newest.get(note.ref)
@@ -301,7 +277,7 @@ def newest_per_source(notes: Iterable[ReadNote]) -> list[ReadNote]:
 
 
 def this_process() -> TaskIdentity:
-    """For whom reads and writes without Spark run."""
+    """The identity of this process, for reads and writes without Spark."""
     return TaskIdentity(_PROCESS)
 
 
@@ -339,7 +315,7 @@ def _write_note_file(ticket: NoteTicket, who: TaskIdentity) -> bool:
 
 
 def _newness(note: ReadNote) -> tuple[int, int, int, str]:
-    """Sorts newer notes later; of one batch those of slower sources."""
+    """Sort key: newer notes later; of one batch slower sources later."""
     if note.who.query_id is None:
         return note.batch_id, note.time_ms, 0, note.path
     return note.batch_id, -(note.last or 0), -int(note.within is not None), note.path
@@ -350,7 +326,7 @@ def _digest(ref: TableRef) -> str:
 
 
 def _root(warehouse: Warehouse) -> str:
-    return f"{warehouse.own}/notes"
+    return f"{warehouse.lineage_dir}/notes"
 
 
 def _of_query(warehouse: Warehouse, query_id: str) -> str:
@@ -380,7 +356,7 @@ def _read_all(warehouse: Warehouse, folder: str, is_wanted: Callable[[str], bool
 
 
 def _one_note_each(warehouse: Warehouse, kind: str) -> Iterator[ReadNote]:
-    """Of each query or job a note that can be read."""
+    """One readable note of each query or job."""
     root = f"{_root(warehouse)}/{kind}"
     for info in warehouse.store.list(root):
         if not info.is_directory:
@@ -402,14 +378,5 @@ def _decode(warehouse: Warehouse, path: str, data: bytes) -> ReadNote | None:
     try:
         return decode_note(path, data)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        _warn_once(warehouse, f"{warehouse.store.url(path)} is no note of a read and is left alone", e)
+        warn_once(warehouse.url, f"skipping {warehouse.store.url(path)}, which is not a note of a read", e)
         return None
-
-
-def _warn_once(warehouse: Warehouse, what: str, error: Exception) -> None:
-    key = (warehouse.root, what if isinstance(error, PaimonError) else f"{what} {type(error).__name__}")
-    if key not in _warned:
-        if len(_warned) >= _MOST_WARNED:
-            _warned.clear()
-        _warned.add(key)
-        _LOG.warning("%s: %s: %s", what, type(error).__name__, error)

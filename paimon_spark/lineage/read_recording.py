@@ -31,9 +31,9 @@ from paimon_spark.lineage.read_notes import (
     write_note,
 )
 from paimon_spark.lineage.recorder import Recorder, recorder_for
-from paimon_spark.lineage.settings import LINEAGE_IS_OFF, settings_of, warn_once
+from paimon_spark.lineage.settings import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from paimon_spark.streaming.offset import StreamOffset
 
 _LOOK_AGAIN_S: Final = 60.0
-"""How often it is looked whether the sink records the query's sources."""
+"""How often to check whether the sink records the query's sources."""
 _STOP_S: Final = 3.0
-"""How long a query that stops waits for its last rows."""
+"""Longest wait of a query that stops for its last rows."""
 
 
 def source_recording(handle: TableHandle) -> SourceRecording | None:
-    """The recording of a stream of a branch; None for one that is never recorded. Reads nothing, never raises."""
+    """Prepare to record a stream of a branch; None for one that is never recorded. Reads nothing, never raises."""
     home = find_warehouse_table(handle)
     if home is None or is_lineage_table(home.ref):
         return None
@@ -60,14 +60,14 @@ def source_recording(handle: TableHandle) -> SourceRecording | None:
 
 @dataclass(slots=True)
 class SourceRecording:
-    """Of one reader of one query, beside the driver. Nothing here raises. Not for several threads.
+    """Records what one reader of one streaming query reads. Nothing here raises. Not thread-safe.
 
     Attributes:
         home: the branch read.
-        asked: what the read says of its job.
+        asked: lineage options of the read.
         index: the lineage tables of its warehouse.
         recorder: writes the rows; None: that of the warehouse in this process.
-        clock: seconds of a clock that only goes forward.
+        clock: monotonic seconds.
     """
 
     home: WarehouseTable
@@ -85,9 +85,9 @@ class SourceRecording:
     _is_done: bool = False
 
     def ticket(self, start: StreamOffset, end: StreamOffset) -> NoteTicket | None:
-        """What the tasks of a batch note; None where lineage is off, or nothing more is to be noted.
+        """The ticket for the tasks of a batch; None where lineage is off, or the sink records the sources.
 
-        Where it is off this is at most one look at the warehouse a minute.
+        Where lineage is off this is at most one request a minute.
         """
         try:
             return self._ticket(start, end)
@@ -96,18 +96,18 @@ class SourceRecording:
             return None
 
     def ended(self, offset: StreamOffset) -> None:
-        """Spark goes on from an offset, or says that everything up to it was processed: batches up to it are over."""
+        """Batches up to an offset are over, as Spark continues from it or reports it as processed."""
         planned = self._planned
         if planned is None or not _is_at_or_after(offset, planned):
             return
         self._planned = None
         try:
             self._record()
-        except Exception as e:  # noqa: BLE001 - as above; the notes stay, and are found when the next batch is over
+        except Exception as e:  # noqa: BLE001 - as above; the notes stay until the next batch is over
             self._warn(e)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Write the rows that wait: nothing more is to come."""
+        """Write the queued rows, as no more will come."""
         if self.recorder is not None and self.recorder.waiting_rows:
             self.recorder.flush(timeout_s)
 
@@ -137,15 +137,14 @@ class SourceRecording:
         )
 
     def _record(self) -> None:
-        """Rows of the batches that are over. Nobody runs one now, so that every note is of such a one."""
+        """Queue the rows of batches that are over: all that have notes, as none is running now."""
         who = self._known()
         if who is None or who.query_id is None:  # no task has read the plan, or none could note it
             return
         warehouse = self.home.warehouse
         if self._has_sink_that_records(who):
             notes = stream_notes_of(warehouse, who.query_id, self.home.ref)
-            # What this run noted the sink records, unless it began to do so only now; what runs before it noted it may
-            # know nothing of.
+            # The sink records the batches of this run, unless it began only now; it may not know those of earlier runs.
             began = who.batch_id if self._added < 0 else None
             self._add([n for n in notes if began is None or n.batch_id < began], [*notes, *self._kept])
             self._is_done = True
@@ -158,7 +157,7 @@ class SourceRecording:
             self._added, self._kept = max(n.batch_id for n in notes), kept
 
     def _known(self) -> TaskIdentity | None:
-        """The query, as the first task that noted something has told."""
+        """The query, which the first task wrote beside its note."""
         if self._who is None:
             from paimon_spark.lineage.read_notes import forget_reader, query_of_reader
 
@@ -168,7 +167,7 @@ class SourceRecording:
         return self._who
 
     def _has_sink_that_records(self, who: TaskIdentity) -> bool:
-        """Look at what the sink has registered: who records, and under which name."""
+        """Whether the sink has registered the query as one whose sources it records; also finds the query's name."""
         now = self.clock()
         if self._job is not None and now - self._looked_s < _LOOK_AGAIN_S:
             return False
@@ -182,7 +181,7 @@ class SourceRecording:
         return known is not None and known.sink_records_sources
 
     def _add(self, notes: Sequence[ReadNote], unneeded: Sequence[ReadNote]) -> None:
-        """Have the rows of notes written, and then remove those that are not needed any more."""
+        """Queue the rows of notes; once written, delete the notes that are no longer needed."""
         assert self._job is not None
         rows = rows_of_notes(self._job, [n for n in notes if not n.is_recorded])
         if not rows:
@@ -199,7 +198,7 @@ class SourceRecording:
 
     def _warn(self, error: Exception) -> None:
 
-        warn_once(self.home.ref.name, "what a streaming query reads of it is recorded later, or not", error)
+        warn_once(self.home.ref.name, "cannot record yet what a streaming query reads of it", error)
 
 
 def _is_at_or_after(offset: StreamOffset, end: StreamOffset) -> bool:

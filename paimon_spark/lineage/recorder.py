@@ -1,10 +1,7 @@
-"""Recorder: rows of commits, written to the lineage tables of one warehouse together, a little later.
+"""Recorder: writes the rows of commits to the lineage tables of a warehouse, in the background and together.
 
-The first rows of a process are written at once, those of a busy time once an interval, by a daemon thread. What is
-not written when the process dies is found again by catch-up: the row of a sink's snapshot is written last, so where it
-is, all that belongs to the batch is.
-
-Source: own.
+The first rows of a process are written at once, those of a busy time once an interval. The row of a sink's snapshot is
+written last: where it is, all rows of its batch are. Rows that are not written when the process dies are caught up.
 """
 
 from __future__ import annotations
@@ -18,22 +15,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.settings import records_data, warn_once
+from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import Rows, merge_rows, only_jobs, rows_of, write_rows
-from paimon_spark.lineage.warehouse import is_lineage_table
+from paimon_spark.lineage.warehouse import is_lineage_table, warn_once
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.commit.committer import MadeSnapshot
     from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.catch_up import CaughtUp
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable
-    from paimon_spark.metadata.handle import TableHandle
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_INTERVAL_MS: Final = 10_000
@@ -41,19 +35,19 @@ _WARN_EVERY_S: Final = 600.0
 _LONGEST_SLEEP_S: Final = 60.0
 _MOST_RECORDERS: Final = 32
 _EXIT_S: Final = 5.0
-"""How long a process that ends waits for its last rows."""
+"""Longest wait of a process that ends for its last rows."""
 
 
 class Recorder:
     """Writes rows of commits to the lineage tables of a warehouse. A CommitListener. Safe for threads and forks.
 
-    No store that fails makes anything here raise: it is a warning, and the rows wait.
+    Failures of the store are warnings, and the rows stay queued.
 
     Args:
         index: the lineage tables.
         interval_ms: least time between two commits to them.
-        clock: seconds, monotonic.
-        background: whether a daemon thread writes; without, whoever calls `tick` or `flush` does.
+        clock: monotonic seconds.
+        background: whether a daemon thread writes; else callers of `tick` and `flush` do.
         catch_up: finds rows that earlier processes did not write; None: `catch_up.catch_up`.
     """
 
@@ -79,10 +73,9 @@ class Recorder:
         raise TypeError("a Recorder belongs to its process; make one with recorder_for where it is needed")
 
     def expect(self, job: str, sink: TableRef, *, query_id: str | None = None, checkpoint: str | None = None) -> None:
-        """A job is about to commit to a branch: rows of it that earlier processes did not write are looked for.
+        """A job is about to commit to a branch: the next flush first catches up rows of earlier processes.
 
-        Called before each commit; all but the first call for a job and a branch are free. The search is part of the
-        next flush: no row is written before it was done.
+        Called before each commit; all but the first call for a job and a branch are free.
         """
         state = self._state
         with state.lock:
@@ -95,35 +88,30 @@ class Recorder:
             try:
                 register_sink(self.index, sink)
             except PaimonError as e:
-                self._warn("sink", f"{sink.name} cannot be noted as a sink", e)
+                self._warn("sink", f"{sink.name} cannot be registered as a sink", e)
 
     def on_commit(self, event: CommitEvent) -> None:
-        """Queue the rows of a commit, if its properties say whence it came."""
+        """Queue the rows of a commit whose properties hold provenance."""
         provenance = decode_provenance(event.properties)
         ref = None if provenance is None else self._ref_of(event)
         if provenance is not None and ref is not None:
             self.add(rows_of(provenance, ref, event.snapshot_id))
 
     def add(self, rows: Rows, written: Callable[[], None] | None = None) -> None:
-        """Queue rows.
-
-        Args:
-            rows: of the lineage tables.
-            written: called once they are there, by the thread that wrote them.
-        """
+        """Queue rows; `written` is called once they are written, by the thread that wrote them."""
         state = self._state
         with state.lock:
-            self._told_of(state.add(QueuedRows(rows, written)))
+            self._warn_of_dropped(state.add(QueuedRows(rows, written)))
             self._wake()
 
     def due_in_s(self) -> float | None:
-        """Seconds until something should be written; None when nothing waits."""
+        """Seconds until the next flush; None when nothing is queued."""
         state = self._state
         with state.lock:
             return state.due_in_s(self._clock(), self.interval_ms / 1000)
 
     def tick(self) -> bool:
-        """Write what waits if it is due; whether anything was tried."""
+        """Flush if it is due; whether a flush was tried."""
         due = self.due_in_s()
         if due is None or due > 0:
             return False
@@ -131,14 +119,11 @@ class Recorder:
         return True
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Write what waits now.
+        """Write all queued rows now; whether they are written.
 
         Args:
-            timeout_s: longest wait; the background thread does it then, and goes on with it afterwards. None: this
-                thread does it, for as long as it takes.
-
-        Returns:
-            Whether everything that waited when this was called is written.
+            timeout_s: longest wait for the background thread, which goes on afterwards. None: this thread writes, for
+                as long as it takes.
         """
         if timeout_s is None:
             return self._flush()
@@ -152,11 +137,11 @@ class Recorder:
 
     @property
     def waiting_rows(self) -> int:
-        """Rows that wait to be written."""
+        """Number of queued rows."""
         return self._state.queued
 
     def forget(self, job: str) -> None:
-        """Drop the job's rows that wait, and write its rows anew when it commits again."""
+        """Drop the queued rows of a job, and write its rows anew when it commits again."""
         state = self._state
         with state.flushing, state.lock:
             state.forget(job)
@@ -171,21 +156,21 @@ class Recorder:
                 written = entries if self._write(entries, expected) else []
                 done = True
             except (PaimonError, OSError) as e:
-                self._warn(type(e).__name__, "rows wait, as they cannot be written", e)
+                self._warn(type(e).__name__, "cannot write rows; they stay queued", e)
             except Exception as e:  # noqa: BLE001 - no commit fails for what is recorded of it
-                self._warn(type(e).__name__, "rows cannot be written; each is tried alone", e)
+                self._warn(type(e).__name__, "cannot write rows together; trying each alone", e)
                 done = all(self._write_alone(entry, written) for entry in entries)
             finally:
                 with state.lock:
                     if not done:
-                        self._told_of(state.put_back(entries))
+                        self._warn_of_dropped(state.put_back(entries))
                     state.ended(self._clock(), done=done)
         for entry in written if done else ():
-            self._tell(entry)
+            self._call_back(entry)
         return done
 
     def _write(self, entries: list[QueuedRows], expected: list[ExpectedJob]) -> bool:
-        """Whether there are lineage tables."""
+        """Catch up and write; False where there are no lineage tables."""
         from paimon_spark.lineage.catch_up import mark_searched
 
         state = self._state
@@ -210,15 +195,17 @@ class Recorder:
         return True
 
     def _write_alone(self, entry: QueuedRows, written: list[QueuedRows]) -> bool:
-        """Write rows that were added together, or give them up: they never will be. False when the store fails."""
+        """Write one entry, or drop it where it can never be written. False when the store fails."""
         try:
             if self._write([entry], []):
                 written.append(entry)
         except (PaimonError, OSError) as e:
-            self._warn(type(e).__name__, "rows wait, as they cannot be written", e)
+            self._warn(type(e).__name__, "cannot write rows; they stay queued", e)
             return False
-        except Exception as e:  # noqa: BLE001 - it must not hold up the others
-            self._warn(f"lost {type(e).__name__}", f"rows are given up: {dict(entry.rows)!r:.500}", e)
+        except Exception as e:  # noqa: BLE001 - it must not block the others
+            self._warn(
+                f"lost {type(e).__name__}", f"dropping rows that cannot be written: {dict(entry.rows)!r:.500}", e
+            )
         return True
 
     def _find(self, expected: ExpectedJob) -> CaughtUp | None:
@@ -226,23 +213,21 @@ class Recorder:
             return self._catch_up(self.index, expected)
         except (StorageError, OSError):
             raise
-        except Exception as e:  # noqa: BLE001 - what cannot be read never will be: rows that come are not held up
-            what = f"rows of job {expected.job!r} that an earlier process did not write cannot be looked for"
+        except Exception as e:  # noqa: BLE001 - what is unreadable stays so, and must not block new rows
+            what = f"cannot catch up rows of job {expected.job!r} that an earlier process did not write"
             self._warn(f"catch-up {type(e).__name__}", what, e)
             return None
 
-    def _tell(self, entry: QueuedRows) -> None:
+    def _call_back(self, entry: QueuedRows) -> None:
         try:
             if entry.written is not None:
                 entry.written()
         except Exception as e:  # noqa: BLE001 - the rows are there
-            self._warn("written", "what follows the writing of rows failed", e)
+            self._warn("written", "a callback after writing rows failed", e)
 
-    def _told_of(self, dropped: int) -> None:
+    def _warn_of_dropped(self, dropped: int) -> None:
         if dropped:
-            self._warn(
-                "bound", f"too many rows wait, {dropped} are let go; they are found again in the snapshots", None
-            )
+            self._warn("bound", f"too many queued rows; {dropped} are dropped, and found again in the snapshots", None)
 
     def _ref_of(self, event: CommitEvent) -> TableRef | None:
         prefix = self.index.warehouse.url.rstrip("/") + "/"
@@ -253,7 +238,7 @@ class Recorder:
         return None if is_lineage_table(ref) else ref
 
     def _warn(self, kind: str, what: str, error: Exception | None) -> None:
-        """Once for each kind, for a while."""
+        """Warn once for each kind in a while."""
         now = self._clock()
         last = self._warned.get(kind)
         if last is None or now - last >= max(_WARN_EVERY_S, self.interval_ms / 1000):
@@ -275,12 +260,12 @@ class Recorder:
         try:
             thread.start()
         except RuntimeError as e:  # the interpreter ends, or there are too many threads
-            self._warn("thread", "no thread can be started that writes rows", e)
+            self._warn("thread", "cannot start the thread that writes rows", e)
         else:
             state.thread = thread
 
     def _after_fork(self) -> None:
-        """In the child: the parent writes its rows; its locks may be held by threads that are not here."""
+        """In the child: the parent writes its rows, and threads that are not here may hold its locks."""
         self._state = RowQueue()
 
 
@@ -303,10 +288,9 @@ class CommitRecording:
         """Properties of the snapshot of the rows; a compaction gets none."""
         return encode_provenance(self.provenance)
 
-    @property
-    def listener(self) -> Callable[[MadeSnapshot], None]:
-        """A callback for `Committer(after_commit=…)`."""
-        return lambda made: record_snapshot(self.recorder, made.handle, made.snapshot)
+    def on_commit(self, event: CommitEvent) -> None:
+        """Record the snapshot made. A `CommitListener`."""
+        record_commit(self.recorder, event)
 
     def record_reads(self) -> None:
         """Record what was read by a batch that made no snapshot."""
@@ -316,23 +300,21 @@ class CommitRecording:
             warn_once(self.home.ref.name, "cannot record the reads of a batch without rows", e)
 
 
-def record_snapshot(recorder: Recorder, handle: TableHandle, snapshot: Snapshot) -> None:
+def record_commit(recorder: Recorder, event: CommitEvent) -> None:
     """Queue the rows of a snapshot that holds provenance. Never raises."""
-    if snapshot.commit_kind is CommitKind.COMPACT:
+    if event.kind is CommitKind.COMPACT:
         return
     try:
-        recorder.on_commit(event_of(handle, snapshot))
+        recorder.on_commit(event)
     except Exception as e:  # noqa: BLE001 - the commit is done
-        warn_once(handle.describe(), "cannot record its commits", e)
+        warn_once(f"table {event.table}", "cannot record its commits", e)
 
 
 def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:
-    """The recorder of a warehouse in this process.
+    """The recorder of a warehouse in this process; the first `index` stays.
 
-    Args:
-        index: the lineage tables; the first one given stays.
-        interval_ms: least time between two commits to them; of several users the shortest holds.
-            None: as the others say, else ten seconds.
+    `interval_ms` is the least time between two commits to it, of several callers the shortest; None: as others ask,
+    else ten seconds.
     """
     key = index.warehouse.identity
     with _registry.lock:
@@ -348,7 +330,7 @@ def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:
 
 
 def flush_all(timeout_s: float | None = None) -> bool:
-    """Write what waits in this process, for every warehouse; whether all of it was written."""
+    """Write all queued rows of this process; whether all were written."""
     with _registry.lock:
         recorders = [r for r in _registry.recorders.values() if r.waiting_rows]
     end = None if timeout_s is None else time.monotonic() + timeout_s
@@ -359,13 +341,13 @@ def flush_all(timeout_s: float | None = None) -> bool:
 
 
 def flush_of(warehouse: Warehouse) -> bool:
-    """Write what waits in this process for a warehouse; whether all of it was written."""
+    """Write the queued rows of this process for a warehouse; whether all were written."""
     recorder = _registry.recorders.get(warehouse.identity)
     return recorder is None or recorder.flush()
 
 
 def forget_queued(warehouse: Warehouse, job: str) -> None:
-    """Drop what waits in this process of a job."""
+    """Drop the queued rows of a job in this process."""
     recorder = _registry.recorders.get(warehouse.identity)
     if recorder is not None:
         recorder.forget(job)
@@ -378,7 +360,7 @@ def _found(index: Index, expected: ExpectedJob) -> CaughtUp:
 
 
 def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
-    """What the background thread does, as long as there is a recorder, in the process that started it."""
+    """Body of the background thread; ends when its recorder is gone or idle."""
     while True:
         recorder = reference()
         if recorder is None or recorder._state is not state:  # noqa: SLF001 - of this module
@@ -395,7 +377,7 @@ def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
             if due is not None and due > 0:
                 state.lock.wait(min(due, _LONGEST_SLEEP_S))
             elif due is None and not state.lock.wait(_LONGEST_SLEEP_S) and _is_idle(reference()):
-                state.thread = None  # who has something to write starts another
+                state.thread = None  # the next row starts another
                 return
 
 
@@ -404,7 +386,7 @@ def _is_idle(recorder: Recorder | None) -> bool:
 
 
 class _Registry:
-    """The recorders of this process, one for each warehouse."""
+    """The recorders of this process by warehouse."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -412,26 +394,26 @@ class _Registry:
         self._is_told = False
 
     def make_room(self) -> None:
-        """Forget recorders with nothing to write: other credentials make another warehouse. Lock held."""
+        """Drop idle recorders, as other credentials make another warehouse. Lock held."""
         if len(self.recorders) >= _MOST_RECORDERS:
             self.recorders = {key: r for key, r in self.recorders.items() if r.due_in_s() is not None}
 
     def flush_at_exit(self) -> None:
-        """Write what waits when the process ends, while thread pools are still open: tables are written with them."""
+        """Flush when the process ends, while the thread pools that writing needs are still open."""
         if self._is_told:
             return
         import atexit
-        import concurrent.futures.thread  # noqa: F401 - it closes its pools before what is registered earlier
+        import concurrent.futures.thread  # noqa: F401 - must register its own exit handler first
 
         register = getattr(threading, "_register_atexit", atexit.register)
         try:
             register(flush_all, _EXIT_S)
         except RuntimeError as e:  # the process is ending
-            _LOG.warning("rows of lineage that wait when this process ends are not written by it: %s", e)
+            _LOG.warning("lineage rows that are queued when this process ends will not be written by it: %s", e)
         self._is_told = True
 
     def after_fork(self) -> None:
-        """In the child: nothing of the parent's is written here."""
+        """In the child: start without the rows of the parent."""
         self.lock = threading.Lock()
         self.recorders = {}
         for recorder in list(_all):

@@ -1,7 +1,4 @@
-"""What the threads of a Recorder share: rows that wait, jobs whose earlier rows are looked for, and when to write.
-
-Source: own.
-"""
+"""Queue of a Recorder, shared by its threads: rows, jobs to catch up, and when to write."""
 
 from __future__ import annotations
 
@@ -15,24 +12,24 @@ from paimon_spark.lineage.tables import JOB_TABLES, job_of
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.provenance import TableRef
-    from paimon_spark.lineage.tables import Rows
+    from paimon_spark.lineage.tables import RowLists, Rows
 
 MOST_ROWS: Final = 100_000
-"""Rows that wait; beyond, the oldest go, and are found again by catch-up."""
+"""Most rows in the queue; beyond, the oldest are dropped, and found again by catch-up."""
 _JOB_ROWS_HOLD_S: Final = 3600.0
-"""How long a job's row is not written again by this process; somebody may have forgotten the job meanwhile."""
+"""How long this process does not write a row of a job again; then the job may have been forgotten meanwhile."""
 _LONGEST_WAIT_S: Final = 60.0
 _MOST_JOBS: Final = 10_000
-"""Jobs that a process remembers; of one that it forgot it looks for rows again."""
+"""Jobs that a process remembers; for one that it forgot it catches up again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedJob:
-    """A job that commits to a branch, whose rows of earlier processes are looked for.
+    """A job that commits to a branch, whose rows of earlier processes are to be caught up.
 
     Attributes:
         query_id: of a streaming query; None for a batch job.
-        checkpoint: URL of the query's checkpoint; None when it is not known.
+        checkpoint: URL of the query's checkpoint; None when unknown.
     """
 
     job: str
@@ -43,11 +40,7 @@ class ExpectedJob:
 
 @dataclass(slots=True)
 class QueuedRows:
-    """Rows that were added together.
-
-    Attributes:
-        written: called once they are written.
-    """
+    """Rows that were added together; `written` is called once they are written."""
 
     rows: Rows
     written: Callable[[], None] | None = None
@@ -59,23 +52,21 @@ class QueuedRows:
 
 @dataclass(slots=True)
 class RowQueue:
-    """One for each recorder, and for each process: a forked child gets an empty one of its own.
-
-    Whoever calls a method holds `lock`.
+    """The queue of one recorder in one process; a forked child gets an empty one. Callers of its methods hold `lock`.
 
     Attributes:
-        lock: told of everything that changes.
+        lock: notified of every change.
         flushing: held while rows are written.
-        queued: rows in `queue`.
-        expected: not looked for yet, by job and sink.
-        caught_up: looked for.
-        expected_at: seconds of the clock when the oldest of `expected` came, or was last looked for.
+        queued: number of rows in `queue`.
+        expected: jobs and sinks to catch up.
+        caught_up: jobs and sinks caught up.
+        expected_at: when the oldest of `expected` came, or was last tried; seconds of the clock.
         job_rows: rows of jobs that were written, and when.
-        last_flush: seconds of the clock when the last flush ended, successful or not.
-        failures: flushes that failed since the last one that did not.
+        last_flush: when the last flush ended, successful or not.
+        failures: failed flushes in a row.
         begun: number of the newest flush.
         over: number of the newest flush that ended.
-        asked: whether somebody waits for the next one.
+        asked: whether a caller waits for the next flush.
     """
 
     lock: threading.Condition = field(default_factory=lambda: threading.Condition(threading.RLock()))
@@ -94,7 +85,7 @@ class RowQueue:
     thread: threading.Thread | None = None
 
     def expect(self, expected: ExpectedJob, now: float) -> bool:
-        """Look for the rows of a job and a sink in the next flush; False when it was asked for before."""
+        """Catch up a job and a sink in the next flush; False when that was asked for before."""
         key = (expected.job, expected.sink)
         if key in self.expected or key in self.caught_up:
             return False
@@ -105,20 +96,20 @@ class RowQueue:
         return True
 
     def add(self, entry: QueuedRows) -> int:
-        """Let rows wait; how many older ones were let go for it."""
+        """Add rows; returns how many older ones were dropped."""
         self.queue.append(entry)
         self.queued += entry.size
         self.lock.notify_all()
-        return self._let_go()
+        return self._drop_oldest()
 
     def ask(self) -> int:
-        """Have everything written at once; the number of the flush that does it."""
+        """Request a flush at once; returns its number."""
         self.asked = True
         self.lock.notify_all()
         return self.begun + 1
 
     def take(self) -> tuple[list[QueuedRows], list[ExpectedJob]]:
-        """All that waits, which then waits no more, and all that is expected, which still is."""
+        """Take all rows out of the queue; also returns what is expected, which stays."""
         entries = list(self.queue)
         self.queue.clear()
         self.queued = 0
@@ -127,18 +118,18 @@ class RowQueue:
         return entries, list(self.expected.values())
 
     def put_back(self, entries: list[QueuedRows]) -> int:
-        """Let what was taken wait again, before what came meanwhile; how many rows were let go for it."""
+        """Put rows back before those that came meanwhile; returns how many were dropped."""
         self.queue.extendleft(reversed(entries))
         self.queued = sum(e.size for e in self.queue)
-        return self._let_go()
+        return self._drop_oldest()
 
     def look_again(self) -> None:
-        """Rows were lost: look for all of them once more."""
+        """Catch up everything again, as rows were lost."""
         self.expected.update(self.caught_up)
         self.caught_up.clear()
 
     def found(self, expected: list[ExpectedJob]) -> None:
-        """What was expected has been looked for, and written."""
+        """Mark jobs and sinks as caught up."""
         for one in expected:
             if self.expected.pop((one.job, one.sink), None) is not None:
                 self.caught_up[(one.job, one.sink)] = one
@@ -146,14 +137,14 @@ class RowQueue:
             self.caught_up.pop(next(iter(self.caught_up)))
 
     def ended(self, now: float, *, done: bool) -> None:
-        """A flush is over; what it did not look for is looked for an interval later."""
+        """End a flush; what it did not catch up is tried an interval later."""
         self.last_flush = self.expected_at = now
         self.failures = 0 if done else self.failures + 1
         self.over = self.begun
         self.lock.notify_all()
 
     def due_in_s(self, now: float, interval_s: float) -> float | None:
-        """Seconds until something should be written; None when nothing waits."""
+        """Seconds until the next flush; None when nothing is queued."""
         if self.asked:
             return 0.0
         if not self.queue:
@@ -163,8 +154,8 @@ class RowQueue:
         pause = min(_LONGEST_WAIT_S, 2.0 ** (self.failures - 1)) if self.failures else 0.0
         return max(0.0, self.last_flush + max(interval_s, pause) - now)
 
-    def without_known(self, rows: dict[str, list[tuple[Any, ...]]], now: float) -> dict[str, list[tuple[Any, ...]]]:
-        """Without the rows of jobs that were written not long ago."""
+    def without_known(self, rows: RowLists, now: float) -> RowLists:
+        """Rows without those of jobs that were written recently."""
         oldest = now - _JOB_ROWS_HOLD_S
         out = {
             name: [r for r in some if self.job_rows.get((name, r), oldest) <= oldest] if name in JOB_TABLES else some
@@ -172,8 +163,8 @@ class RowQueue:
         }
         return {name: some for name, some in out.items() if some}
 
-    def know(self, rows: dict[str, list[tuple[Any, ...]]], now: float) -> None:
-        """Rows of jobs were written."""
+    def know(self, rows: RowLists, now: float) -> None:
+        """Remember the rows of jobs that were written."""
         for name in JOB_TABLES:
             self.job_rows.update(((name, row), now) for row in rows.get(name, ()))
         if len(self.job_rows) > _MOST_JOBS:
@@ -181,13 +172,13 @@ class RowQueue:
             self.job_rows = {key: at for key, at in self.job_rows.items() if at > oldest}
 
     def forget(self, job: str) -> None:
-        """Drop what waits of a job, and write its rows anew when it commits again."""
+        """Drop the queued rows of a job, and write its rows anew when it commits again."""
         for entry in self.queue:
             entry.rows = {n: [r for r in some if job_of(n, r) != job] for n, some in entry.rows.items()}
         self.queued = sum(e.size for e in self.queue)
         self.job_rows = {key: at for key, at in self.job_rows.items() if job_of(*key) != job}
 
-    def _let_go(self) -> int:
+    def _drop_oldest(self) -> int:
         dropped = 0
         while self.queued > MOST_ROWS and len(self.queue) > 1:
             entry = self.queue.popleft()

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import StorageError
-from paimon_spark.jobs.lineage_port import CommitLineage
-from paimon_spark.jobs.stream_run import QueryRun
+from paimon_spark.jobs.lineage_port import CommitLineage, QueryRun
 from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.read_notes import newest_per_source, stream_notes
-from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_snapshot, recorder_for
-from paimon_spark.lineage.settings import LineageSettings, settings_of, warn_once
+from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_commit, recorder_for
+from paimon_spark.lineage.settings import LineageSettings, settings_of
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
 
 _LOOK_AGAIN_S: Final = 60.0
-"""How long a checkpoint that was not found is not looked for again."""
+"""First pause before a checkpoint that was not found is searched for again."""
 _TRY_AGAIN_S: Final = 10.0
-"""How long a query is not recorded whose name could not be looked up: stores that fail may take their time."""
+"""How long a query stays unrecorded after its name could not be looked up: failing stores may be slow."""
 _SLOW_S: Final = 3.0
-"""A checkpoint that takes longer to fail is not read again soon: batches do not wait for it."""
+"""A checkpoint that takes longer to fail is not read again soon, so that batches do not wait for it."""
 _LONGEST_PAUSE_S: Final = 3600.0
 _MOST: Final = 64
 
@@ -57,7 +57,7 @@ def stream_commit(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLi
         recording = None
     if recording is None:
         return CommitLineage(batch_id)
-    return CommitLineage(batch_id, recording.properties, (recording.listener,), partial(_finish, recording))
+    return CommitLineage(batch_id, recording.properties, (recording,), partial(_finish, recording))
 
 
 def _finish(recording: CommitRecording, made: bool) -> None:
@@ -66,70 +66,67 @@ def _finish(recording: CommitRecording, made: bool) -> None:
 
 
 def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
-    """Have the rows of a batch written that an earlier process committed, and maybe died before it wrote them.
-
-    Never raises. Writing them twice changes nothing.
-    """
+    """Record a micro-batch that an earlier process committed. Never raises. Rows written twice are the same rows."""
     try:
         sink = _sink_of(handle, run)
         if sink is not None:
             known = sink.known()
-            record_snapshot(sink.recorder(known), handle, snapshot)
+            record_commit(sink.recorder(known), event_of(handle, snapshot))
     except Exception as e:  # noqa: BLE001 - the batch is in
-        warn_once(handle.describe(), f"batches of query {run.query_id} are not recorded", e)
+        warn_once(handle.describe(), f"cannot record the batches of query {run.query_id}", e)
 
 
 def forget_queries() -> None:
-    """Know nothing of any query, as a process that just began."""
+    """Forget all queries, as a new process."""
     _QUERIES.clear()
     _FAILED.clear()
 
 
 @dataclass(slots=True)
 class _Query:
-    """What this process has found out of a query.
+    """What this process knows of a query.
 
     Attributes:
         job: its name in the lineage tables.
-        checkpoint: None as long as it is not found.
-        looked_s: when it was looked for last in vain, or took its time to fail.
-        missed: how often that was, one time after another.
-        newest: the batch whose ends were read last, and where they are.
-        told: the rows of a warehouse that records tables alone are written.
+        checkpoint: None until it is found.
+        failed_at_s: when it was last not found, or took long to fail.
+        failures: how often in a row.
+        newest: the batch whose ends were read last, and these ends.
+        tables_recorded: whether its rows are written in a warehouse that records only tables.
     """
 
     job: str
     checkpoint: Checkpoint | None = None
-    looked_s: float = 0.0
-    missed: int = 0
+    failed_at_s: float = 0.0
+    failures: int = 0
     newest: tuple[int, Ends] | None = None
-    told: bool = False
+    tables_recorded: bool = False
 
-    def miss(self) -> None:
-        """A look at the checkpoint failed, and may have taken its time: none soon."""
-        self.looked_s = _seconds()
-        self.missed += 1
+    def fail(self) -> None:
+        """Reading the checkpoint failed; wait before the next try."""
+        self.failed_at_s = _seconds()
+        self.failures += 1
 
     @property
     def waits(self) -> bool:
-        """Whether it is not yet time to look at the checkpoint again."""
-        pause_s = min(_LONGEST_PAUSE_S, _LOOK_AGAIN_S * 2.0 ** min(self.missed - 1, 10))
-        return self.missed > 0 and _seconds() - self.looked_s <= pause_s
+        """Whether it is too early to read the checkpoint again."""
+        pause_s = min(_LONGEST_PAUSE_S, _LOOK_AGAIN_S * 2.0 ** min(self.failures - 1, 10))
+        return self.failures > 0 and _seconds() - self.failed_at_s <= pause_s
 
 
 _QUERIES: dict[tuple[object, ...], _Query] = {}
 _FAILED: dict[tuple[object, ...], float] = {}
-"""When the name of a query could not be looked up last."""
+"""When the name of a query could last not be looked up."""
 
 
 def _sink_of(handle: TableHandle, run: QueryRun) -> _Sink | None:
-    """The sink, when its warehouse records."""
+    """The sink, when its warehouse records lineage."""
     home = find_warehouse_table(handle)
     if home is None:
         if any(key in handle.overrides for key in OF_ONE_USE if key.startswith("lineage.")):
             warn_once(
                 handle.describe(),
-                "it is not recorded, as it is outside any warehouse: its path is not <warehouse>/<database>.db/<table>",
+                "cannot record it outside any warehouse: its path is not <warehouse>/<database>.db/<table>",
             )
         return None
     if is_lineage_table(home.ref):
@@ -144,7 +141,7 @@ def _sink_of(handle: TableHandle, run: QueryRun) -> _Sink | None:
 
 @dataclass(frozen=True, slots=True)
 class _Sink:
-    """A sink whose warehouse records."""
+    """A sink whose warehouse records lineage."""
 
     handle: TableHandle
     run: QueryRun
@@ -155,15 +152,15 @@ class _Sink:
 
     def recording(self, batch_id: int) -> CommitRecording | None:
         known = self.known()
-        if known.told and not self.switch.data:
+        if known.tables_recorded and not self.switch.data:
             return None
         sources = self._sources(known, batch_id)
         provenance = Provenance(known.job, batch_id, sources or (), self.run.query_id, sources is not None)
         recording = CommitRecording(provenance, self.home, self.recorder(known))
         if self.switch.data:
             return recording
-        recording.record_reads()  # the recorder keeps of it what names tables
-        known.told = True
+        recording.record_reads()  # the recorder keeps only the rows of jobs
+        known.tables_recorded = True
         return None
 
     def recorder(self, known: _Query) -> Recorder:
@@ -174,7 +171,7 @@ class _Sink:
         return recorder
 
     def known(self) -> _Query:
-        """What this process knows of the query; the first time it is registered."""
+        """What this process knows of the query, which is registered the first time."""
         key = (self.home.warehouse.identity, self.home.ref, self.run, self.asked.job)
         known = _QUERIES.get(key)
         if known is None:
@@ -215,10 +212,10 @@ class _Sink:
                 query_name=run.name,
             )
         except Exception as e:  # noqa: BLE001 - a driver's directory may be one that this process has no way to
-            known.miss()
+            known.fail()
             self._warn_of_checkpoint(e)
             return False
-        known.missed = 0
+        known.failures = 0
         return True
 
     def _register(self, known: _Query) -> None:
@@ -228,7 +225,7 @@ class _Sink:
         try:
             register_query(self.index, self.run.query_id, registration)
         except Exception as e:  # noqa: BLE001 - what the snapshots say is found without it
-            warn_once(self.handle.describe(), f"query {self.run.query_id} cannot be registered", e)
+            warn_once(self.handle.describe(), f"cannot register query {self.run.query_id}", e)
 
     def _sources(self, known: _Query, batch_id: int) -> tuple[SourceRange, ...] | None:
         """What the batch read; None when that cannot be found out."""
@@ -238,10 +235,10 @@ class _Sink:
                 sources = self._by_checkpoint(known, known.checkpoint, batch_id)
             except Exception as e:  # noqa: BLE001 - as above
                 if _seconds() - began_s > _SLOW_S:
-                    known.miss()
+                    known.fail()
                 self._warn_of_checkpoint(e)
             else:
-                known.missed = 0
+                known.failures = 0
                 return sources
         return self._by_notes(batch_id)
 
@@ -265,7 +262,7 @@ class _Sink:
     def _warn_of_checkpoint(self, error: Exception) -> None:
         warn_once(
             self.handle.describe(),
-            f"what query {self.run.query_id} has read cannot be told from its checkpoint, only from notes of its tasks",
+            f"cannot read the checkpoint of query {self.run.query_id}; its sources come from the notes of its tasks",
             error,
         )
 

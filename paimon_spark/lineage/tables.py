@@ -1,24 +1,16 @@
-"""The lineage tables: columns, keys and options; what a commit adds to them; Index, the door to them.
+"""The lineage tables: their columns and keys, access to them, rows for them and conditions on them.
 
-They are ordinary primary-key tables of the database `paimon`, so that any engine joins them. Rows are upserted: writing
-one twice changes nothing.
+They are ordinary primary-key tables of the database `paimon`, so that any engine can join them. Rows are upserted:
+writing one twice changes nothing.
 
 Source: PIP-5.
-
-Rows on their way into the lineage tables.
-
-Source: own.
-
-Conditions on the rows of lineage tables, as `Index.read` takes them.
-
-Source: own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -27,18 +19,10 @@ from paimon_spark.lineage.provenance import Provenance, TableRef
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.predicate.ast import literal_text
 
-if TYPE_CHECKING:
-    from paimon_spark.lineage.provenance import TableRef
-
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A lineage table.
-
-    Attributes:
-        columns: name → Arrow type, in order; none may be null.
-        keys: the primary key.
-    """
+    """A lineage table: name, columns (not null) with their Arrow types, and primary key."""
 
     name: str
     columns: Mapping[str, pa.DataType]
@@ -68,13 +52,17 @@ JOB_STARTUP: Final = Definition("job_startup", {"job": _TEXT, **_TABLE, "snapsho
 TABLES: Final = {
     d.name: d for d in (CATALOG_OPTIONS, SOURCE_JOB, SINK_JOB, SOURCE_SNAPSHOT, SINK_SNAPSHOT, JOB_STARTUP)
 }
+JOB_TABLES: Final = (SOURCE_JOB.name, SINK_JOB.name)
+"""The tables of which job reads and writes which table, without snapshots."""
 
 Rows: TypeAlias = Mapping[str, Sequence[tuple[Any, ...]]]
 """Rows by the name of their table, values in the order of its columns."""
+RowLists: TypeAlias = dict[str, list[tuple[Any, ...]]]
+"""The same, to be changed by whoever made it."""
 
 
 class Index(Protocol):
-    """The lineage tables of a warehouse. `table/lineage_index.py` is the one that reads and writes them.
+    """The lineage tables of a warehouse, and the tables and snapshots in it; `table_index` implements it.
 
     Every method raises StorageError when the store fails, CommitError when rows could not be committed.
     """
@@ -87,15 +75,15 @@ class Index(Protocol):
         ...
 
     def create(self) -> None:
-        """Make the database and those of the tables that are missing. Safe to race."""
+        """Create the database and the missing tables. Safe to race."""
         ...
 
     def options(self) -> dict[str, str]:
-        """Rows of `catalog_options`; empty when there are no lineage tables."""
+        """The rows of `catalog_options`; empty when there are no lineage tables."""
         ...
 
     def read(self, table: Definition, where: str | None = None) -> pa.Table:
-        """Rows of a lineage table, in the order of its columns. Empty when there are no lineage tables."""
+        """Read rows, columns in the order of the definition; empty when there are no lineage tables."""
         ...
 
     def upsert(self, rows: Rows) -> None:
@@ -103,40 +91,40 @@ class Index(Protocol):
         ...
 
     def delete(self, table: Definition, where: str) -> int:
-        """Remove the rows for which `where` is true; how many there were."""
+        """Delete the rows for which `where` is true and return how many there were."""
         ...
 
     def refs(self) -> Iterator[TableRef]:
-        """Every branch of every table of the warehouse, but those of the database of lineage. Each history once."""
+        """Every branch of every table of the warehouse, without lineage's own. Each history once."""
         ...
 
     def table_names(self) -> Iterator[tuple[str, str]]:
-        """Database and name of every table of the warehouse, but those of the database of lineage."""
+        """Database and name of every table of the warehouse, without lineage's own."""
         ...
 
     def branches(self, database: str, table: str) -> Iterator[TableRef]:
-        """Every branch of a table. Each history once; none when it is gone."""
+        """Every branch of a table, each history once; nothing when the table is gone."""
         ...
 
     def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]:
-        """Snapshots alive of a branch with an id greater than `after`, newest first. None when the branch is gone."""
+        """Snapshots alive of a branch with an id above `after`, newest first; nothing when the branch is gone."""
         ...
 
     def tagged(self, ref: TableRef) -> Mapping[str, Snapshot]:
-        """Tags of a branch, savepoints among them, by name. None when the branch is gone."""
+        """Tags of a branch by name, savepoints among them; empty when the branch is gone."""
         ...
 
 
-def rows_of(provenance: Provenance, sink: TableRef | None, snapshot_id: int | None) -> dict[str, list[tuple[Any, ...]]]:
-    """What one commit adds to the lineage tables of the sink's warehouse: sources of other warehouses are left out.
+def rows_of(provenance: Provenance, sink: TableRef | None, snapshot_id: int | None) -> RowLists:
+    """The rows of one commit for the sink's warehouse; sources of other warehouses are left out.
 
     Args:
-        provenance: what the commit says.
-        sink: the branch committed to; None where only what was read is recorded.
-        snapshot_id: that was made; None for a batch that made none.
+        provenance: of the commit.
+        sink: the branch committed to; None where only reads are recorded.
+        snapshot_id: the snapshot made; None for a batch that made none.
     """
     job, barrier = provenance.job, provenance.barrier
-    rows: dict[str, list[tuple[Any, ...]]] = {}
+    rows: RowLists = {}
     for source in provenance.sources:
         if source.ref is None or source.warehouse is not None:
             continue
@@ -150,20 +138,10 @@ def rows_of(provenance: Provenance, sink: TableRef | None, snapshot_id: int | No
     return rows
 
 
-JOB_TABLES: Final = (SOURCE_JOB.name, SINK_JOB.name)
-"""The tables that tell which job reads and writes which table, without snapshots."""
-
-
 def write_rows(index: Index, rows: Rows, counts: dict[str, int] | None = None) -> None:
-    """Upsert rows so that the row of a sink's snapshot comes last: where it is, all of its batch is there.
+    """Upsert rows, the row of a sink's snapshot last: where it is, all rows of its batch are.
 
-    Args:
-        index: the lineage tables.
-        rows: to write.
-        counts: what was written is added here, by lineage table.
-
-    Raises:
-        StorageError, CommitError: they could not be written, or some of them.
+    Adds the number of rows written to `counts`, by lineage table. Raises StorageError, CommitError.
     """
     kept = {name: some for name, some in rows.items() if some}
     last = {SINK_SNAPSHOT.name: kept.pop(SINK_SNAPSHOT.name)} if SINK_SNAPSHOT.name in kept else {}
@@ -174,12 +152,12 @@ def write_rows(index: Index, rows: Rows, counts: dict[str, int] | None = None) -
             counts.update({name: counts.get(name, 0) + len(some) for name, some in part.items()})
 
 
-def only_jobs(rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows that tell which job reads and writes which table, without those of snapshots."""
+def only_jobs(rows: Rows) -> RowLists:
+    """The rows of `JOB_TABLES`, without those of snapshots."""
     return {name: list(some) for name, some in rows.items() if name in JOB_TABLES}
 
 
-def merge_rows(parts: Iterable[Rows]) -> dict[str, list[tuple[Any, ...]]]:
+def merge_rows(parts: Iterable[Rows]) -> RowLists:
     """The rows of all parts in order; of those with the same key the last."""
     out: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}
     for part in parts:
@@ -197,23 +175,27 @@ def job_of(name: str, row: tuple[Any, ...]) -> str:
 
 
 def column_equals(column: str, text: str) -> str:
-    """The column equals the text."""
+    """Condition: the column equals the text."""
     return f"`{column}` = {literal_text(text)}"
 
 
 def job_is_in(jobs: Iterable[str]) -> str:
-    """The row is of one of some jobs."""
+    """Condition: the row is of one of some jobs."""
     quoted = [literal_text(job) for job in sorted(jobs)]
     return f"job = {quoted[0]}" if len(quoted) == 1 else f"job IN ({', '.join(quoted)})"
 
 
 def table_is(ref: TableRef) -> str:
-    """The row is of a branch."""
+    """Condition: the row is of a branch."""
     return f"{column_equals('database', ref.database)} AND {column_equals('table', ref.table)}"
 
 
-def job_barriers_between(bounds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
-    """The row is of a job, and of one of its barriers from the first to the last: one condition for each job."""
+def job_barriers_between(batches: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Conditions, one for each job: the row is of the job, and of a barrier between its least and greatest."""
+    bounds: dict[str, tuple[int, int]] = {}
+    for job, barrier in batches:
+        low, high = bounds.get(job, (barrier, barrier))
+        bounds[job] = min(low, barrier), max(high, barrier)
     for job, (low, high) in sorted(bounds.items()):
         yield f"({column_equals('job', job)} AND barrier_id BETWEEN {low} AND {high})"
 

@@ -1,18 +1,12 @@
-"""One change of refs at a time on a table; written down first, finished by whoever comes next.
+"""Change a table's snapshots, tags and branches under its lock, and delete the files that are unreachable then.
 
-`intent/intent` under the table is created exclusively by who changes refs of any branch: tags, branches, merges,
-roll-backs, expiry. It says who works (`lock.py`). The plan is made while it is held, then written to
-`intent/plan-<operation>`: from that moment the change happens, if need be by the next process that wants to change
-something. An intent without a plan is just taken away. Commits, reads and foreign engines do not ask for it.
-
-An operation is over when the intent is gone; its other files are removed after that, and mean nothing then.
-
-A change of one branch, planned on the branch as it is once nobody else changes the table's refs.
+The plan of a change is made while the lock is held, then written to the journal: from that moment the change happens,
+if need be by the next process that takes the lock. A lock without a journal is only removed. An operation is over when
+its lock is deleted; its other files are deleted after that.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -25,26 +19,22 @@ from paimon_spark.errors import FileAlreadyThereError, StorageError, TableNotFou
 from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal, plan_removal
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.metadata.journal.change import Root, TableChange, roots_put
-from paimon_spark.metadata.journal.change import decode as decode_change
-from paimon_spark.metadata.journal.change import encode as encode_change
+from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, roots_put
 from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.metadata.journal.lock import (
-    INTENT,
-    Held,
-    Intent,
+    LOCK_FILE,
+    HeldLock,
+    LockFile,
     Owner,
+    OwnerWatch,
     Waiting,
-    Watch,
-    at_work,
-    busy,
     clocks,
-    directory_of,
-    find_intent,
+    find_lock,
     local_time,
-    plan_path,
+    lock_directory,
+    lock_timeout,
+    running,
 )
-from paimon_spark.metadata.small_files import find_decoded
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,45 +51,45 @@ def change_table(
     wait_ms: int = 60_000,
     waiting: Waiting = _NOW,
 ) -> Removed:
-    """Plan and carry out one change of the table's refs, alone. Recovers first what others left unfinished.
+    """Plan and run one change under the table's lock, after finishing what dead processes left.
 
     Args:
         handle: any branch of the table.
-        kind: the verb, for messages of those who wait.
-        plan: called while nobody else changes refs: reads the table, checks everything that may be refused, and says
-            what to do. Errors of it leave the table as it was; None: nothing to do.
-        wait_ms: how long to wait for another process at it.
+        kind: of the operation, for messages of processes that wait.
+        plan: called while the lock is held: reads the table, checks everything that may be refused, and returns the
+            change, or None when there is nothing to do. Errors of it leave the table as it was.
+        wait_ms: how long to wait for the lock.
         waiting: clock and sleep.
 
     Returns:
         What was deleted beyond the steps themselves.
 
     Raises:
-        OperationInProgressError: another process is at it all the time; says who, what and since when.
-        UnsafeDeletionError: it cannot be told what the roots that stay need; nothing was changed.
+        OperationInProgressError: another process held the lock all the time; says who, what and since when.
+        UnsafeDeletionError: it is unknown what the remaining roots need; nothing was changed.
         UnsupportedFeatureError: the store cannot create files exclusively (`publish.check_store`).
         TableNotFoundError: the table was dropped.
-        CorruptFileError: what another operation left cannot be read; says what to do.
-        StorageError: a step failed. When the plan was written down, the next access finishes it.
+        CorruptFileError: the lock or journal of another operation cannot be read; says what to do.
+        StorageError: a step failed. Once the journal is written, the next access finishes the change.
     """
     check_store(handle)
     check_there(handle)
     owner = Owner.new()
-    with at_work(owner):
+    with running(owner):
         finished, held = _acquire(handle, owner, kind, waiting, wait_ms)
         with held:
             try:
                 change = plan()
-                data = b"" if change is None else _encoded(change)
-                removal, roots = _prepared(handle, change)
+                data = b"" if change is None else encode(change)
+                removal, roots = _expected_removal(handle, change)
             except BaseException:
-                held.give_up()
+                held.abandon()
                 raise
             if change is None:
-                held.give_up()
+                held.abandon()
                 return Removed(finished=finished)
-            held.write_plan(data)
-            return replace(_carry_out(held, change, removal, roots), finished=finished)
+            held.write_journal(data)
+            return replace(_run(held, change, removal, roots), finished=finished)
 
 
 def change_branch(
@@ -109,69 +99,69 @@ def change_branch(
     *,
     wait_ms: int = 60_000,
 ) -> Removed:
-    """As `change_table`; `plan` gets the branch opened anew: `main` may have come to mean another directory."""
+    """As `change_table`; `plan` gets the branch opened again, as `main` may mean another directory by then."""
     return change_table(handle, kind, lambda: plan(reopened(handle)), wait_ms=wait_ms)
 
 
 def preview(handle: TableHandle, change: TableChange | None) -> Removed:
-    """What a change would delete beyond its steps. Raises UnsafeDeletionError."""
+    """What a change would delete beyond its steps, for a dry run. Raises UnsafeDeletionError."""
     if change is None:
         return Removed()
     return plan_removal(handle, change.released, [*without(all_roots(handle), change.released), *roots_put(change)])
 
 
 def reopened(handle: TableHandle) -> TableHandle:
-    """The branch as it is now: while others changed refs, main may have become another one."""
+    """The branch opened again: other operations may have made main mean another directory."""
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
 def check_there(handle: TableHandle) -> None:
-    """Check that there is a table still: an intent would put a directory where there was one.
+    """Check that the table still exists: its lock would make the directory of a dropped table again.
 
     Raises TableNotFoundError.
     """
     layout = handle.layout
     if not any(handle.store.list(directory) for directory in (f"{layout.root}/schema", layout.branches_dir)):
         raise TableNotFoundError(
-            f"table {handle.name} is not there any more: {handle.store.url(layout.root)} has neither schemas nor "
+            f"table {handle.name} does not exist any more: {handle.store.url(layout.root)} has neither schemas nor "
             "branches; it was dropped, renamed or moved",
             table=handle.name,
         )
 
 
 def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _NOW) -> str | None:
-    """Finish, or take away, what a process left that died; the label of what was finished. One look if nothing is.
+    """Finish or undo the operation of a dead process; the label of what was finished. One read when none is left.
 
     Raises:
-        OperationInProgressError: a living process is at it, longer than `wait_ms`.
+        OperationInProgressError: a living process holds the lock for longer than `wait_ms`.
         Others as `change_table`.
     """
-    if find_intent(handle) is None:
+    if find_lock(handle) is None:
         return None
     check_store(handle)
     owner = Owner.new()
-    with at_work(owner):
+    with running(owner):
         return _until_free(handle, owner, waiting, wait_ms)
 
 
 def unfinished(handle: TableHandle) -> str | None:
-    """The operation that is going on or was left unfinished, in words; None if none is. Changes nothing.
+    """The operation that runs now or was left unfinished, as text; None when there is none. Changes nothing.
 
     Raises:
-        CorruptFileError: the intent cannot be read.
+        CorruptFileError: the lock or its journal cannot be read.
     """
-    intent = find_intent(handle)
-    if intent is None:
+    lock = find_lock(handle)
+    if lock is None:
         return None
-    change = _find_plan(handle, intent.owner)
-    what = intent.kind if change is None else change.label
-    return f"{what}, begun by {intent.owner.describe()} at {local_time(intent.since_ms)}"
+    change = find_change(handle, lock.owner)
+    what = lock.kind if change is None else change.label
+    return f"{what}, begun by {lock.owner.describe()} at {local_time(lock.since_ms)}"
 
 
-def _prepared(handle: TableHandle, change: TableChange | None) -> tuple[Removal, list[Root]]:
-    """The removal that the change will bring if nothing happens meanwhile, and the roots it was found with.
+def _expected_removal(handle: TableHandle, change: TableChange | None) -> tuple[Removal, list[Root]]:
+    """The removal after the change if no other engine interferes, and the roots it was found with.
 
-    Found before anything is changed, so that doubt leaves everything as it was.
+    Found before anything is changed, so that errors leave everything as it was.
     """
     if change is None or not change.released:
         return Removal(), []
@@ -179,8 +169,8 @@ def _prepared(handle: TableHandle, change: TableChange | None) -> tuple[Removal,
     return find_removal(handle, change.released, kept), kept
 
 
-def _carry_out(held: Held, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removed:
-    """Run the steps, delete what then nobody needs, and end the operation."""
+def _run(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removed:
+    """Run the steps, delete what is unreachable then, and release the lock."""
     for step in progress.counted(change.steps, change.kind, "steps", len(change.steps)):
         held.check()
         run_step(held.handle, step)
@@ -189,37 +179,34 @@ def _carry_out(held: Held, change: TableChange, removal: Removal, roots: Sequenc
         try:
             removal = _as_of_now(held, change, removal, roots)
         except UnsafeDeletionError as e:
-            # The change itself is done. Files that nobody needs hurt nobody.
+            # The change itself is done; files left over are harmless.
             left, removal = str(e), Removal(change.released)
             _LOG.warning("after the %s, files were left for remove_orphan_files: %s", change.label, e)
         delete(held.handle, removal, held.check)
-    held.finish()
+    held.release()
     return replace(removal.removed(), left=left)
 
 
-def _as_of_now(held: Held, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removal:
-    """The removal, with the roots that are there after the steps."""
+def _as_of_now(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removal:
+    """The removal, found again when the roots after the steps are not those that were expected."""
     kept = all_roots(held.handle)
     if removal.released and {r.key: r.snapshot for r in roots} == {r.key: r.snapshot for r in kept}:
         return removal
     return find_removal(held.handle, change.released, kept)
 
 
-def _encoded(change: TableChange) -> bytes:
-    return json.dumps(encode_change(change), ensure_ascii=False).encode()
-
-
-def _acquire(handle: TableHandle, owner: Owner, kind: str, waiting: Waiting, wait_ms: int) -> tuple[str | None, Held]:
-    """The lock, after finishing what others left; with the label of that."""
-    intent = Intent(owner, kind, waiting.clock_ms())
-    data = json.dumps({"version": 1, "owner": owner.encode(), "kind": kind, "sinceMillis": intent.since_ms}).encode()
+def _acquire(
+    handle: TableHandle, owner: Owner, kind: str, waiting: Waiting, wait_ms: int
+) -> tuple[str | None, HeldLock]:
+    """The lock, after finishing the operations of dead processes; with the label of the last one."""
+    data = LockFile(owner, kind, waiting.clock_ms()).encode()
     started, finished = waiting.clock_ms(), None
     failures = 0
     while True:
         rest = max(0, wait_ms - (waiting.clock_ms() - started))
-        held = Held(handle, owner, owner, waiting, clocks())
+        held = HeldLock(handle, owner, owner, waiting, clocks())
         try:
-            handle.store.create_exclusive(f"{directory_of(handle)}/{INTENT}", data)
+            handle.store.create_exclusive(f"{lock_directory(handle)}/{LOCK_FILE}", data)
         except FileAlreadyThereError:
             pass
         except StorageError as e:
@@ -229,48 +216,37 @@ def _acquire(handle: TableHandle, owner: Owner, kind: str, waiting: Waiting, wai
             waiting.sleep(0.1 * failures)
         else:
             return finished, held
-        found = find_intent(handle)
-        if found is not None and found.owner == owner:  # the answer was lost on the way
+        found = find_lock(handle)
+        if found is not None and found.owner == owner:  # the store's answer was lost
             return finished, held
         if found is not None:
             finished = _until_free(handle, owner, waiting, rest) or finished
 
 
 def _until_free(handle: TableHandle, owner: Owner, waiting: Waiting, wait_ms: int) -> str | None:
-    """Wait until there is no intent, finishing it when its owner died; the label of what was finished."""
+    """Wait until the lock is free, finishing the operation of a dead owner; the label of that."""
     started, wait_s = waiting.clock_ms(), 0.01
-    watch = Watch(handle, waiting)
+    watch = OwnerWatch(handle, waiting)
     while True:
-        intent = find_intent(handle)
-        if intent is None:
+        lock = find_lock(handle)
+        if lock is None:
             return None
-        held = watch.taken_over(intent, owner)
+        held = watch.take_over(lock, owner)
         if held is not None:
             with held:
-                return _finish_other(held, intent)
+                return _finish_other(held, lock)
         left_ms = wait_ms - (waiting.clock_ms() - started)
-        if left_ms <= 0 or intent.owner.is_of_this_thread():
-            raise busy(handle, intent, waiting.clock_ms() - started)
+        if left_ms <= 0 or lock.owner.is_of_this_thread():
+            raise lock_timeout(handle, lock, waiting.clock_ms() - started)
         waiting.sleep(min(wait_s * (1 + 0.2 * random.random()), left_ms / 1000))  # noqa: S311 - spreads callers out
         wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
-def _finish_other(held: Held, intent: Intent) -> str | None:
-    change = _find_plan(held.handle, intent.owner)
+def _finish_other(held: HeldLock, lock: LockFile) -> str | None:
+    change = find_change(held.handle, lock.owner)
     if change is None:
-        held.finish()
+        held.release()
         return None
-    _LOG.warning("finishing the %s of table %s, which %s left", change.label, held.handle.name, intent.owner.describe())
-    _carry_out(held, change, Removal(), ())
+    _LOG.warning("finishing the %s of table %s, left by %s", change.label, held.handle.name, lock.owner.describe())
+    _run(held, change, Removal(), ())
     return change.label
-
-
-def _find_plan(handle: TableHandle, owner: Owner) -> TableChange | None:
-    def decode(data: bytes, path: str) -> TableChange:
-        try:
-            raw = json.loads(data)
-        except ValueError:
-            raw = None
-        return decode_change(raw, handle.store.url(path))
-
-    return find_decoded(handle.store, plan_path(handle, owner), decode)

@@ -1,6 +1,6 @@
-"""Expiry of long-lived changelogs: what expired snapshots left behind for those who read changes.
+"""Expire long-lived changelogs, which expired snapshots left behind for readers of changes.
 
-Source: Java `table/ExpireChangelogImpl`; which files go is decided by `removal`.
+Source: Java `table/ExpireChangelogImpl`; `removal` decides which files are deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from paimon_spark.metadata.journal.change import (
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshot_ids
-from paimon_spark.options.expiry import parse_expiry_options
 
 KIND: Final = "expire-changelogs"
 
@@ -62,7 +61,7 @@ def expire_changelogs(
         going, next_id = _going(current, limits, now, delete_all)
         return _change(current, going, next_id) if going else None
 
-    rule_of(handle, parse_expiry_options(handle.options.raw).changelogs, limits, now)
+    rule_of(handle, handle.options.expiry.changelogs, limits, now)
     return preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
 
 
@@ -74,7 +73,7 @@ def may_expire(handle: TableHandle, head_id: int, clock_ms: Callable[[], int] = 
         head_id: id of the newest snapshot.
         clock_ms: epoch milliseconds.
     """
-    retention = parse_expiry_options(handle.options.raw).changelogs
+    retention = handle.options.expiry.changelogs
     ids = list_changelog_ids(handle)
     if len(ids) < 2 or head_id - ids[0] < retention.retain_min:
         return False
@@ -89,7 +88,7 @@ def _going(
     handle: TableHandle, limits: Limits, now_ms: int, delete_all: bool
 ) -> tuple[list[tuple[Snapshot, bytes]], int | None]:
     """The changelogs that expire with the bytes of their files, and the first that stays; None if none does."""
-    rule = rule_of(handle, parse_expiry_options(handle.options.raw).changelogs, limits, now_ms)
+    rule = rule_of(handle, handle.options.expiry.changelogs, limits, now_ms)
     if not delete_all:
         rule = replace(rule, first_needed=first_needed(handle))
     ids = list_changelog_ids(handle)

@@ -1,15 +1,12 @@
-"""Expiry of a branch's snapshots: the ones that lived long enough go, with the files that nothing else needs.
+"""Expire old snapshots of a branch, and the files that only they need; the retention rule.
 
-Where changelogs are to outlive their snapshots, each snapshot that goes leaves a long-lived changelog behind.
+Where changelogs outlive their snapshots, each expired snapshot leaves a long-lived changelog behind.
 
-Source: Java `table/ExpireSnapshotsImpl`, `utils/ChangelogManager`; which files go is decided by `removal`.
+Paimon's retention rule counts ids. Here it counts positions among the existing ids, which is the same where ids have no
+gaps; where other engines left gaps, as many snapshots are kept as the numbers say.
 
-Which snapshots and changelogs have lived long enough. Pure.
-
-Paimon's rule speaks of ids. Here it speaks of positions among the ids that are there, which is the same where ids
-follow on one another; where other engines left holes, as many are kept as the numbers say.
-
-Source: Java `table/ExpireSnapshotsImpl.expire`, `table/ExpireChangelogImpl.expire` (2.0).
+Source: Java `table/ExpireSnapshotsImpl`, `table/ExpireChangelogImpl` (2.0), `utils/ChangelogManager`; `removal` decides
+which files are deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
-from paimon_spark.options.expiry import Retention, parse_expiry_options
+from paimon_spark.options.expiry import Retention
 
 KIND: Final = "expire-snapshots"
 
@@ -95,7 +92,7 @@ def expire_snapshots(
         going = _going(current, limits, now)
         return _change(current, going) if going else None
 
-    rule_of(handle, parse_expiry_options(handle.options.raw).snapshots, limits, now)
+    rule_of(handle, handle.options.expiry.snapshots, limits, now)
     return preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
 
 
@@ -138,7 +135,7 @@ def may_expire(handle: TableHandle, head_id: int, clock_ms: Callable[[], int] = 
         head_id: id of the newest snapshot.
         clock_ms: epoch milliseconds.
     """
-    options = parse_expiry_options(handle.options.raw)
+    options = handle.options.expiry
     retention = options.snapshots
     if head_id <= retention.retain_min:
         return False
@@ -207,7 +204,7 @@ _READ_AHEAD: Final = 64
 
 def _going(handle: TableHandle, limits: Limits, now_ms: int) -> list[_Going]:
     """The snapshots that expire, ascending."""
-    options = parse_expiry_options(handle.options.raw)
+    options = handle.options.expiry
     rule = rule_of(handle, options.snapshots, limits, now_ms)
     if options.consumers_hold_snapshots:
         rule = replace(rule, first_needed=first_needed(handle))
@@ -223,7 +220,7 @@ def _going(handle: TableHandle, limits: Limits, now_ms: int) -> list[_Going]:
 
 
 def _keeps_changelogs(handle: TableHandle) -> bool:
-    return parse_expiry_options(handle.options.raw).changelogs_outlive
+    return handle.options.expiry.changelogs_outlive
 
 
 def _change(handle: TableHandle, going: list[_Going]) -> TableChange:

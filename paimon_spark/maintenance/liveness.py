@@ -1,8 +1,8 @@
-"""Which files are alive in some of many states: counts of ADD less DELETE, walked from state to state.
+"""Find the files that are alive in some of many snapshots, by counting ADD and DELETE entries.
 
-Two states differ only by the manifests that they do not share, so only those are read, each once. A file is the same
-when partition, bucket and name are: levels may change. Counts are relative to a first state, and files not alive there
-are looked for; they are alive in another state exactly when their count is greater than nought.
+Two snapshots differ only by the manifests that they do not share, so only those are read, each once. Files are the same
+when partition, bucket and name are equal: levels may change. Counts are relative to a first snapshot: of the files not
+alive there, those with a count above zero are alive in the other one.
 
 Source of the identity: Java `operation/FileDeletionBase.containsDataFile`.
 """

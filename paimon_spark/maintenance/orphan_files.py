@@ -1,6 +1,6 @@
-"""Orphans: files in a table's directories that nothing reachable names; found, and removed when they are old.
+"""Find orphan files, which nothing reachable names, and delete old ones.
 
-Source: Java `operation/OrphanFilesClean`, whose rules of what may be an orphan these are.
+Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an orphan.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
 from paimon_spark.maintenance.roots import branch_directories
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.lock import DIRECTORY, INTENT
+from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.options.data_files import EXTERNAL_PATHS
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import external_path
 
@@ -182,7 +181,7 @@ def _delete(handle: TableHandle, paths: Sequence[str]) -> None:
 
 def _trees(handle: TableHandle) -> list[_Tree]:
     trees = [_Tree(handle.store, handle.layout.root, is_own=True)]
-    for url in EXTERNAL_PATHS.get(handle.options.raw).split(","):
+    for url in handle.options.external_paths:
         if url.strip():
             store, path = external_path(handle.store, url.strip())
             trees.append(_Tree(store, path, store is handle.store))
@@ -213,7 +212,7 @@ class _Candidates:
         layouts = [branch.layout for branch in branch_directories(handle)]
         self._refs = {directory for layout in layouts for directory, _ in ref_directories(layout)}
         self._refs |= {layout.branch_root for layout in layouts}
-        self._intents = f"{handle.layout.root}/{DIRECTORY}"
+        self._lock_directory = f"{handle.layout.root}/{LOCK_DIRECTORY}"
         self._snapshots = dict.fromkeys((layout.snapshot_dir for layout in layouts), SNAPSHOT_PREFIX)
         self._snapshots |= dict.fromkeys((layout.changelog_dir for layout in layouts), CHANGELOG_PREFIX)
 
@@ -223,9 +222,9 @@ class _Candidates:
         if tree.is_own and directory in self._snapshots:
             prefix = self._snapshots[directory]
             return [i for i in infos if not i.name.startswith(prefix) and i.name not in (LATEST, EARLIEST)]
-        if tree.is_own and directory == self._intents:
-            # What belongs to no operation any more; without an intent there is none.
-            return [] if any(i.name == INTENT for i in infos) else infos
+        if tree.is_own and directory == self._lock_directory:
+            # Files of operations that are over; without a lock none is running.
+            return [] if any(i.name == LOCK_FILE for i in infos) else infos
         if tree.is_own and directory in self._refs:
             return [i for i in infos if _TEMPORARY.fullmatch(i.name)]
         return []

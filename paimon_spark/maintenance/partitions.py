@@ -1,10 +1,9 @@
-"""Expiry of partitions: old ones are dropped by a commit, as of the head. Their files stay while snapshots need them.
+"""Expire old partitions by a commit, and write the `_SUCCESS` files of finished partitions.
 
-Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrategy`.
+The data files of expired partitions stay while snapshots need them.
 
-Partitions marked as done: a file `_SUCCESS` in their directories, for those who wait for them.
-
-Source: Java `partition/actions/SuccessFileMarkDoneAction`, `partition/file/SuccessFile`.
+Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrategy`,
+`partition/actions/SuccessFileMarkDoneAction`, `partition/file/SuccessFile`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ from paimon_spark.options.expiry import (
     PARTITION_TIMESTAMP_PATTERN,
     PartitionExpiryOptions,
     PartitionStrategy,
-    parse_partition_expiry,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -85,7 +83,7 @@ def expire_partitions(
         InvalidOptionError: an option of theirs cannot be understood.
         CommitError: others were faster every time, or it is unknown whether a commit landed.
     """
-    options = parse_partition_expiry(handle.options.raw)
+    options = handle.options.partition_expiry
     if not handle.schema.partition_keys:
         raise InvalidInputError(f"{handle.describe()} has no partitions that could expire", table=handle.name)
     if options is None:
@@ -108,7 +106,7 @@ def expire_partitions(
 
 def _drop(handle: TableHandle, options: PartitionExpiryOptions, ages: _Ages, going: Sequence[bytes]) -> Iterator[int]:
     # A user of its own: a stream that looks for its last commit must not take this one for it.
-    committer = Committer(handle, new_commit_user(handle.options.raw))
+    committer = Committer(handle, new_commit_user(handle.options))
     size = options.batch_size or len(going)
     for start in range(0, len(going), size):
         batch = frozenset(going[start : start + size])
@@ -228,7 +226,7 @@ def mark_done(
         UnsupportedFeatureError: option `partition.mark-done-action` asks for more than the file.
         CorruptFileError: a file `_SUCCESS` that is there is none of Paimon's.
     """
-    actions = handle.options.raw.get(_ACTION, _SUCCESS_FILE)
+    actions = handle.options.expiry.mark_done_action
     if any(action.strip() != _SUCCESS_FILE for action in actions.split(",")):
         raise UnsupportedFeatureError(
             f"partitions of {handle.describe()} cannot be marked done as option {_ACTION} = {actions!r} says: only "

@@ -1,6 +1,6 @@
-"""Purge: a table without rows, history, tags and branches; its definition stays.
+"""Purge a table: delete rows, history, tags and branches, and keep its definition.
 
-Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphans stay: they may belong to writes that go on.
+Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphan files stay: running writes may need them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
     if dry_run:
         return plan_removal(handle, all_roots(handle), [])
     if latest_snapshot(handle) is not None:
-        Committer(handle, new_commit_user(handle.options.raw)).truncate()
+        Committer(handle, new_commit_user(handle.options)).truncate()
     return change_table(handle, KIND, lambda: _plan(handle))
 
 

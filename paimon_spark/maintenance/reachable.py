@@ -1,12 +1,9 @@
-"""Which files of a table are reachable: named by a snapshot, tag or changelog of any branch, or a ref itself.
-
-Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`.
-
-Paths of the files that manifest entries name, for a whole table of entries at once.
+"""List every file that a snapshot, tag, changelog or branch of a table needs, with its path.
 
 A path is absolute in the table's own store, and a full URL where a file lies in another store.
 
-Source: Java `io/DataFilePathFactory`, `utils/FileStorePathFactory`.
+Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`, `io/DataFilePathFactory`,
+`utils/FileStorePathFactory`.
 """
 
 from __future__ import annotations

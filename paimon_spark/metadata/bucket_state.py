@@ -1,4 +1,4 @@
-"""What writers continue from: the greatest sequence number of every bucket, and the bucket count of partitions.
+"""State that writers continue from: sequence numbers of buckets, bucket counts of partitions.
 
 Source: Java `operation/FileSystemWriteRestore`, `operation/AbstractFileStoreWrite.scanExistingFileMetas`.
 """

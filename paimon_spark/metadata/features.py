@@ -1,4 +1,4 @@
-"""The gate: may this table be read, and written? One row a feature that this package would misread or break.
+"""Checks that a table can be read and written: one row per feature that is not supported.
 
 What can only be seen in a data file (its format, shredded columns, the encoding of deletion vectors) is
 refused where the file is opened.
@@ -16,9 +16,7 @@ from typing import Any, Final
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.commit import MANIFEST_FORMAT
-from paimon_spark.options.descriptor import Option
-from paimon_spark.options.lineage import check_job_options
-from paimon_spark.options.table import (
+from paimon_spark.options.core import (
     BUCKET,
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
@@ -26,6 +24,9 @@ from paimon_spark.options.table import (
     MERGE_ENGINE,
     SEQUENCE_ORDER,
 )
+from paimon_spark.options.descriptor import Option
+from paimon_spark.options.lineage import check_job_options
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     ArrayType,
     DataType,
@@ -135,14 +136,18 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
 )
 
 
-def crosses_partitions(schema: TableSchema, options: Mapping[str, str]) -> bool:
+def crosses_partitions(schema: TableSchema, options: TableOptions) -> bool:
     """Whether a key may move between partitions, which no index on disk tells (Java `BucketMode.KEY_DYNAMIC`)."""
-    dynamic = bool(schema.primary_keys) and BUCKET.get(options) == -1
+    return _crosses_partitions(schema, options.bucket)
+
+
+def _crosses_partitions(schema: TableSchema, bucket: int) -> bool:
+    dynamic = bool(schema.primary_keys) and bucket == -1
     return dynamic and not set(schema.partition_keys) <= set(schema.primary_keys)
 
 
 def _orders_moving_keys(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    return crosses_partitions(schema, options) and bool(options.get("sequence.field", "").strip())
+    return _crosses_partitions(schema, BUCKET.get(options)) and bool(options.get("sequence.field", "").strip())
 
 
 def _numbered_by_snapshot(schema: TableSchema, options: Mapping[str, str]) -> bool:

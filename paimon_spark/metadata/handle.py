@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -14,7 +14,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
-from paimon_spark.metadata.features import check_definition, check_overrides
+from paimon_spark.metadata.features import check_definition, check_overrides, check_readable, check_writable
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
 from paimon_spark.metadata.schemas import BranchLook, is_seen, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.options.descriptor import did_you_mean, nearest
@@ -51,6 +51,14 @@ class TableHandle:
     def location(self) -> str:
         """Full URL of the table's directory."""
         return self.store.url(self.layout.root)
+
+    def check_readable(self, columns: Iterable[str] | None = None) -> None:
+        """Refuse a table, or columns of it, that this package would misread. Raises UnsupportedFeatureError."""
+        check_readable(self.schema, self.options.raw, self.name, columns)
+
+    def check_writable(self) -> None:
+        """Refuse a table that this package would write so that others read it wrong. Raises UnsupportedFeatureError."""
+        check_writable(self.schema, self.options.raw, self.name)
 
     def with_schema(self, schema: TableSchema) -> TableHandle:
         """The same branch read with another schema; the options stay.

@@ -1,4 +1,4 @@
-"""Manifests, manifest lists and index manifests written to a table. All have names that were never used before.
+"""Writers of manifests, manifest lists and index manifests, each under a new name.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/ManifestAvroWriter`, `manifest/ManifestList`,
 `manifest/IndexManifestFile`, `utils/FileStorePathFactory`.
@@ -23,7 +23,6 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import remember_list, remember_manifest
-from paimon_spark.options.commit import parse_manifest_options
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]
@@ -42,7 +41,7 @@ def write_manifest(handle: TableHandle, entries: pa.Table) -> list[ManifestFileM
         StorageError: a manifest cannot be written; those before it are deleted again, as far as that goes.
         InvalidOptionError: option `manifest.format` names no format, or `manifest.compression` no codec of it.
     """
-    options = parse_manifest_options(handle.options.raw)
+    options = handle.options.manifests
     prefix = f"manifest-{uuid.uuid4()}-"
     metas: list[ManifestFileMeta] = []
     start = 0
@@ -65,7 +64,7 @@ def write_manifest(handle: TableHandle, entries: pa.Table) -> list[ManifestFileM
 
 def write_manifest_list(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
     """Write a manifest list; returns its name and its bytes. Raises as `write_manifest`."""
-    options = parse_manifest_options(handle.options.raw)
+    options = handle.options.manifests
     data = manifest_writer.encode_manifest_list(metas, options.compression, options.zstd_level, options.format.value)
     name = f"manifest-list-{uuid.uuid4()}-0"
     handle.store.write(handle.layout.manifest_path(name), data)
@@ -75,7 +74,7 @@ def write_manifest_list(handle: TableHandle, metas: Sequence[ManifestFileMeta]) 
 
 def write_index_manifest(handle: TableHandle, entries: Sequence[IndexManifestEntry]) -> str:
     """Write an index manifest; returns its name. Raises as `write_manifest`."""
-    options = parse_manifest_options(handle.options.raw)
+    options = handle.options.manifests
     data = index_manifest.encode(entries, options.compression, options.zstd_level, options.format.value)
     name = f"index-manifest-{uuid.uuid4()}-0"
     handle.store.write(handle.layout.manifest_path(name), data)

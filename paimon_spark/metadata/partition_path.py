@@ -1,4 +1,4 @@
-"""Partition values as directory names. Only for finding files: values are never read back from directories.
+"""Directory names of partitions. Only for finding files: values are never read from names.
 
 The text of a FLOAT or DOUBLE depends on who wrote it (Java's on the JDK), so `PartitionDirectories` looks up which
 directories there are of such a value.

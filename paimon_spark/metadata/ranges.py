@@ -1,4 +1,4 @@
-"""The two ends of an incremental read.
+"""Resolution of the two ends of an incremental read.
 
 Source: Java `AbstractDataTableScan.createIncrementalStartingScanner`, `IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`.
@@ -148,7 +148,7 @@ def _to_auto_tag(handle: TableHandle, name: str) -> ResolvedRange:
 
     Source: Java `IncrementalDiffStartingScanner.toEndAutoTag`: a period in which nothing was committed has no tag.
     """
-    options = handle.options.raw
+    options = handle.options.tags
     end_time = auto_tag_time(name, options)
     if end_time is None:
         raise InvalidOptionError(

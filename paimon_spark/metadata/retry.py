@@ -1,4 +1,4 @@
-"""Waits between attempts, later and later. Clock, sleep and chance are given from outside.
+"""Clock, and waits between attempts that grow; clock, sleep and chance are given from outside.
 
 Source: Java `utils/RetryWaiter`.
 """
@@ -19,8 +19,8 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a committer takes from outside; tests put their own here.
+class Clock:
+    """Time, waits and chance, as a committer takes them from outside; tests put their own here.
 
     Attributes:
         clock_ms: epoch milliseconds.
@@ -38,16 +38,16 @@ class Retries:
     """The attempts of one snapshot. `again` waits and says whether one more is allowed."""
 
     options: CommitOptions
-    around: Surroundings
+    clock: Clock
     count: int = 0
     started_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started_ms = self.around.clock_ms()
+        self.started_ms = self.clock.clock_ms()
 
     @property
     def elapsed_ms(self) -> int:
-        return self.around.clock_ms() - self.started_ms
+        return self.clock.clock_ms() - self.started_ms
 
     def again(self) -> bool:
         """Whether to try again; True only after the wait."""
@@ -55,6 +55,6 @@ class Retries:
         if self.count >= self.options.max_retries or (timeout is not None and self.elapsed_ms > timeout):
             return False
         wait_ms = min(self.options.min_retry_wait_ms * 2 ** min(self.count, 40), self.options.max_retry_wait_ms)
-        self.around.sleep(wait_ms * (1 + 0.2 * self.around.random()) / 1000)
+        self.clock.sleep(wait_ms * (1 + 0.2 * self.clock.random()) / 1000)
         self.count += 1
         return True

@@ -32,6 +32,12 @@ def find_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     return find_decoded(handle.store, handle.layout.snapshot_path(snapshot_id), decode)
 
 
+def is_alive(handle: TableHandle, snapshot: Snapshot) -> bool:
+    """Whether the id still holds this very snapshot."""
+    found = find_snapshot(handle, snapshot.id)
+    return found is not None and found.uuid == snapshot.uuid
+
+
 def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     """The snapshot.
 

@@ -10,7 +10,6 @@ Source: Java `utils/TagManager`, `tag/TagPeriodHandler`; PIP-4 for savepoints, k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,13 +21,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.tags import (
-    TAG_PERIOD,
-    TAG_PERIOD_DURATION,
-    TAG_PERIOD_FORMATTER,
-    TagPeriod,
-    TagPeriodFormatter,
-)
+from paimon_spark.options.tags import TagOptions, TagPeriod, TagPeriodFormatter
 
 _SHOWN = 20
 """Names listed in a message."""
@@ -36,7 +29,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class TagInfo(ShownAsFacts):
-    """A tag as it is listed; `tag_infos.py` has the list.
+    """A tag as it is listed by `branches.list_tag_infos`.
 
     Attributes:
         create_time: local wall clock of the creator; None for tags that live for ever.
@@ -207,7 +200,7 @@ _LENGTHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TagPeriods:
-    """The periods that tags are made for, and their names.
+    """The periods that automatic tags are created for, and their names.
 
     Attributes:
         length: of one period.
@@ -222,7 +215,7 @@ class TagPeriods:
     daily: bool = False
 
     def time_of(self, name: str) -> datetime | None:
-        """The time that a name says; None for a tag that was not made by time."""
+        """The time in a tag's name; None for a tag that was not created for a period."""
         match = re.fullmatch(self.pattern, name.split(" ")[0] if self.daily else name, re.ASCII)
         try:
             return datetime(*map(int, match.groups())) if match else None  # type: ignore[arg-type]
@@ -240,21 +233,17 @@ class TagPeriods:
         return _EPOCH + (begun if millis >= 0 else -begun) * _MILLI - self.length
 
 
-def tag_periods(options: Mapping[str, str]) -> TagPeriods:
-    """The periods that a table's options say. Raises InvalidOptionError for a bad value."""
-    duration_ms, period = TAG_PERIOD_DURATION.get(options), TAG_PERIOD.get(options)
-    if duration_ms is not None:
-        return TagPeriods(duration_ms * _MILLI, *_MINUTES)
+def tag_periods(options: TagOptions) -> TagPeriods:
+    """The periods for which a table's options create tags."""
+    period = options.period
+    if options.period_ms is not None:
+        return TagPeriods(options.period_ms * _MILLI, *_MINUTES)
     if period is TagPeriod.TWO_HOURS:  # whatever the formatter says
         return TagPeriods(_LENGTHS[period], *_FORMS[TagPeriod.HOURLY, _DASHES])
-    form = _FORMS[period, TAG_PERIOD_FORMATTER.get(options)]
+    form = _FORMS[period, options.formatter]
     return TagPeriods(_LENGTHS[period], *form, daily=period is TagPeriod.DAILY)
 
 
-def auto_tag_time(name: str, options: Mapping[str, str]) -> datetime | None:
-    """The local time that the name of an automatic tag says; None for a tag that was not made by time.
-
-    Raises:
-        InvalidOptionError: an option about the names has a bad value.
-    """
+def auto_tag_time(name: str, options: TagOptions) -> datetime | None:
+    """The local time in the name of an automatic tag; None for a tag that was not created for a period."""
     return tag_periods(options).time_of(name)

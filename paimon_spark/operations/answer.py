@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paimon_spark.errors import PaimonError
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.operations.operation import Request
+    from paimon_spark.versioning.rollback import RolledBack
 
 _NAMED = 10
 
@@ -39,7 +40,7 @@ class Answer:
 
 
 def lines(found: str | Iterable[str], data: Any, exit_code: int = 0) -> Answer:
-    """Lines as they are."""
+    """An answer of these lines."""
     return Answer(plain(data), lambda width: [found] if isinstance(found, str) else found, exit_code)
 
 
@@ -52,7 +53,7 @@ def rows(
     note: str = "",
     error: PaimonError | None = None,
 ) -> Answer:
-    """A table. Without `data`, JSON is a list of its rows.
+    """An answer of a table. Without `data`, JSON is a list of its rows.
 
     Args:
         columns: heads, which are the keys in JSON.
@@ -76,37 +77,31 @@ def rows(
 
 
 def facts(pairs: Mapping[str, Any], data: Any = None) -> Answer:
-    """Names and values, one a line."""
+    """An answer of names and values, one a line."""
     width = max(map(len, pairs), default=0)
     out = [f"{name.ljust(width)}  {shown(value)}".rstrip() for name, value in pairs.items()]
     return lines(out, pairs if data is None else data)
 
 
-def planned(request: Request, found: str | Iterable[str], result: Any) -> Answer:
-    """Lines on what was done, or would be in a dry run, which JSON says too."""
+def change(request: Request, found: str | Iterable[str], result: Any) -> Answer:
+    """An answer of lines on what was changed, or would be in a dry run; JSON has `dry_run`."""
     return lines(found, {"dry_run": request.dry_run, **plain(result)})
 
 
-def removal(request: Request, text: str, removed: Removed, *more: str) -> Answer:
-    """What an operation removed.
-
-    Args:
-        request: may be a dry run.
-        text: what was done, such as `deleted branch fix`.
-        removed: what was removed.
-        more: further lines.
-    """
-    parts = [names(f, n) for f, n in _kinds(removed) if f]
-    out = [f"{text}: {', '.join([*parts, files_of(removed)])}"]
+def removal(request: Request, text: str, removed: Removed) -> Answer:
+    """An answer of a text, such as `deleted branch fix`, and what was removed."""
+    out = [f"{text}: {', '.join([*removed_names(removed), files_of(removed)])}"]
     if removed.finished is not None:
         out.append(f"finished an earlier operation: {safe(removed.finished)}")
     if removed.left is not None:
         out.append(f"left to `orphan remove`: {safe(removed.left)}")
-    return planned(request, [*out, *more], removed)
+    return change(request, out, removed)
 
 
-def _kinds(removed: Removed) -> list[tuple[Sequence[object], str]]:
-    return [(removed.snapshots, "snapshot"), (removed.tags, "tag"), (removed.changelogs, "changelog")]
+def removed_names(removed: Removed | RolledBack) -> list[str]:
+    """The removed snapshots, tags and changelogs."""
+    kinds = ((removed.snapshots, "snapshot"), (removed.tags, "tag"), (removed.changelogs, "changelog"))
+    return [names(found, noun) for found, noun in kinds if found]
 
 
 def names(found: Sequence[object], noun: str) -> str:
@@ -123,7 +118,7 @@ def files_of(removed: Removed) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON: dataclasses become objects, times ISO text, bytes base64."""
+    """Convert a value to JSON: dataclasses become objects, times ISO text, bytes base64."""
     match value:
         case Enum():  # before text: an enum may be text, too
             return plain(value.value)

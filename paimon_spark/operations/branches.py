@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import Answer, files_of, lines, names, planned, removal, rows
+from paimon_spark.operations.answer import Answer, change, files_of, lines, names, removal, rows
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -113,12 +113,12 @@ def _fast_forward(a: Request) -> MergeResult:
 
 def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
     if done.already_merged:
-        return planned(a, unchanged, done)
+        return change(a, unchanged, done)
     verb = "would become" if a.dry_run else "is"
     out = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
     if done.moved_snapshots:
         out.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
-    return planned(a, [*out, *_lost(a, done)], done)
+    return change(a, [*out, *_lost(a, done)], done)
 
 
 def _show_merged(a: Request, done: MergeResult) -> Answer:
@@ -156,7 +156,7 @@ def _replace_main(a: Request) -> ReplaceResult:
 def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
     verb = "would mean" if a.dry_run else "means"
     out = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
-    return planned(a, [out, *_lost(a, done), safe(done.warning)], done)
+    return change(a, [out, *_lost(a, done), safe(done.warning)], done)
 
 
 def _append(a: Request) -> Appended:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, NotFoundError
-from paimon_spark.operations.answer import Answer, lines, names, plain, planned, removal, rows
+from paimon_spark.operations.answer import Answer, change, lines, names, plain, removal, rows
 from paimon_spark.operations.operation import (
     OPTIONS,
     Argument,
@@ -24,7 +24,7 @@ from paimon_spark.operations.operation import (
 from paimon_spark.operations.text import counted, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.drop_partitions import DroppedPartitions
+    from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
@@ -74,16 +74,16 @@ def _expired_rows(a: Request, done: ExpiredPartitions) -> Rows:
 
 def _show_expired(a: Request, done: ExpiredPartitions) -> Answer:
     if not done.partitions:
-        return planned(a, "no partition is old enough", done)
+        return change(a, "no partition is old enough", done)
     found = f"{counted(done.rows, 'row')} in {counted(done.data_files, 'file')}, {amount(done.bytes)}"
-    return planned(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {found}", done)
+    return change(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {found}", done)
 
 
 def _show_dropped(a: Request, done: DroppedPartitions) -> Answer:
     if not done.partitions:
-        return planned(a, "there is no such partition", done)
+        return change(a, "there is no such partition", done)
     made = "" if done.snapshot_id is None else f"; snapshot {done.snapshot_id}"
-    return planned(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}{made}", done)
+    return change(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}{made}", done)
 
 
 def _mark_done(a: Request) -> None:
@@ -131,7 +131,7 @@ def _show_orphans(a: Request, done: dict[str, RemovedOrphans]) -> Answer:
         out.append(f"{head}{a.did('deleted', 'delete')} {counted(found.files, 'file')}, {amount(found.bytes)}")
         out += [f"  {safe(p)}" for p in found.paths] if a.dry_run else []
     if not every:
-        return planned(a, out, next(iter(done.values())))
+        return change(a, out, next(iter(done.values())))
     data = [{"table": name, "dry_run": a.dry_run, **plain(found)} for name, found in done.items()]
     return lines(out or ["the database has no tables"], data)
 
@@ -182,7 +182,7 @@ def _clear_consumers(a: Request) -> tuple[str, ...]:
     try:
         wanted, unwanted = re.compile(including), None if excluding is None else re.compile(excluding)
     except re.error as e:
-        raise UsageError(f"{e.pattern!r} is no regular expression: {e}") from e
+        raise UsageError(f"{e.pattern!r} is not a regular expression: {e}") from e
     return tuple(
         c.name for c in table.consumers() if wanted.fullmatch(c.name) and not (unwanted and unwanted.fullmatch(c.name))
     )

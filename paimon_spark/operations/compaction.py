@@ -125,8 +125,8 @@ def _described(done: CompactResult | None) -> str:
 
 
 def _compact_database(a: Request) -> dict[str, Any]:
-    """The result or the error of each table, by its name."""
-    from paimon_spark.api.catalog import chosen_tables
+    """Compact each table, and return its result or its error by its name."""
+    from paimon_spark.api.catalog import matching_tables
 
     if a["partition_idle_time"] is not None:
         raise UnsupportedFeatureError(
@@ -135,7 +135,7 @@ def _compact_database(a: Request) -> dict[str, Any]:
         )
     strategy = _strategy(a)
     patterns = (a[name] for name in ("including_databases", "including_tables", "excluding_tables"))
-    return {f"{d}.{t}": _compact_one(a, d, t, strategy) for d, t in chosen_tables(a.catalog(), *patterns)}
+    return {f"{d}.{t}": _compact_one(a, d, t, strategy) for d, t in matching_tables(a.catalog(), *patterns)}
 
 
 def _compact_one(a: Request, database: str, name: str, strategy: str) -> CompactResult | PaimonError:

@@ -73,7 +73,7 @@ def _branch(branch: BranchStatus) -> str:
 
 
 def _refs(a: Request) -> list[_Ref]:
-    """Name, kind, branch, snapshot and commit time of each."""
+    """List name, kind, branch, snapshot and commit time of each."""
     table = a.table()
     found = [*_refs_on(table.branch("main"), "main")]
     for branch in table.branches():

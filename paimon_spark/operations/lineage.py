@@ -83,7 +83,7 @@ def _show_counts(a: Request, done: Any) -> Answer:
 
 
 def _forget(a: Request) -> int | None:
-    """How many rows were removed; None in a dry run."""
+    """Remove the rows of the job, and return how many; None in a dry run."""
     lineage, job = a.catalog().lineage, a["job"]
     if not a.dry_run:
         return lineage.forget_job(job)

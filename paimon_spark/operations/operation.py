@@ -1,4 +1,4 @@
-"""What an operation is: its arguments, what runs it, and its names as a procedure and as a command."""
+"""Operations, their arguments, and the request that runs one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = "result BOOLEAN"
 
 
 class UsageError(InvalidInputError):
-    """A command line that is written wrongly."""
+    """A wrong command line."""
 
     kind = "usage"
 
@@ -154,7 +154,7 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 class Request(ABC):
-    """One run of an operation. A subclass says how tables are found.
+    """One run of an operation. Subclasses find the catalog and its tables.
 
     Attributes:
         values: of the arguments, by name; those not given have their default.
@@ -186,7 +186,7 @@ class Request(ABC):
     @property
     @abstractmethod
     def table_text(self) -> str:
-        """How the table was named."""
+        """The table as the user wrote it."""
 
     def planned(self) -> Request:
         """The same request as a dry run."""
@@ -199,7 +199,7 @@ class Request(ABC):
         return f"would {verb}" if self.dry_run else past
 
     def reworded(self, message: str) -> str:
-        """A message of the library in the words of who asks."""
+        """A message of the library with the argument names of the caller."""
         return message
 
     def moment(self, name: str) -> int | str | None:
@@ -318,7 +318,7 @@ class Operation:
 
 TABLE = Argument(
     "table",
-    "table: db.t, on the command line also a path or a URL; `$branch_<name>` may follow",
+    "db.t, a path or a URL; `$branch_<name>` may follow",
     required=True,
     positional=True,
     metavar="TABLE",

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
-from paimon_spark.operations.answer import Answer, facts, files_of, lines, names, plain, planned, removal, rows
+from paimon_spark.operations.answer import (
+    Answer,
+    change,
+    facts,
+    files_of,
+    lines,
+    names,
+    plain,
+    removal,
+    removed_names,
+    rows,
+)
 from paimon_spark.operations.operation import (
     OPTIONS,
     Argument,
@@ -99,11 +110,10 @@ def _show(a: Request, found: Snapshot) -> Answer:
 
 
 def _expire(a: Request) -> Removed:
-    from paimon_spark.options.expiry import SNAPSHOT_EXPIRE_LIMIT
 
     table, most = a.table(), a["max_deletes"]
     if a.is_call and most is None:
-        most = SNAPSHOT_EXPIRE_LIMIT.get(table.options.raw)
+        most = table.options.expiry.snapshots.limit
     return table.expire_snapshots(
         a["retain_max"],
         retain_min=a["retain_min"],
@@ -141,7 +151,7 @@ def _rollback(a: Request) -> Any:
 
 
 def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
-    """The former head, and what was done."""
+    """Roll back, and return the former head and what was removed."""
     table = a.table()
     before = max((s.id for s in table.snapshots()), default=None)
     if isinstance(version, str):
@@ -160,13 +170,10 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
         return _show_restored(a, result)
     done: RolledBack = result[1]
     out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
-    gone = [
-        names(f, n) for f, n in ((done.snapshots, "snapshot"), (done.tags, "tag"), (done.changelogs, "changelog")) if f
-    ]
-    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*gone, files_of(done.removed)])}")
+    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*removed_names(done), files_of(done.removed)])}")
     if done.branches:
         out.append(f"branches that left it later: {names(done.branches, 'branch')}")
-    return planned(a, out, done)
+    return change(a, out, done)
 
 
 def _show_restored(a: Request, done: Restored) -> Answer:

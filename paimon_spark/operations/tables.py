@@ -43,7 +43,7 @@ def _create_database(a: Request) -> str:
 
 
 def _drop_database(a: Request) -> Sequence[str]:
-    """The tables of the database."""
+    """Drop the database, and return its tables."""
     catalog, name = a.catalog(), a["name"]
     found = catalog.list_tables(name)
     if not a.dry_run:
@@ -229,7 +229,7 @@ def _values_of(column: pa.Array) -> list[Any]:
 
 
 def _delete_rows(a: Request) -> int | None:
-    """How many rows would be deleted; None when they were."""
+    """Delete rows; a dry run returns how many."""
     table, where = a.table(), a["where"]
     if a.dry_run:
         return sum(int(batch.num_rows) for batch in table.scan(columns=[], where=where, **_HEAD).to_batches())

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.options.data_files import ZSTD_LEVEL
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, enum_of, integer, memory_size, string
 
@@ -96,6 +97,8 @@ class CommitOptions:
         user_prefix: None for none.
         makes_empty_snapshots: whether a commit without changes makes a snapshot.
         last_safe_snapshot: strict mode is on when it is not None.
+        write_only: writers neither compact nor expire anything.
+        allow_unsafe_create: commit on a store that cannot create a file exclusively.
         checks_buckets: appends to fixed buckets compare the number of buckets with that of the table's files, since
             their writers do not look.
         sequence_in_properties: the largest sequence number is kept in the snapshot's properties.
@@ -118,12 +121,15 @@ class CommitOptions:
     row_tracking_groups: bool
     snapshot_sequence_ordering: bool
     sequence_in_properties: bool
+    write_only: bool
+    allow_unsafe_create: bool
     checks_buckets: bool
     pk_clustering_override: bool
 
 
 def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    write_only = WRITE_ONLY.get(raw)
     from_snapshot = SEQUENCE_INIT.get(raw) is SequenceInit.SNAPSHOT
     return CommitOptions(
         max_retries=MAX_RETRIES.get(raw),
@@ -143,7 +149,9 @@ def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
         row_tracking_groups=ROW_TRACKING_GROUPS.get(raw),
         snapshot_sequence_ordering=SNAPSHOT_SEQUENCE_ORDERING.get(raw),
         sequence_in_properties=from_snapshot,
-        checks_buckets=WRITE_ONLY.get(raw) and (from_snapshot or not BUCKET_APPEND_ORDERED.get(raw)),
+        write_only=write_only,
+        allow_unsafe_create=ALLOW_UNSAFE_CREATE.get(raw),
+        checks_buckets=write_only and (from_snapshot or not BUCKET_APPEND_ORDERED.get(raw)),
         pk_clustering_override=PK_CLUSTERING_OVERRIDE.get(raw),
     )
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.core import COMPACTION_TRIGGER, SPLIT_OPEN_COST
 from paimon_spark.options.data_files import parse_data_file_options
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, names, string
-from paimon_spark.options.table import COMPACTION_TRIGGER, SPLIT_OPEN_COST
 
 ROW_DEDUPLICATE: Final = Option(
     "changelog-producer.row-deduplicate", boolean, False, "A row written again unchanged gives no -U and +U."
@@ -71,7 +71,6 @@ FORCE_UP_LEVEL_0: Final = Option(
 FORCE_REWRITE: Final = Option(
     "compaction.force-rewrite-all-files", boolean, False, "A full compaction writes every file anew."
 )
-BITMAP64: Final = Option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class CompactionOptions:
         max_size_amplification, size_ratio, offpeak_ratio: percent.
         offpeak_hours: first hour, and the one after the last; None: there are none.
         optimization_interval_ms, total_size_threshold, incremental_size_threshold: None: not asked for.
-        full_after_writes: a batch write merges all of the buckets it wrote.
+        full_after_commits: a stream merges all of the buckets it wrote with every so many commits; None: not asked for.
         row_deduplicate: a row written again unchanged is no change.
         row_deduplicate_ignored: columns that do not count for that.
     """
@@ -100,11 +99,16 @@ class CompactionOptions:
     optimization_interval_ms: int | None
     total_size_threshold: int | None
     incremental_size_threshold: int | None
-    full_after_writes: bool
+    full_after_commits: int | None
     force_up_level0: bool
     force_rewrite: bool
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
+
+    @property
+    def full_after_writes(self) -> bool:
+        """Whether a batch write merges all of the buckets it wrote."""
+        return (self.full_after_commits or 0) > 0
 
     @property
     def may_be_early(self) -> bool:
@@ -128,7 +132,7 @@ def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
         optimization_interval_ms=OPTIMIZATION_INTERVAL.get(raw),
         total_size_threshold=TOTAL_SIZE_THRESHOLD.get(raw),
         incremental_size_threshold=INCREMENTAL_SIZE_THRESHOLD.get(raw),
-        full_after_writes=(FULL_COMPACTION_DELTA_COMMITS.get(raw) or 0) > 0,
+        full_after_commits=FULL_COMPACTION_DELTA_COMMITS.get(raw),
         force_up_level0=FORCE_UP_LEVEL_0.get(raw),
         force_rewrite=FORCE_REWRITE.get(raw),
         row_deduplicate=ROW_DEDUPLICATE.get(raw),
@@ -159,6 +163,7 @@ class AppendCompactionOptions:
         min_files: so many small files are worth being made one.
         delete_ratio: files of which more than this part of the rows is deleted are written again for that alone.
         rewrites_all: a full compaction takes every file.
+        clusters: compaction sorts rows by columns, a bit at a time.
     """
 
     target_bytes: int
@@ -167,11 +172,12 @@ class AppendCompactionOptions:
     min_files: int
     delete_ratio: float
     rewrites_all: bool
+    clusters: bool = False
 
 
 def parse_append_compaction_options(raw: Mapping[str, str]) -> AppendCompactionOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
-    target = parse_data_file_options(raw, False).target_file_size
+    target = parse_data_file_options(raw).target_bytes(keyed=False)
     return AppendCompactionOptions(
         target_bytes=target,
         small_bytes=int(target * SMALL_FILE_RATIO.get(raw)),
@@ -179,6 +185,7 @@ def parse_append_compaction_options(raw: Mapping[str, str]) -> AppendCompactionO
         min_files=MIN_FILE_NUM.get(raw),
         delete_ratio=DELETE_RATIO.get(raw),
         rewrites_all=FORCE_REWRITE.get(raw),
+        clusters=CLUSTERS.get(raw),
     )
 
 

@@ -1,4 +1,4 @@
-"""DataFileOptions: how new data files of a table look, by level and for changelogs.
+"""Options of a table for new data files: formats, sizes, names and statistics.
 
 Source: Java `CoreOptions`, `io/KeyValueFileWriterFactory`, `utils/StatsCollectorFactories`.
 """
@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, names, string
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def stats_mode(text: str) -> StatsMode:
             return StatsMode(StatsKind.VALUES)
     found = _TRUNCATE.fullmatch(word)
     if found is None or int(found[1]) == 0:
-        raise ValueError("expected none, counts, truncate(n) with n above 0, or full")
+        raise ValueError("expected none, counts, full or truncate(<characters>)")
     return StatsMode(StatsKind.VALUES, int(found[1]))
 
 
@@ -68,16 +68,16 @@ def _positive(text: str) -> int:
     return number
 
 
-def _per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
-    """A parser of `0:avro,3:parquet`."""
+def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
+    """A parser of values by level, such as `0:avro,3:parquet`."""
 
     def parsed(text: str) -> Mapping[int, T]:
         out: dict[int, T] = {}
         for part in filter(None, (p.strip() for p in text.split(","))):
             level, colon, value = part.partition(":")
-            if not colon or not level.strip().isdigit():
-                raise ValueError("expected level:value pairs such as 0:avro,5:parquet")
-            out[int(level)] = parse(value)
+            if not colon or not level.strip().isdigit() or not value.strip():
+                raise ValueError("expected <level>:<value>, separated by commas, such as 0:avro,5:parquet")
+            out[int(level)] = parse(value.strip())
         return out
 
     return parsed
@@ -85,11 +85,11 @@ def _per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
 
 FILE_FORMAT = Option("file.format", _format_name, "parquet", "Format of data files: parquet, orc or avro.")
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.format.per.level", _per_level(_format_name), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
+    "file.format.per.level", per_level(_format_name), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
 )
 FILE_COMPRESSION = Option("file.compression", _codec, "zstd", "Compression of data files.")
 FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.compression.per.level", _per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
+    "file.compression.per.level", per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
 )
 ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
 BLOCK_SIZE: Option[int | None] = Option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
@@ -120,7 +120,7 @@ STATS_MODE = Option(
     "What manifests keep of columns: none, counts, truncate(n) or full; default truncate(16).",
 )
 STATS_MODE_PER_LEVEL: Option[Mapping[int, StatsMode]] = Option(
-    "metadata.stats-mode.per.level", _per_level(stats_mode), {}, "Statistics of files of some levels."
+    "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of files of some levels."
 )
 STATS_FIRST_COLUMNS = Option(
     "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."
@@ -129,7 +129,9 @@ STATS_DENSE = Option(
     "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
 )
 THIN_MODE = Option("data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns.")
-EXTERNAL_PATHS = Option("data-file.external-paths", string, "", "Where data files lie, when not in the table.")
+EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
+    "data-file.external-paths", names, (), "Where data files lie, when not in the table."
+)
 _FORMAT_SETTINGS: Final = tuple(f"{name}." for name in FORMATS)
 _APPEND_TARGET: Final = 256 << 20
 _KEYED_TARGET: Final = 128 << 20
@@ -144,7 +146,7 @@ class FileKindOptions(NamedTuple):
     stats: StatsMode
 
     def extension(self, with_codec: bool) -> str:
-        """What file names end in."""
+        """The ending of file names."""
         codec = _CODEC_EXTENSIONS.get(self.compression, self.compression) if with_codec else ""
         return f".{codec}.{self.format}" if codec else f".{self.format}"
 
@@ -154,6 +156,7 @@ class DataFileOptions:
     """How new data files look. See the options of this module for what each means.
 
     Attributes:
+        target_file_size: size at which a new file begins, where it is set; `target_bytes` has the default.
         column_stats: statistics of single columns, by name; they win over every other setting.
         settings: options of the formats themselves, prefix included.
     """
@@ -164,7 +167,7 @@ class DataFileOptions:
     compression_per_level: Mapping[int, str]
     zstd_level: int
     block_size: int | None
-    target_file_size: int
+    target_file_size: int | None
     target_file_rows: int | None
     prefix: str
     changelog_prefix: str
@@ -179,6 +182,11 @@ class DataFileOptions:
     column_stats: Mapping[str, StatsMode]
     thin_mode: bool
     settings: Mapping[str, str]
+
+    def target_bytes(self, keyed: bool) -> int:
+        """The size at which a new file begins, of a table with or without a primary key."""
+        default = _KEYED_TARGET if keyed else _APPEND_TARGET
+        return default if self.target_file_size is None else self.target_file_size
 
     def data(self, level: int) -> FileKindOptions:
         """Data files of `level`."""
@@ -200,23 +208,18 @@ class DataFileOptions:
         )
 
 
-def parse_data_file_options(raw: Mapping[str, str], has_keys: bool) -> DataFileOptions:
-    """The group of `raw`.
-
-    Args:
-        raw: options of the table in force.
-        has_keys: whether the table has a primary key; decides the default size of files.
+def parse_data_file_options(raw: Mapping[str, str]) -> DataFileOptions:
+    """The group of `raw`, the options of a table in force.
 
     Raises:
         InvalidOptionError: a value of the wrong type.
         UnsupportedFeatureError: a format that cannot be written, or data files outside the table.
     """
-    if EXTERNAL_PATHS.get(raw).strip():
+    if EXTERNAL_PATHS.get(raw):
         raise UnsupportedFeatureError(
             f"option {EXTERNAL_PATHS.key} puts new data files outside the table, which cannot be written yet",
             feature=EXTERNAL_PATHS.key,
         )
-    size = TARGET_FILE_SIZE.get(raw)
     out = DataFileOptions(
         format=FILE_FORMAT.get(raw),
         format_per_level=FILE_FORMAT_PER_LEVEL.get(raw),
@@ -224,7 +227,7 @@ def parse_data_file_options(raw: Mapping[str, str], has_keys: bool) -> DataFileO
         compression_per_level=FILE_COMPRESSION_PER_LEVEL.get(raw),
         zstd_level=ZSTD_LEVEL.get(raw),
         block_size=BLOCK_SIZE.get(raw),
-        target_file_size=size if size is not None else _KEYED_TARGET if has_keys else _APPEND_TARGET,
+        target_file_size=TARGET_FILE_SIZE.get(raw),
         target_file_rows=TARGET_FILE_ROWS.get(raw),
         prefix=DATA_FILE_PREFIX.get(raw),
         changelog_prefix=CHANGELOG_FILE_PREFIX.get(raw),

@@ -1,4 +1,4 @@
-"""ExpiryOptions: how long snapshots, changelogs, consumers and partitions live.
+"""Options of a table for expiry: retention of snapshots, changelogs, consumers and partitions.
 
 Source: Java `CoreOptions`, `options/ExpireConfig`.
 """
@@ -70,6 +70,19 @@ PARTITION_TIMESTAMP_PATTERN: Final[Option[str | None]] = Option(
 PARTITION_TIMESTAMP_FORMATTER: Final[Option[str | None]] = Option(
     "partition.timestamp-formatter", string, None, "How that time is written, as in yyyyMMdd."
 )
+CLEAN_EMPTY_DIRECTORIES: Final = Option(
+    "snapshot.clean-empty-directories",
+    boolean,
+    False,
+    "Directories of partitions and buckets go when expiry empties them.",
+    ("snapshot.expire.clean-empty-directories",),
+)
+MARK_DONE_ACTION: Final = Option(
+    "partition.mark-done-action",
+    string,
+    "success-file",
+    "What marking a partition as done does; here success-file alone.",
+)
 END_INPUT_CHECK: Final = Option(
     "end-input.check-partition-expire", boolean, False, "Every batch write looks for expired partitions."
 )
@@ -99,6 +112,8 @@ class ExpiryOptions:
     Attributes:
         consumer_expiration_ms: None for never.
         consumers_hold_snapshots: whether snapshots that a consumer has yet to read stay.
+        clean_empty_directories: directories that expiry empties are removed.
+        mark_done_action: what marking a partition as done does, as written.
         changelogs_outlive: changelogs live longer than snapshots: they are kept apart when their snapshot expires.
     """
 
@@ -106,6 +121,8 @@ class ExpiryOptions:
     changelogs: Retention
     consumer_expiration_ms: int | None
     consumers_hold_snapshots: bool
+    clean_empty_directories: bool
+    mark_done_action: str
 
     @property
     def changelogs_outlive(self) -> bool:
@@ -152,7 +169,14 @@ def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
         snapshots.time_retained_ms if time is None else time,
         snapshots.limit,
     )
-    return ExpiryOptions(snapshots, changelogs, CONSUMER_EXPIRATION_TIME.get(raw), not CONSUMER_CHANGELOG_ONLY.get(raw))
+    return ExpiryOptions(
+        snapshots,
+        changelogs,
+        CONSUMER_EXPIRATION_TIME.get(raw),
+        not CONSUMER_CHANGELOG_ONLY.get(raw),
+        CLEAN_EMPTY_DIRECTORIES.get(raw),
+        MARK_DONE_ACTION.get(raw),
+    )
 
 
 def parse_partition_expiry(raw: Mapping[str, str]) -> PartitionExpiryOptions | None:

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options.descriptor import boolean, duration_ms, integer, memory_size
+from paimon_spark.options.data_files import per_level, stats_mode
+from paimon_spark.options.descriptor import boolean, duration_ms, fraction, integer, memory_size, string
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.tags import time_of_day_ms, whole_days
 
@@ -28,168 +29,6 @@ TABLE_OPTION_PREFIXES: Final = (
 
 STORAGE_PREFIXES: Final = ("fs.", "s3.", "s3a.")
 """Groups of options that say how to reach a file system."""
-
-TABLE_OPTIONS: Final = frozenset(
-    """
-    add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
-    async-file-write auto-create batch-scan-mode bitmap-index.compression bitmap-index.compression-level
-    bitmap-index.dictionary-block-size bitmap-index.fallback-scan-max-size blob-as-descriptor
-    blob-compaction.enabled blob-descriptor-field blob-external-storage-field blob-external-storage-path
-    blob-field blob-view-field blob-view.resolve.enabled blob-write-null-on-fetch-failure
-    blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size
-    blob.stored-descriptor-fields blob.target-file-size branch btree-index.block-size
-    btree-index.build.max-parallelism btree-index.cache-size btree-index.compression
-    btree-index.compression-level btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio
-    btree-index.records-per-range bucket bucket-append-ordered bucket-function.type bucket-key cache-page-size
-    chain-table.chain-partition-keys chain-table.enabled chain-table.split.key-range-enabled
-    chain-table.streaming.merge-snapshot changelog-file.compression changelog-file.format
-    changelog-file.prefix changelog-file.stats-mode changelog-producer changelog-producer.compaction-interval
-    changelog-producer.lookup-wait changelog-producer.row-deduplicate
-    changelog-producer.row-deduplicate-ignore-fields changelog.num-retained.max changelog.num-retained.min
-    changelog.precommit-compact changelog.precommit-compact.buffer-size changelog.precommit-compact.thread-num
-    changelog.time-retained clustering.columns clustering.history-partition.idle-to-full-sort
-    clustering.history-partition.limit clustering.incremental clustering.incremental.mode
-    clustering.incremental.optimize-write clustering.strategy commit.allow-unsafe-create commit.callbacks
-    commit.custom-listeners commit.discard-duplicate-files commit.force-compact commit.force-create-snapshot
-    commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.strict-mode.last-safe-snapshot
-    commit.timeout commit.user-prefix compaction.bucket-distribution-strategy
-    compaction.delete-ratio-threshold compaction.early-max.file-num compaction.file-num-limit
-    compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold
-    compaction.manual-triggered compaction.max-size-amplification-percent compaction.max-sorted-run-num
-    compaction.max.file-num compaction.min.file-num compaction.offpeak-ratio compaction.offpeak.end.hour
-    compaction.offpeak.start.hour compaction.optimization-interval compaction.partition-spec
-    compaction.size-ratio compaction.skip-expired-partitions compaction.small-file-ratio
-    compaction.total-size-threshold consumer-id consumer.changelog-only consumer.expiration-time
-    consumer.ignore-progress consumer.mode continuous.discovery-interval
-    cross-partition-upsert.bootstrap-parallelism cross-partition-upsert.index-ttl
-    data-evolution.compaction.rewrite-row-ids data-evolution.enabled data-evolution.merge-into.file-pruning
-    data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count
-    data-evolution.row-id-conflict-rewrite.max-size data-evolution.row-sidecar.enabled
-    data-evolution.row-sidecar.max-selected-rows data-evolution.row-sidecar.max-selection-ratio
-    data-file.external-paths data-file.external-paths.specific-fs data-file.external-paths.strategy
-    data-file.external-paths.weights data-file.path-directory data-file.prefix data-file.thin-mode
-    deduplicate.ignore-delete delete-file.thread-num delete.force-produce-changelog
-    deletion-vector.index-file.target-size deletion-vectors.bitmap64 deletion-vectors.enabled
-    deletion-vectors.merge-on-read deletion-vectors.modifiable disable-explicit-type-casting
-    dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets
-    dynamic-bucket.target-row-num dynamic-partition-overwrite end-input.check-partition-expire
-    end-input.watermark file-operation.thread-num file-reader-async-threshold file.block-size file.compression
-    file.compression.per.level file.compression.zstd-level file.format file.format.per.level
-    file.suffix.include.compression filesystem.job-level-settings.enabled first-row.ignore-delete force-lookup
-    full-compaction.delta-commits full-text-index.search-mode global-index.build.max-parallelism
-    global-index.build.max-shard global-index.column-update-action global-index.enabled
-    global-index.external-path global-index.row-count-per-shard global-index.search-mode
-    global-index.thread-num ignore-delete ignore-update-before incremental-between
-    incremental-between-scan-mode incremental-between-tag-to-snapshot incremental-between-timestamp
-    incremental-to-auto-tag index-file-in-data-file-dir key-value.sequence_number.enabled
-    legacy-timestamp-mapping.enabled local-kv-db.block-size local-merge-buffer-size
-    local-sort.max-num-file-handles log.changelog-mode log.consistency log.format log.ignore-delete
-    log.key.format log.retention log.scan log.scan.remove-normalize log.scan.timestamp-millis lookup-compact
-    lookup-compact.max-interval lookup-wait lookup.async lookup.async-thread-number lookup.blob-as-descriptor
-    lookup.bootstrap-parallelism lookup.cache lookup.cache-file-retention lookup.cache-max-disk-size
-    lookup.cache-max-memory-size lookup.cache-rows lookup.cache-spill-compression
-    lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp lookup.cache.high-priority-pool-ratio
-    lookup.continuous.discovery-interval lookup.dynamic-partition lookup.dynamic-partition.refresh-interval
-    lookup.dynamic-partition.refresh.async lookup.hash-load-factor lookup.local-file-type
-    lookup.merge-buffer-size lookup.merge-records-threshold lookup.refresh.async
-    lookup.refresh.async.pending-snapshot-count lookup.refresh.full-load-threshold
-    lookup.refresh.time-periods-blacklist lookup.remote-file.enabled lookup.remote-file.level-threshold
-    manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field manifest.compression
-    manifest.delete-file-drop-stats manifest.format manifest.full-compaction-threshold-size
-    manifest.merge-min-count manifest.merge-optimize.enabled manifest.target-file-size
-    materialized-table.definition-query materialized-table.interval-freshness
-    materialized-table.interval-freshness.time-unit materialized-table.logical-refresh-mode
-    materialized-table.refresh-handler-bytes materialized-table.refresh-handler-description
-    materialized-table.refresh-mode materialized-table.refresh-status merge-engine
-    metadata.iceberg-compatible metadata.stats-dense-store metadata.stats-keep-first-n-columns
-    metadata.stats-mode metadata.stats-mode.per.level metastore.partitioned-table metastore.tag-to-partition
-    metastore.tag-to-partition.preview multivalue-index.compression multivalue-index.compression-level
-    multivalue-index.dictionary-block-size num-levels num-sorted-run.compaction-trigger
-    num-sorted-run.stop-trigger object-location overwrite-upgrade page-size partial-update.ignore-delete
-    partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group partition
-    partition.default-name partition.end-input-to-done partition.expiration-batch-size
-    partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy
-    partition.expiration-time partition.idle-time-to-done partition.idle-time-to-report-statistic
-    partition.legacy-name partition.mark-done-action partition.mark-done-action.custom.class
-    partition.mark-done-action.http.params partition.mark-done-action.http.timeout
-    partition.mark-done-action.http.url partition.mark-done-action.mode partition.mark-done.recover-from-state
-    partition.sink-strategy partition.time-interval partition.timestamp-format.strict
-    partition.timestamp-formatter partition.timestamp-pattern path pk-bitmap.index.columns
-    pk-btree.index.columns pk-clustering-override pk-full-text.index.columns pk-multivalue.index.columns
-    pk-vector.index.columns postpone.batch-write-fixed-bucket
-    postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor
-    postpone.default-bucket-num postpone.merge-on-read postpone.target-row-num-per-bucket
-    postpone.target-size-per-bucket precommit-compact primary-key primary-key.nullable query-auth.enabled
-    read.allow.fullScan read.batch-size read.changelog read.shuffle-bucket-with-partition
-    read.stream.aligned read.stream.aligned.snapshots
-    read.stream.maxBytesPerTrigger read.stream.maxFilesPerTrigger read.stream.maxRowsPerTrigger
-    read.stream.maxTriggerDelayMs read.stream.minRowsPerTrigger record-level.expire-time
-    record-level.time-field record-level.time-field-type row-tracking.enabled
-    row-tracking.partition-group-on-commit rowkind.field savepoint.create-interval
-    savepoint.create-time scalar-index.search-mode scan.bounded
-    scan.bounded.watermark scan.bucket scan.creation-time-millis scan.dedicated-split-generation
-    scan.fallback-branch scan.fallback-branch.read-fail-fast scan.fallback-delta-branch
-    scan.fallback-snapshot-branch scan.file-creation-time-millis scan.ignore-corrupt-files
-    scan.ignore-lost-files scan.infer-parallelism scan.infer-parallelism.max scan.manifest.parallelism
-    scan.max-snapshot.count scan.max-splits-per-task scan.mode scan.parallelism scan.partitions
-    scan.plan-auto-tag-for-read.time-retained scan.plan-sort-partition scan.primary-branch
-    scan.remove-normalize scan.snapshot-id scan.split-enumerator.batch-size scan.split-enumerator.mode
-    scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
-    scan.watermark.alignment.group scan.watermark.alignment.max-drift scan.watermark.alignment.update-interval
-    scan.watermark.emit.strategy scan.watermark.idle-timeout sequence.field sequence.field.sort-order
-    sequence.snapshot-ordering sink.clustering.by-columns sink.clustering.sample-factor
-    sink.clustering.sort-in-cluster sink.clustering.strategy sink.committer-cpu sink.committer-memory
-    sink.committer-operator-chaining sink.coordinator-commit.enabled sink.cross-partition.managed-memory
-    sink.key-only-deletes.enabled sink.managed.writer-buffer-memory sink.operator-uid.suffix sink.parallelism
-    sink.process-time-zone sink.savepoint.auto-tag sink.use-managed-memory-allocator sink.watermark-time-zone
-    sink.writer-coordinator.cache-expire-after-access sink.writer-coordinator.cache-memory
-    sink.writer-coordinator.cache-soft-values sink.writer-coordinator.enabled
-    sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests sink.writer-cpu
-    sink.writer-memory sink.writer-refresh-detectors snapshot.clean-empty-directories
-    snapshot.expire.clean-empty-directories snapshot.expire.execution-mode snapshot.expire.limit
-    snapshot.ignore-empty-commit snapshot.num-retained.max snapshot.num-retained.min snapshot.time-retained
-    snapshot.watermark-idle-timeout sort-compaction.local-sample.magnification sort-compaction.range-strategy
-    sort-engine sort-spill-buffer-size sort-spill-threshold sorted-index.build.max-parallelism
-    sorted-index.records-per-range source.checkpoint-align.enabled source.checkpoint-align.timeout
-    source.operator-uid.suffix source.split.open-file-cost source.split.target-size
-    source.split.target-size-with-column-pruning spill-compression spill-compression.zstd-level
-    stream-scan-mode streaming-read-append-overwrite streaming-read-mode streaming-read-overwrite
-    streaming-read.shuffle-bucket-with-partition streaming.read.snapshot.delay
-    table-read.sequence-number.enabled tag.automatic-completion tag.automatic-creation
-    tag.batch.customized-name tag.callbacks tag.create-success-file tag.creation-delay
-    tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max
-    tag.period-formatter tag.time-expire-enabled target-file-row-num target-file-size type
-    unaware-bucket.compaction.parallelism unaware-bucket.no-shuffle upsert-key variant.inferShreddingSchema
-    variant.shredding.adaptive.maxInferBufferRow variant.shredding.adaptive.retentionRatio
-    variant.shredding.inferenceMode variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth
-    variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio variant.shreddingSchema
-    vector-field vector-index.search-mode vector-search.distribute.enabled
-    vector-search.lateral-join.batch-size vector-search.lateral-join.parallelism vector.file.format
-    vector.target-file-size visibility-callback.check-interval visibility-callback.enabled
-    visibility-callback.timeout write-buffer-for-append write-buffer-size write-buffer-spill.max-disk-size
-    write-buffer-spillable write-manifest-cache write-max-writers-to-spill write-mode write-only
-    write.batch-memory write.batch-size write.compaction-skip
-    write.data-evolution.update-conflict-retry.max-attempts write.data-evolution.update-conflict-retry.wait-ms
-    write.hive-style-dynamic-partition.enabled write.merge-schema write.merge-schema.explicit-cast
-    write.merge-schema.type-widening write.sequence-number-init-mode write.use-v2-write
-    zorder.var-length-contribution
-    """.split()  # noqa: SIM905 - a list of names reads better without quotes
-) | frozenset(OF_ONE_USE)
-"""Keys of table options, as Java spells them, and those that are given for one use of a table and never stored."""
-
-_LOWER: Final = frozenset(k.lower() for k in TABLE_OPTIONS)
-
-
-def is_table_option(key: str) -> bool:
-    """Whether `key`, in any case, names a table option."""
-    lower = key.lower()
-    return lower in _LOWER or lower.startswith(TABLE_OPTION_PREFIXES)
-
-
-def is_storage_option(key: str) -> bool:
-    """Whether `key` tells how to reach a file system."""
-    return key.lower().startswith(STORAGE_PREFIXES)
-
 
 _BOOLEANS: Final = """
     add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
@@ -299,38 +138,68 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tag.period-formatter": ("with-dashes", "without-dashes", "without-dashes-and-spaces"),
     "write.sequence-number-init-mode": ("scan", "snapshot"),
 }  # fmt: skip
-_PER_LEVEL: Final = ("file.format.per.level", "file.compression.per.level", "metadata.stats-mode.per.level")
-_STATS_MODES: Final = ("metadata.stats-mode", "changelog-file.stats-mode")
-_STATS_MODE_FORM: Final = re.compile(r"none|counts|full|truncate\(\s*[1-9][0-9]*\s*\)", re.IGNORECASE)
-_INT_MAX: Final = 2**31 - 1
-_LONG_MAX: Final = 2**63 - 1
-
-
-def check_values(options: Mapping[str, str]) -> None:
-    """Check that every option is of its type.
-
-    Raises:
-        InvalidOptionError: names the option, its text and what is expected.
-    """
-    for key, text in options.items():
-        parse = _PARSERS.get(key)
-        if parse is None:
-            continue
-        try:
-            parse(text)
-        except ValueError as e:
-            raise InvalidOptionError(f"option {key} = {text!r}: {e}", option=key, value=text) from e
-
-
-def per_level(text: str) -> dict[int, str]:
-    """`0:avro,5:parquet` by level. Raises ValueError."""
-    out = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        level, colon, value = part.partition(":")
-        if not colon or not level.strip().isdigit() or not value.strip():
-            raise ValueError("expected <level>:<value>, separated by commas, such as 0:avro,5:parquet")
-        out[int(level)] = value.strip()
-    return out
+_FREE_TEXT: Final = """
+    bitmap-index.compression bitmap-index.compression-level bitmap-index.dictionary-block-size
+    bitmap-index.fallback-scan-max-size blob-descriptor-field blob-external-storage-field blob-external-storage-path
+    blob-field blob-view-field blob.stored-descriptor-fields branch btree-index.block-size
+    btree-index.build.max-parallelism btree-index.cache-size btree-index.compression btree-index.compression-level
+    btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio btree-index.records-per-range bucket-key
+    chain-table.chain-partition-keys changelog-file.compression changelog-file.format changelog-file.prefix
+    changelog-producer.compaction-interval changelog-producer.row-deduplicate-ignore-fields
+    changelog.precommit-compact changelog.precommit-compact.buffer-size changelog.precommit-compact.thread-num
+    clustering.columns clustering.incremental.mode clustering.strategy commit.callbacks commit.custom-listeners
+    commit.user-prefix compaction.bucket-distribution-strategy compaction.early-max.file-num
+    compaction.manual-triggered compaction.max-sorted-run-num compaction.max.file-num compaction.partition-spec
+    consumer-id data-file.external-paths data-file.external-paths.specific-fs data-file.external-paths.weights
+    data-file.path-directory data-file.prefix end-input.watermark file.compression file.format
+    filesystem.job-level-settings.enabled full-text-index.search-mode global-index.column-update-action
+    global-index.external-path global-index.search-mode incremental-between incremental-between-timestamp
+    incremental-to-auto-tag legacy-timestamp-mapping.enabled log.changelog-mode log.consistency log.format
+    log.ignore-delete log.key.format log.retention log.scan log.scan.remove-normalize log.scan.timestamp-millis
+    lookup-compact lookup.async lookup.async-thread-number lookup.bootstrap-parallelism lookup.cache
+    lookup.cache-spill-compression lookup.dynamic-partition lookup.dynamic-partition.refresh-interval
+    lookup.dynamic-partition.refresh.async lookup.local-file-type lookup.refresh.async
+    lookup.refresh.async.pending-snapshot-count lookup.refresh.full-load-threshold
+    lookup.refresh.time-periods-blacklist manifest-sort.partition-field manifest.compression
+    materialized-table.definition-query materialized-table.interval-freshness
+    materialized-table.interval-freshness.time-unit materialized-table.logical-refresh-mode
+    materialized-table.refresh-handler-bytes materialized-table.refresh-handler-description
+    materialized-table.refresh-mode materialized-table.refresh-status metadata.iceberg-compatible
+    metastore.tag-to-partition metastore.tag-to-partition.preview multivalue-index.compression
+    multivalue-index.compression-level multivalue-index.dictionary-block-size object-location
+    partial-update.remove-record-on-sequence-group partition partition.default-name partition.expiration-strategy
+    partition.idle-time-to-done partition.mark-done-action partition.mark-done-action.custom.class
+    partition.mark-done-action.http.params partition.mark-done-action.http.timeout
+    partition.mark-done-action.http.url partition.mark-done-action.mode partition.mark-done.recover-from-state
+    partition.time-interval partition.timestamp-formatter partition.timestamp-pattern path pk-bitmap.index.columns
+    pk-btree.index.columns pk-full-text.index.columns pk-multivalue.index.columns pk-vector.index.columns
+    precommit-compact primary-key read.allow.fullScan read.changelog read.shuffle-bucket-with-partition
+    read.stream.aligned read.stream.aligned.snapshots read.stream.maxBytesPerTrigger read.stream.maxFilesPerTrigger
+    read.stream.maxRowsPerTrigger read.stream.maxTriggerDelayMs read.stream.minRowsPerTrigger
+    record-level.time-field record-level.time-field-type rowkind.field scalar-index.search-mode scan.bounded
+    scan.dedicated-split-generation scan.fallback-branch scan.fallback-delta-branch scan.fallback-snapshot-branch
+    scan.infer-parallelism scan.infer-parallelism.max scan.max-snapshot.count scan.parallelism scan.partitions
+    scan.primary-branch scan.remove-normalize scan.split-enumerator.batch-size scan.split-enumerator.mode
+    scan.tag-name scan.timestamp scan.version scan.watermark.alignment.group scan.watermark.alignment.max-drift
+    scan.watermark.alignment.update-interval scan.watermark.emit.strategy scan.watermark.idle-timeout sequence.field
+    sink.clustering.by-columns sink.clustering.sample-factor sink.clustering.sort-in-cluster
+    sink.clustering.strategy sink.committer-cpu sink.committer-memory sink.committer-operator-chaining
+    sink.coordinator-commit.enabled sink.cross-partition.managed-memory sink.key-only-deletes.enabled
+    sink.managed.writer-buffer-memory sink.operator-uid.suffix sink.parallelism sink.process-time-zone
+    sink.savepoint.auto-tag sink.use-managed-memory-allocator sink.watermark-time-zone
+    sink.writer-coordinator.cache-expire-after-access sink.writer-coordinator.cache-memory
+    sink.writer-coordinator.cache-soft-values sink.writer-coordinator.enabled sink.writer-coordinator.page-size
+    sink.writer-coordinator.prefetch-manifests sink.writer-cpu sink.writer-memory sink.writer-refresh-detectors
+    sort-compaction.range-strategy sorted-index.build.max-parallelism sorted-index.records-per-range
+    source.checkpoint-align.enabled source.checkpoint-align.timeout source.operator-uid.suffix
+    source.split.target-size-with-column-pruning spill-compression streaming-read-mode
+    streaming-read.shuffle-bucket-with-partition tag.batch.customized-name tag.callbacks type
+    unaware-bucket.compaction.parallelism unaware-bucket.no-shuffle upsert-key variant.shredding.inferenceMode
+    variant.shreddingSchema vector-field vector-index.search-mode vector-search.lateral-join.parallelism
+    vector.file.format write-manifest-cache write-mode write.data-evolution.update-conflict-retry.max-attempts
+    write.data-evolution.update-conflict-retry.wait-ms write.hive-style-dynamic-partition.enabled write.use-v2-write
+""".split()  # noqa: SIM905 - a list of names reads better without quotes
+"""Options whose values are text of any kind."""
 
 
 def _whole(largest: int) -> Callable[[str], object]:
@@ -343,13 +212,6 @@ def _whole(largest: int) -> Callable[[str], object]:
     return parse
 
 
-def _any_fraction(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("expected a number") from None
-
-
 def _one_of(words: tuple[str, ...]) -> Callable[[str], object]:
     def parse(text: str) -> str:
         found = text.strip().lower().replace("_", "-")
@@ -360,32 +222,52 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], object]:
     return parse
 
 
-def _stats_mode(text: str) -> str:
-    if not _STATS_MODE_FORM.fullmatch(text.strip()):
-        raise ValueError("expected none, counts, full or truncate(<characters>)")
-    return text
-
-
-def _stats_modes(text: str) -> list[str]:
-    return [_stats_mode(mode) for mode in per_level(text).values()]
-
-
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
     {
         **dict.fromkeys(_BOOLEANS, boolean),
-        **dict.fromkeys(_INTEGERS, _whole(_INT_MAX)),
-        **dict.fromkeys(_LONGS, _whole(_LONG_MAX)),
-        **dict.fromkeys(_FRACTIONS, _any_fraction),
+        **dict.fromkeys(_INTEGERS, _whole(2**31 - 1)),
+        **dict.fromkeys(_LONGS, _whole(2**63 - 1)),
+        **dict.fromkeys(_FRACTIONS, fraction),
         **dict.fromkeys(_DURATIONS, duration_ms),
         **dict.fromkeys(_SIZES, memory_size),
         **{key: _one_of(words) for key, words in _WORDS.items()},
-        **dict.fromkeys(_PER_LEVEL, per_level),
-        **dict.fromkeys(_STATS_MODES, _stats_mode),
-        "metadata.stats-mode.per.level": _stats_modes,
+        **dict.fromkeys(("file.format.per.level", "file.compression.per.level"), per_level(string)),
+        **dict.fromkeys(("metadata.stats-mode", "changelog-file.stats-mode"), stats_mode),
+        "metadata.stats-mode.per.level": per_level(stats_mode),
         "savepoint.create-interval": whole_days,
         "savepoint.create-time": time_of_day_ms,
     }
 )
+TABLE_OPTIONS: Final = frozenset((*_PARSERS, *_FREE_TEXT, *OF_ONE_USE))
+"""Keys of table options, as Java spells them, and those that are given for one use of a table and never stored."""
+_LOWER: Final = frozenset(k.lower() for k in TABLE_OPTIONS)
+
+
+def is_table_option(key: str) -> bool:
+    """Whether `key`, in any case, names a table option."""
+    lower = key.lower()
+    return lower in _LOWER or lower.startswith(TABLE_OPTION_PREFIXES)
+
+
+def is_storage_option(key: str) -> bool:
+    """Whether `key` tells how to reach a file system."""
+    return key.lower().startswith(STORAGE_PREFIXES)
+
+
+def check_values(options: Mapping[str, str]) -> None:
+    """Check that every option has a value of its type.
+
+    Raises:
+        InvalidOptionError: names the option, its text and what is expected.
+    """
+    for key, text in options.items():
+        parse = _PARSERS.get(key)
+        if parse is None:
+            continue
+        try:
+            parse(text)
+        except ValueError as e:
+            raise InvalidOptionError(f"option {key} = {text!r}: {e}", option=key, value=text) from e
 
 
 HIDDEN: Final = "*********(redacted)"
@@ -402,17 +284,17 @@ def is_secret(key: str) -> bool:
 
 
 def shown_option(key: str, value: str) -> str:
-    """The value of an option as people may see it."""
+    """The value of an option, hidden if it is a secret."""
     return HIDDEN if is_secret(key) else value
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as people may see them."""
+    """Options with secrets hidden."""
     return {key: shown_option(key, value) for key, value in options.items()}
 
 
 def shown_changes(options: Mapping[str, tuple[str | None, str | None]]) -> dict[str, tuple[str | None, str | None]]:
-    """Old and new values of options as people may see them; None is not set, and stays."""
+    """Old and new values of options with secrets hidden; None is not set, and stays."""
     return {
         key: (None if old is None else shown_option(key, old), None if new is None else shown_option(key, new))
         for key, (old, new) in options.items()

@@ -1,7 +1,10 @@
-"""TableOptions: what a table says about itself that decides how its files are read and merged.
+"""TableOptions: the options of a table in force, parsed once into groups.
 
-Options of single columns (`fields.<column>.…`) and of merge functions are parsed beside what they
-configure, from `TableOptions.raw`.
+The handle of an opened table carries them. What every read needs is parsed at once; the other groups are parsed when
+first used, at most once per handle, so that a bad value fails where it matters and readers do not pay for writers.
+
+To add an option: write its descriptor (`Option`) in the module of its group, add a field to the group and fill it in
+the group's `parse_…` function; `known.py` lists the key by the type of its values, for checks of stored options.
 
 Source: Java `CoreOptions`.
 """
@@ -9,111 +12,63 @@ Source: Java `CoreOptions`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, memory_size, names, string
-
-
-class MergeEngine(str, Enum):
-    """How rows of one primary key become one row."""
-
-    DEDUPLICATE = "deduplicate"
-    PARTIAL_UPDATE = "partial-update"
-    AGGREGATION = "aggregation"
-    FIRST_ROW = "first-row"
-
-
-class ChangelogProducer(str, Enum):
-    """Who writes changelog files, and when."""
-
-    NONE = "none"
-    INPUT = "input"
-    LOOKUP = "lookup"
-    FULL_COMPACTION = "full-compaction"
-
-
-class SortOrder(str, Enum):
-    """Which of two sequence values is the later one."""
-
-    ASCENDING = "ascending"
-    DESCENDING = "descending"
-
-
-class BucketFunction(str, Enum):
-    """How a bucket key becomes a bucket number."""
-
-    DEFAULT = "default"
-    MOD = "mod"
-    HIVE = "hive"
-
-
-BUCKET = Option("bucket", integer, -1, "Buckets of a partition; -1 unaware or dynamic, -2 postponed.")
-BUCKET_FUNCTION = Option(
-    "bucket-function.type",
-    enum_of(BucketFunction),
-    BucketFunction.DEFAULT,
-    "How a bucket key becomes a bucket.",
-)
-MERGE_ENGINE = Option(
-    "merge-engine",
-    enum_of(MergeEngine),
-    MergeEngine.DEDUPLICATE,
-    "How rows of one primary key become one row.",
-)
-SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
-    "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
-)
-SEQUENCE_ORDER = Option(
-    "sequence.field.sort-order", enum_of(SortOrder), SortOrder.ASCENDING, "Direction of sequence.field."
-)
-IGNORE_DELETE = Option(
-    "ignore-delete",
-    boolean,
-    False,
-    "Rows of kind -U and -D are skipped.",
-    ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
-)
-CHANGELOG_PRODUCER = Option(
-    "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "Who writes changelog files."
-)
-DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files.")
-DV_MERGE_ON_READ = Option(
-    "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
-)
-FORCE_LOOKUP = Option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
-NUM_LEVELS: Option[int | None] = Option(
-    "num-levels", integer, None, "LSM levels; default is the compaction trigger plus one."
-)
-COMPACTION_TRIGGER = Option("num-sorted-run.compaction-trigger", integer, 5, "Sorted runs that start a compaction.")
-PARTITION_DEFAULT_NAME = Option(
-    "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
-)
-PARTITION_LEGACY_NAME = Option(
-    "partition.legacy-name", boolean, True, "Partition directories use the internal text of values."
-)
-DATA_FILE_DIRECTORY: Option[str | None] = Option(
-    "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
-)
-INDEX_IN_DATA_DIR = Option("index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory.")
-ROW_TRACKING = Option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
-DATA_EVOLUTION = Option("data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range.")
-SPLIT_TARGET_SIZE = Option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
-SPLIT_OPEN_COST = Option("source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for.")
-ALLOW_UNSAFE_CREATE = Option(
-    "commit.allow-unsafe-create",
-    boolean,
-    False,
-    "Commit on a store that cannot make a file exclusively; two racing writers may lose a commit.",
+from paimon_spark.options.core import (
+    BUCKET,
+    BUCKET_FUNCTION,
+    CHANGELOG_PRODUCER,
+    COMPACTION_TRIGGER,
+    DATA_EVOLUTION,
+    DATA_FILE_DIRECTORY,
+    DELETION_VECTORS,
+    DV_MERGE_ON_READ,
+    FALLBACK_BRANCH,
+    FORCE_LOOKUP,
+    IGNORE_DELETE,
+    INDEX_IN_DATA_DIR,
+    MERGE_ENGINE,
+    NUM_LEVELS,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
+    PRIMARY_BRANCH,
+    ROW_TRACKING,
+    SEQUENCE_FIELD,
+    SEQUENCE_NUMBER_COLUMN,
+    SEQUENCE_ORDER,
+    SPLIT_OPEN_COST,
+    SPLIT_TARGET_SIZE,
+    BucketFunction,
+    ChangelogProducer,
+    MergeEngine,
+    SortOrder,
 )
 
+if TYPE_CHECKING:
+    from paimon_spark.options.commit import CommitOptions, ManifestOptions
+    from paimon_spark.options.compaction import AppendCompactionOptions, CompactionOptions, RecordExpiryOptions
+    from paimon_spark.options.data_files import DataFileOptions
+    from paimon_spark.options.expiry import ExpiryOptions, PartitionExpiryOptions
+    from paimon_spark.options.merge import MergeOptions
+    from paimon_spark.options.tags import SavepointOptions, TagOptions
+    from paimon_spark.options.write import (
+        DynamicBucketOptions,
+        PostponedBucketOptions,
+        SchemaMergeOptions,
+        WriteOptions,
+    )
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class TableOptions:
-    """The options of a table in force for one read: stored ones, overridden by the read's own.
+    """The options of a table in force for one use: stored ones, overridden by those given. Picklable.
 
     Attributes:
-        raw: all option text, for options parsed beside what they configure.
+        fallback_branch: branch that is read where a partition is not in the branch in force; empty for none.
+        primary_branch: branch whose partitions are read first; empty for none.
+        raw: all option text, for storing, changing and showing it; values are read from the groups.
     """
 
     bucket: int
@@ -135,12 +90,155 @@ class TableOptions:
     data_evolution: bool
     split_target_bytes: int
     split_open_cost_bytes: int
-    raw: Mapping[str, str]
+    fallback_branch: str
+    primary_branch: str
+    raw: Mapping[str, str] = field(repr=False)
 
     @property
     def need_lookup(self) -> bool:
         """Whether files above level 0 hold fully merged rows (Java `CoreOptions.needLookup`)."""
         return self.deletion_vectors or self.force_lookup or self.changelog_producer is ChangelogProducer.LOOKUP
+
+    def changed(self, values: Mapping[str, str | None]) -> TableOptions:
+        """The options with other text for some keys; None removes a key. Raises as `parse_table_options`."""
+        merged = {**self.raw, **values}
+        return parse_table_options({key: text for key, text in merged.items() if text is not None})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the text alone: it is small, and groups that were parsed here are rarely needed elsewhere."""
+        return parse_table_options, (dict(self.raw),)
+
+    # Groups parsed at first use. Modules are imported where needed: a reading worker needs few of them.
+
+    @cached_property
+    def shows_sequence_number(self) -> bool:
+        """Whether `$audit_log` and `$binlog` have a sequence number."""
+        return SEQUENCE_NUMBER_COLUMN.get(self.raw)
+
+    @cached_property
+    def merge(self) -> MergeOptions:
+        """Merge functions of columns."""
+        from paimon_spark.options.merge import parse_merge_options
+
+        return parse_merge_options(self.raw)
+
+    @cached_property
+    def read_defaults(self) -> Mapping[str, str]:
+        """Text that readers put in place of nulls, by column: the option `fields.<column>.default-value`.
+
+        Only tables made before Paimon 1.3 have it; later ones apply defaults on write, and keep them in the schema.
+        """
+        prefix, suffix = "fields.", ".default-value"
+        return {
+            key[len(prefix) : -len(suffix)]: text
+            for key, text in self.raw.items()
+            if key.startswith(prefix) and key.endswith(suffix)
+        }
+
+    @cached_property
+    def write(self) -> WriteOptions:
+        """Memory of writers and kinds of rows."""
+        from paimon_spark.options.write import parse_write_options
+
+        return parse_write_options(self.raw)
+
+    @cached_property
+    def schema_merge(self) -> SchemaMergeOptions:
+        """What writes add to the schema."""
+        from paimon_spark.options.write import parse_schema_merge_options
+
+        return parse_schema_merge_options(self.raw)
+
+    @cached_property
+    def dynamic_bucket(self) -> DynamicBucketOptions:
+        """How new keys find a bucket."""
+        from paimon_spark.options.write import parse_dynamic_bucket_options
+
+        return parse_dynamic_bucket_options(self.raw)
+
+    @cached_property
+    def postponed_bucket(self) -> PostponedBucketOptions:
+        """How many buckets postponed rows get."""
+        from paimon_spark.options.write import parse_postponed_bucket_options
+
+        return parse_postponed_bucket_options(self.raw)
+
+    @cached_property
+    def data_files(self) -> DataFileOptions:
+        """Formats, sizes and statistics of new data files."""
+        from paimon_spark.options.data_files import parse_data_file_options
+
+        return parse_data_file_options(self.raw)
+
+    @cached_property
+    def external_paths(self) -> tuple[str, ...]:
+        """Where data files lie besides the table."""
+        from paimon_spark.options.data_files import EXTERNAL_PATHS
+
+        return EXTERNAL_PATHS.get(self.raw)
+
+    @cached_property
+    def commit(self) -> CommitOptions:
+        """Retries and checks of commits."""
+        from paimon_spark.options.commit import parse_commit_options
+
+        return parse_commit_options(self.raw)
+
+    @cached_property
+    def manifests(self) -> ManifestOptions:
+        """Format and size of new manifests."""
+        from paimon_spark.options.commit import parse_manifest_options
+
+        return parse_manifest_options(self.raw)
+
+    @cached_property
+    def compaction(self) -> CompactionOptions:
+        """When buckets of keys are compacted."""
+        from paimon_spark.options.compaction import parse_compaction_options
+
+        return parse_compaction_options(self.raw)
+
+    @cached_property
+    def append_compaction(self) -> AppendCompactionOptions:
+        """Which files without keys are compacted."""
+        from paimon_spark.options.compaction import parse_append_compaction_options
+
+        return parse_append_compaction_options(self.raw)
+
+    @cached_property
+    def record_expiry(self) -> RecordExpiryOptions | None:
+        """How long rows are kept; None: forever."""
+        from paimon_spark.options.compaction import parse_record_expiry_options
+
+        return parse_record_expiry_options(self.raw)
+
+    @cached_property
+    def expiry(self) -> ExpiryOptions:
+        """Retention of snapshots, changelogs and consumers."""
+        from paimon_spark.options.expiry import parse_expiry_options
+
+        return parse_expiry_options(self.raw)
+
+    @cached_property
+    def partition_expiry(self) -> PartitionExpiryOptions | None:
+        """When partitions are dropped; None: never."""
+        from paimon_spark.options.expiry import parse_partition_expiry
+
+        return parse_partition_expiry(self.raw)
+
+    @cached_property
+    def tags(self) -> TagOptions:
+        """Retention and automatic creation of tags."""
+        from paimon_spark.options.tags import parse_tag_options
+
+        return parse_tag_options(self.raw)
+
+    @cached_property
+    def savepoints(self) -> SavepointOptions | None:
+        """When savepoints are created automatically; None: never."""
+        from paimon_spark.options.tags import parse_savepoint_options
+
+        return parse_savepoint_options(self.raw)
 
 
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
@@ -166,18 +264,7 @@ def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
         data_evolution=DATA_EVOLUTION.get(raw),
         split_target_bytes=SPLIT_TARGET_SIZE.get(raw),
         split_open_cost_bytes=SPLIT_OPEN_COST.get(raw),
+        fallback_branch=FALLBACK_BRANCH.get(raw).strip(),
+        primary_branch=PRIMARY_BRANCH.get(raw).strip(),
         raw=dict(raw),
     )
-
-
-def read_defaults(raw: Mapping[str, str]) -> dict[str, str]:
-    """Text that readers put in place of nulls, by column: the option `fields.<column>.default-value`.
-
-    Only tables made before Paimon 1.3 have it; newer versions apply defaults on write, and keep them in the schema.
-    """
-    prefix, suffix = "fields.", ".default-value"
-    return {
-        key[len(prefix) : -len(suffix)]: text
-        for key, text in raw.items()
-        if key.startswith(prefix) and key.endswith(suffix)
-    }

@@ -1,4 +1,4 @@
-"""TagOptions: how long tags live, and when tags and savepoints are made by themselves.
+"""Options of a table for tags and savepoints: retention and automatic creation.
 
 Source: Java `CoreOptions`; PIP-4 for savepoints.
 """
@@ -18,7 +18,7 @@ _CREATE_TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 
 class TagCreation(str, Enum):
-    """What makes tags by itself: the clock, the watermark, or each batch."""
+    """What triggers automatic tags: the clock, the watermark, or each batch."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"
@@ -35,7 +35,7 @@ class TagPeriod(str, Enum):
 
 
 class TagPeriodFormatter(str, Enum):
-    """How the name of a tag is written."""
+    """Format of the names of automatic tags."""
 
     WITH_DASHES = "with_dashes"
     WITHOUT_DASHES = "without_dashes"
@@ -114,17 +114,22 @@ SAVEPOINT_INTERVAL: Option[int | None] = Option(
 
 @dataclass(frozen=True, slots=True)
 class TagOptions:
-    """When tags are made by themselves, and how long tags live. `refs.auto_tags.tag_periods` has the periods.
+    """When tags are made automatically, and how long tags live. `metadata.tags.tag_periods` has the periods.
 
     Attributes:
+        period_ms: length of a period; None: `period`.
         delay_ms: after the end of a period.
         num_retained_max: None keeps all.
         default_time_retained_s: seconds; None is for ever.
         batch_name: None for the default name, which tells the day.
         process_zone: None is the machine's zone.
+        callbacks: Java classes that other engines call with new tags, as written.
     """
 
     creation: TagCreation
+    period: TagPeriod
+    period_ms: int | None
+    formatter: TagPeriodFormatter
     delay_ms: int
     num_retained_max: int | None
     default_time_retained_s: float | None
@@ -134,6 +139,7 @@ class TagOptions:
     batch_name: str | None
     process_zone: str | None
     watermark_zone: str
+    callbacks: str
 
 
 def parse_tag_options(raw: Mapping[str, str]) -> TagOptions:
@@ -141,6 +147,9 @@ def parse_tag_options(raw: Mapping[str, str]) -> TagOptions:
     retained_ms = DEFAULT_TIME_RETAINED.get(raw)
     return TagOptions(
         creation=CREATION.get(raw),
+        period=TAG_PERIOD.get(raw),
+        period_ms=TAG_PERIOD_DURATION.get(raw),
+        formatter=TAG_PERIOD_FORMATTER.get(raw),
         delay_ms=DELAY.get(raw),
         num_retained_max=NUM_RETAINED_MAX.get(raw),
         default_time_retained_s=None if retained_ms is None else retained_ms / 1000,
@@ -150,12 +159,13 @@ def parse_tag_options(raw: Mapping[str, str]) -> TagOptions:
         batch_name=BATCH_NAME.get(raw),
         process_zone=PROCESS_ZONE.get(raw),
         watermark_zone=WATERMARK_ZONE.get(raw),
+        callbacks=CALLBACKS.get(raw).strip(),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointOptions:
-    """When savepoints are made by themselves.
+    """When savepoints are created automatically.
 
     Attributes:
         time_ms: of the day, in milliseconds after midnight.

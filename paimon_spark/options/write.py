@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
 from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
-from paimon_spark.options.table import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
+from paimon_spark.options.merge import PARTIAL_UPDATE_REMOVE
 
 WRITE_BUFFER_SIZE: Final = Option(
     "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
@@ -28,32 +29,52 @@ MAX_OPEN_WRITERS: Final = Option(
 ROWKIND_FIELD: Final[Option[str | None]] = Option(
     "rowkind.field", string, None, "A text column whose values +I, -U, +U, -D say what rows do."
 )
-REMOVE_ON_DELETE: Final = Option(
-    "partial-update.remove-record-on-delete", boolean, False, "A row of kind -D removes the whole row of its key."
-)
 IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
+DELETE_AS_CHANGELOG: Final = Option(
+    "delete.force-produce-changelog", boolean, False, "SQL's DELETE of whole partitions writes rows of kind -D."
+)
+UPSERT_KEY: Final = Option(
+    "upsert-key",
+    string,
+    "",
+    "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
+)
+BITMAP64: Final = Option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
+VECTOR_FILE_SIZE: Final = Option(
+    "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How rows are taken in.
+    """Memory of writers and the meaning of row kinds.
 
     Attributes:
         buffer_bytes: memory for rows that wait; beyond it they go to files, of the table or aside.
         spillable: whether local disk may be used; without it small files are written when memory is short.
+        spill_max_disk_bytes: most local disk of a writer; None for no limit.
         max_open_writers: most buckets whose files are open at once.
         rowkind_field: column of row kinds; None: rows are +I unless a column `_VALUE_KIND` says otherwise.
         ignore_delete: rows of kind -U and -D are skipped.
         ignore_update_before: rows of kind -U are skipped.
+        delete_as_changelog: a DELETE of whole partitions writes rows of kind -D.
+        upsert_key: columns that Java's Spark merges appended rows by, as written; empty for none.
+        bitmap64: deletion vectors have positions of 64 bits.
+        vector_file_bytes: size that files of deletion vectors aim at.
         retracts_refused: why the merge engine takes no rows of kind -U and -D; None when it does.
     """
 
     buffer_bytes: int
     spillable: bool
+    spill_max_disk_bytes: int | None
     max_open_writers: int
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
+    delete_as_changelog: bool
+    upsert_key: str
+    bitmap64: bool
+    vector_file_bytes: int
     retracts_refused: str | None = None
 
 
@@ -62,10 +83,15 @@ def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(
         buffer_bytes=WRITE_BUFFER_SIZE.get(raw),
         spillable=SPILLABLE.get(raw),
+        spill_max_disk_bytes=SPILL_MAX_DISK.get(raw),
         max_open_writers=max(1, MAX_OPEN_WRITERS.get(raw)),
         rowkind_field=ROWKIND_FIELD.get(raw),
         ignore_delete=IGNORE_DELETE.get(raw),
         ignore_update_before=IGNORE_UPDATE_BEFORE.get(raw),
+        delete_as_changelog=DELETE_AS_CHANGELOG.get(raw),
+        upsert_key=UPSERT_KEY.get(raw).strip(),
+        bitmap64=BITMAP64.get(raw),
+        vector_file_bytes=VECTOR_FILE_SIZE.get(raw),
         retracts_refused=_retracts_refused(raw),
     )
 
@@ -73,7 +99,7 @@ def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
 def _retracts_refused(raw: Mapping[str, str]) -> str | None:
     """Why retracts cannot be merged.
 
-    Java finds out when two rows of a key meet, which may be after the commit: a table that nobody can read any more.
+    Java fails only when two rows of a key are merged, which may be after the commit, with a table that cannot be read.
 
     Source: Java `mergetree/compact/FirstRowMergeFunction`, `PartialUpdateMergeFunction`.
     """
@@ -82,7 +108,7 @@ def _retracts_refused(raw: Mapping[str, str]) -> str | None:
             return "keeps the first row of each key (merge-engine = first-row)"
         case MergeEngine.PARTIAL_UPDATE:
             grouped = any(k.startswith("fields.") and k.endswith(".sequence-group") for k in raw)
-            if not grouped and not REMOVE_ON_DELETE.get(raw):
+            if not grouped and not PARTIAL_UPDATE_REMOVE.get(raw):
                 return (
                     "merges columns (merge-engine = partial-update) without a rule for deletes: neither "
                     "partial-update.remove-record-on-delete nor sequence groups"
@@ -159,15 +185,59 @@ POSTPONED_TARGET_ROWS: Final[Option[int | None]] = Option(
 )
 
 
-def buckets_of_new_partition(raw: Mapping[str, str], row_count: int) -> int:
-    """How many buckets a partition of `row_count` waiting rows gets.
+@dataclass(frozen=True, slots=True)
+class PostponedBucketOptions:
+    """How many buckets a partition gets whose rows waited for them.
 
-    Raises:
-        InvalidOptionError: an option is no positive number.
+    Attributes:
+        default_buckets: buckets of a partition, without `target_rows`.
+        target_rows: rows of one bucket.
     """
+
+    default_buckets: int
+    target_rows: int | None
+
+    def buckets_of_new_partition(self, row_count: int) -> int:
+        """How many buckets a partition of `row_count` waiting rows gets."""
+        return self.default_buckets if self.target_rows is None else max(1, -(-row_count // self.target_rows))
+
+
+def parse_postponed_bucket_options(raw: Mapping[str, str]) -> PostponedBucketOptions:
+    """The group of `raw`. Raises InvalidOptionError: an option is no positive number."""
     for option in (POSTPONED_DEFAULT_BUCKETS, POSTPONED_TARGET_ROWS):
         value = option.get(raw)
         if value is not None and value <= 0:
             raise InvalidOptionError(f"option {option.key} = {value}: expected a number above 0", option=option.key)
-    target = POSTPONED_TARGET_ROWS.get(raw)
-    return POSTPONED_DEFAULT_BUCKETS.get(raw) if target is None else max(1, -(-row_count // target))
+    return PostponedBucketOptions(POSTPONED_DEFAULT_BUCKETS.get(raw), POSTPONED_TARGET_ROWS.get(raw))
+
+
+MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Columns that the table lacks are added to it.")
+TYPE_WIDENING: Final = Option(
+    "write.merge-schema.type-widening", boolean, False, "write.merge-schema also widens the types of columns."
+)
+EXPLICIT_CAST: Final = Option(
+    "write.merge-schema.explicit-cast",
+    boolean,
+    False,
+    "Type widening also makes changes that may lose something of values already there.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMergeOptions:
+    """What a write adds to the schema of its table.
+
+    Attributes:
+        enabled: columns that the table lacks are added.
+        widens_types: columns become wide enough for the rows.
+        explicit_casts: also where values already there may lose something.
+    """
+
+    enabled: bool
+    widens_types: bool
+    explicit_casts: bool
+
+
+def parse_schema_merge_options(raw: Mapping[str, str]) -> SchemaMergeOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    return SchemaMergeOptions(MERGE_SCHEMA.get(raw), TYPE_WIDENING.get(raw), EXPLICIT_CAST.get(raw))

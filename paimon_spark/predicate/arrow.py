@@ -1,4 +1,4 @@
-"""Predicate over Arrow data: which rows are kept, exactly as Spark would say.
+"""Evaluation of predicates on Arrow data, exactly as Spark would.
 
 Vectorised, three-valued inside. Works on canonical arrays (the Arrow types of `spec/arrow.py`); TIMESTAMP(7-9)
 compares by its microseconds, rounded down, because that is what Spark sees of it.

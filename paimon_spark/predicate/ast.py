@@ -1,11 +1,8 @@
-"""The predicate tree. Three-valued like SQL: a row is kept only where the tree is true, not where it is null.
+"""The tree of a predicate, its SQL text, and LIKE patterns.
 
-Comparison follows Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary
-compare by unsigned bytes, nulls never compare.
-
-Predicates as SQL text, for people.
-
-LIKE patterns: `%` any text, `_` any one character; a backslash takes them, or itself, literally.
+Predicates are three-valued like SQL: a row is kept only where the tree is true, not where it is null. Comparisons are
+those of Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary compare by unsigned
+bytes, nulls never compare. In LIKE patterns `%` is any text, `_` any character; a backslash escapes them and itself.
 
 Source: Spark `StringUtils.escapeLikeRegex`.
 """
@@ -21,6 +18,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from paimon_spark.errors import PredicateSyntaxError
+from paimon_spark.options.location import quoted
 from paimon_spark.types import DataType
 
 Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime
@@ -207,6 +205,49 @@ def show(predicate: Predicate) -> str:
             return f"{column} IS NOT NULL"
         case Text(op, column, pattern):
             return f"{column} {op.value.upper()} {literal_text(pattern)}"
+
+
+def sql_text(predicate: Predicate) -> str:
+    """The predicate as SQL that `parse_predicate` reads back as an equal predicate."""
+    match predicate:
+        case And(children) | Or(children) if children:
+            return (" AND " if isinstance(predicate, And) else " OR ").join(f"({sql_text(c)})" for c in children)
+        case And() | Or():
+            return str(isinstance(predicate, And)).lower()
+        case Not(child):
+            return f"NOT ({sql_text(child)})"
+        case Constant(value):
+            return "NULL" if value is None else str(value).lower()
+        case Compare(op, column, literal):
+            return f"{_quoted(column)} {op.value} {_typed(literal)}"
+        case NullSafeEqual(column, literal):
+            return f"{_quoted(column)} <=> {'NULL' if literal is None else _typed(literal)}"
+        case In(column, literals, has_null):
+            if not literals:  # false for values, null for null
+                return f"{_quoted(column)} IS NULL AND NULL"
+            return f"{_quoted(column)} IN ({', '.join([*map(_typed, literals), *['NULL'] * has_null])})"
+        case IsNull(column):
+            return f"{_quoted(column)} IS NULL"
+        case IsNotNull(column):
+            return f"{_quoted(column)} IS NOT NULL"
+        case Text(TextOp.LIKE, column, pattern):
+            return f"{_quoted(column)} LIKE {literal_text(pattern)}"
+        case Text(op, column, pattern):
+            return f"{op.value.replace(' ', '')}({_quoted(column)}, {literal_text(pattern)})"
+
+
+def _quoted(column: Column) -> str:
+    return ".".join(quoted(part) for part in column.path)
+
+
+def _typed(literal: Literal) -> str:
+    """A literal as SQL, with its type."""
+    match literal:
+        case float():
+            return f"CAST('{literal!r}' AS DOUBLE)"
+        case datetime() if literal.tzinfo is None:
+            return f"TIMESTAMP_NTZ '{literal.isoformat(' ')}'"
+    return literal_text(literal)
 
 
 def literal_text(literal: Literal) -> str:

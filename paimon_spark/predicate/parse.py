@@ -33,7 +33,7 @@ from paimon_spark.predicate.ast import (
     TextOp,
     like_pattern,
 )
-from paimon_spark.types import BOOLEAN, CharType, RowType
+from paimon_spark.types import BOOLEAN, INTEGER_BITS, CharType, RowType
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree; releases of sqlglot differ in what they call its class."""
@@ -91,8 +91,9 @@ def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None,
 
     Args:
         tree: the condition; the names of its columns are those of `row_type`, without the name of a table.
-        row_type, time_zone: as in `parse_predicate`.
-        text: the condition as written, for messages; None makes it of the tree.
+        row_type: the columns the condition may name.
+        time_zone: zone of timestamp text without one; None is the machine's.
+        text: the condition as written, for messages; None makes it from the tree.
 
     Raises: as `parse_predicate`.
     """
@@ -379,7 +380,7 @@ class _Builder:
             number = convert(str(value))
         except (ValueError, InvalidOperation) as error:
             raise self._unsupported(e) from error
-        bits = literals.INTEGER_BITS.get(to)
+        bits = INTEGER_BITS.get(to)
         if isinstance(number, int) and bits and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
             raise PredicateSyntaxError(f"{number} is out of range for {to} in {self.text!r}", text=self.text)
         if isinstance(number, Decimal) and not _fits(number, e.to):

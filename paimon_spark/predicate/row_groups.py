@@ -1,4 +1,4 @@
-"""Predicate over the statistics of one row group: may any of its rows match?
+"""Evaluation of predicates on the statistics of one row group: may any of its rows match?
 
 Only a certain "no" is used. Not, LIKE and whatever else has no simple bound decides nothing.
 """

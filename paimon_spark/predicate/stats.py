@@ -1,4 +1,4 @@
-"""Predicate over statistics of many files at once: may any row of each file match?
+"""Evaluation of predicates on the statistics of many files at once: may any row of each match?
 
 Conservative: a file is ruled out only when no row in it can make the predicate true. Unknown statistics, floats
 whose NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep the file.
@@ -225,6 +225,6 @@ def _ends(literals: tuple[Literal, ...]) -> tuple[Literal | None, Literal | None
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that start with `prefix`; None when there is none."""
+    """The least byte string above all that start with `prefix`; None if there is no such string."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None

@@ -16,7 +16,6 @@ from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import MAIN, quoted
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
-from paimon_spark.options.table import read_defaults
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import is_missing_source, register, session_or_new
 from paimon_spark.spark.source import PaimonPyDataSource
@@ -128,7 +127,7 @@ def _columns(scan: Scan) -> Sequence[DataField] | None:
     handle = scan.handle
     if handle.schema.primary_keys or not handle.location.startswith(_LOCAL) or JOB.key in handle.overrides:
         return None
-    if scan.options.row_kind or scan.filters or read_defaults(handle.options.raw):
+    if scan.options.row_kind or scan.filters or handle.options.read_defaults:
         return None
     table = scan.schema
     names = scan.options.columns or table.row_type.names

@@ -18,7 +18,8 @@ from paimon_spark.engine.write.bucketing import row_buckets
 from paimon_spark.engine.write.dynamic_buckets import assigner_channels, assigner_count
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.format.arrays.arrow_numpy import fixed_array
-from paimon_spark.jobs.batch_write import WriteResult, place_of
+from paimon_spark.jobs.batch_write import place_of
+from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.write_target import opened
 from paimon_spark.metadata.features import crosses_partitions
@@ -34,7 +35,6 @@ from paimon_spark.options.batch_write import (
     parse_batch_write_options,
 )
 from paimon_spark.options.location import quoted
-from paimon_spark.options.write import parse_dynamic_bucket_options, parse_write_options
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.session import find_sources_here, is_missing_source, our_errors, register
 from paimon_spark.spark.source import PaimonPyDataSource
@@ -66,7 +66,7 @@ def save_job(
     Raises as `Table.write`.
     """
     base = latest_snapshot(handle)
-    user = COMMIT_USER.get(options) or new_commit_user(handle.options.raw)
+    user = COMMIT_USER.get(options) or new_commit_user(handle.options)
     _save(rows, handle, mode, {**options, COMMIT_USER.key: user})
     return WriteResult(_made(handle, user, 0 if base is None else base.id))
 
@@ -127,7 +127,7 @@ def cluster(rows: DataFrame, handle: TableHandle) -> Clustered:
     """
     if handle.options.bucket > 0:
         return _by_bucket(rows, handle)
-    if crosses_partitions(handle.schema, handle.options.raw):
+    if crosses_partitions(handle.schema, handle.options):
         # Only a task that sees all rows knows where a key is.
         return Clustered(rows.repartition(1), disjoint=True)
     if handle.schema.primary_keys:
@@ -152,7 +152,7 @@ def _by_bucket(rows: DataFrame, handle: TableHandle) -> Clustered:
 
 
 def _by_key(rows: DataFrame, handle: TableHandle) -> Clustered:
-    options = parse_dynamic_bucket_options(handle.options.raw)
+    options = handle.options.dynamic_bucket
     channels, assigners = assigner_count(options, parallelism(rows))
     keys, partitions = handle.schema.trimmed_primary_keys, handle.schema.partition_keys
 
@@ -203,5 +203,5 @@ def _only(handle: TableHandle, names: tuple[str, ...]) -> TableHandle:
 def _as_stored(handle: TableHandle, columns: tuple[pa.Array, ...]) -> pa.RecordBatch:
     """Columns as Spark gives them → as the table has them. Executor."""
     given = pa.RecordBatch.from_arrays(list(columns), names=list(handle.schema.row_type.names))
-    options = replace(parse_write_options(handle.options.raw), rowkind_field=None)
+    options = replace(handle.options.write, rowkind_field=None)
     return InputMapper(handle.schema, given.schema, options, handle.describe()).apply(given)

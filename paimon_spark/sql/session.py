@@ -1,9 +1,9 @@
-"""One call of `catalog.sql`: the catalog, the Spark session, and what the session's settings say."""
+"""One call of `catalog.sql`: the catalog, the Spark session, its settings and its current database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ from paimon_spark.options.scan import (
     canonical,
 )
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
-from paimon_spark.sql.names import CATALOG, TableName
+from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
 from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
@@ -36,36 +36,35 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table
 
 SETTING: Final = "spark.paimon."
-"""How settings of the session begin that are options of tables."""
+"""Prefix of the session's settings that are options of tables."""
 _DATABASE: Final = "spark.paimon-spark.current-database"
-"""Where a session keeps what USE said."""
+"""The session's setting for the database of USE."""
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
-_DEFAULT_DATABASE: Final = "default"
 _READS_ONLY: Final = frozenset(
     (*VERSION_KEYS, *INCREMENTAL_KEYS, *(o.key for o in READ_OPTIONS if o not in (BRANCH, TIME_ZONE)), "scan.mode")
 )
 _READ_KEYS: Final = _READS_ONLY - {WHERE.key, COLUMNS.key} | {BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key}
-"""Options that say what a query reads; which columns and rows is said by the query."""
+"""Options of what a query reads; columns and rows come from the query itself."""
 _BRANCH_KEYS: Final = frozenset((BRANCH.key, *BRANCH.fallbacks))
 _WRITE_KEYS: Final = frozenset(o.key for o in WRITE_OPTIONS if o not in (BRANCH, TIME_ZONE))
 _IGNORED: Final = (
     "requiredsparkconfscheck.enabled", "write.", "read.stream.", "read.allow.fullscan", "vector-search.",
     "source.split.target-size-with-column-pruning",
 )  # fmt: skip
-"""Options of streams, of Paimon's JAR, and of writes, which no query minds; as they begin, in lower case."""
+"""Prefixes, in lower case, of options that queries ignore: of streams, of Paimon's JAR, of writes."""
 _SCOPED: Final = 4
-"""Parts of an option of some tables: catalog, database, table, key."""
+"""Parts of a setting for certain tables: catalog, database, table, key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a statement runs in.
+    """The session of a statement.
 
     Attributes:
-        catalog: whose tables its names mean.
+        catalog: of the tables.
         spark: runs queries; classic or Connect.
         args: values of the statement's parameters, as `spark.sql` takes them.
-        conf: settings of the session as they were at the call.
+        conf: settings of the Spark session at the time of the call.
     """
 
     catalog: Catalog
@@ -80,14 +79,14 @@ class Session:
         spark: SparkSession | None = None,
         args: Mapping[str, Any] | Sequence[Any] | None = None,
     ) -> Session:
-        """For a call in the session given, else the active one, else a new one."""
+        """In the Spark session given, else the active one, else a new one."""
         found = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         return cls(catalog, found, args, dict(found.conf.getAll))
 
     @property
     def database(self) -> str:
         """The current database."""
-        return self.conf.get(_DATABASE, _DEFAULT_DATABASE)
+        return self.conf.get(_DATABASE, DEFAULT_DATABASE)
 
     def use(self, database: str) -> None:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
@@ -95,7 +94,7 @@ class Session:
         self.spark.conf.set(_DATABASE, database)
 
     def forget_database(self) -> None:
-        """Undo `use`: the current database is `default` again."""
+        """Reset the current database to `default`."""
         self.spark.conf.unset(_DATABASE)
 
     def has_database(self, name: str) -> bool:
@@ -103,12 +102,12 @@ class Session:
         return name in self.catalog.list_databases()
 
     def has_table(self, database: str, table: str) -> bool:
-        """Whether the warehouse has this table. Looks at its place alone, however many there are."""
+        """Whether the warehouse has this table; does not list other tables."""
         storage = without_table_defaults(self.catalog.options)
         try:
             store, root = open_store(table_url(self.catalog.warehouse, database, table), storage)
         except InvalidOptionError:
-            return False  # no name of a table: a path perhaps
+            return False  # not the name of a table, but perhaps a path
         return is_table(store, root)
 
     def has_view(self, name: str) -> bool:
@@ -120,9 +119,9 @@ class Session:
         return self.catalog.table(name.text, **(options or {}))
 
     def table_to_change(self, name: TableName) -> Table:
-        """A table or branch at its head, with the table options that `SET spark.paimon.…` says of it.
+        """A table or branch at its head, with the table options of `SET spark.paimon.…`.
 
-        So DELETE, UPDATE, MERGE, TRUNCATE and statements on tags and branches mind them as INSERT does. Raises as
+        So they apply to DELETE, UPDATE, MERGE, TRUNCATE and statements on tags and branches as to INSERT. Raises as
         `Catalog.table`, and InvalidOptionError as `write_options`.
 
         Source: Java Spark connector, `SparkCatalog.loadSparkTable`: every statement's table is opened with them.
@@ -131,39 +130,39 @@ class Session:
 
     @property
     def time_zone(self) -> str:
-        """The session's, in which timestamps without a zone are read."""
-        # `conf` holds what was set, and no defaults.
+        """The session's time zone, for timestamps without one."""
+        # `conf` has no defaults.
         return self.conf.get(_TIME_ZONE) or str(self.spark.conf.get(_TIME_ZONE))
 
     def options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for reads of a table; those of writes are left out.
 
         Raises:
-            InvalidOptionError: nobody knows an option; the nearest name is offered.
+            InvalidOptionError: an option is unknown; the nearest name is offered.
         """
         found = canonical(self.settings(name))
         for key in found:
-            if key not in _READ_KEYS and not _is_of_table(key) and not _is_written_or_ignored(key):
+            if key not in _READ_KEYS and not _is_table_key(key) and not _is_write_or_ignored_key(key):
                 raise unknown_option(key, (*TABLE_OPTIONS, *_READ_KEYS, *_WRITE_KEYS), "SET spark.paimon.")
-        wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_of_table(k) and k not in _WRITE_KEYS)}
-        # The lineage job of a read is that of the write which it is for: `query_dataframe` gets it.
+        wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_table_key(k) and k not in _WRITE_KEYS)}
+        # A read has the lineage job of its write, which `query_dataframe` takes.
         return {k: v for k, v in wanted.items() if k not in OF_ONE_USE}
 
     def write_options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out.
 
         Raises:
-            InvalidOptionError: nobody knows an option; the nearest name is offered.
+            InvalidOptionError: an option is unknown; the nearest name is offered.
         """
         self.options(name)
         found = canonical_write(self.settings(name))
-        return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_of_table(k) and k not in _READS_ONLY)}
+        return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_table_key(k) and k not in _READS_ONLY)}
 
     def settings(self, name: TableName) -> dict[str, str]:
-        """What `SET spark.paimon.…` says of a table, as it is: what is said of all tables, then of those that name it.
+        """The options of `SET spark.paimon.…` for a table, as set; those for the table override those for all tables.
 
-        `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for those named, with
-        `*` for any. The branch that a name says is the one, as in Paimon's `OptionUtils.withBranchFromOptions`.
+        `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for certain ones, with
+        `*` for any. A branch in the name overrides option `branch`, as in Paimon's `OptionUtils.withBranchFromOptions`.
         """
         general: dict[str, str] = {}
         special: dict[str, str] = {}
@@ -183,21 +182,54 @@ class Session:
         return found
 
     def run(self, sql: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Let Spark run a statement; with `frames`, in which `{name}` stands for a DataFrame, and `{{` for a `{`."""
+        """Run a statement by Spark; with `frames`, `{name}` in it stands for a DataFrame, and `{{` for a `{`."""
         return self.spark.sql(sql, args=self.args, **(frames or {}))  # type: ignore[arg-type]
 
     def rows(self, schema: str, rows: Iterable[Sequence[Any]] = ()) -> DataFrame:
-        """Rows as a DataFrame of the columns that `schema`, DDL text, states."""
+        """Rows as a DataFrame; `schema` is DDL text."""
         return self.spark.createDataFrame([tuple(r) for r in rows], schema)
 
     def nothing(self) -> DataFrame:
-        """What statements without a result return: no rows and no columns."""
+        """The result of statements without one: no rows and no columns."""
         return self.spark.createDataFrame([], "")
 
 
-def _is_of_table(key: str) -> bool:
+def _is_table_key(key: str) -> bool:
     return is_table_option(key) or is_storage_option(key)
 
 
-def _is_written_or_ignored(key: str) -> bool:
+def _is_write_or_ignored_key(key: str) -> bool:
     return key in _WRITE_KEYS or key.lower().startswith(_IGNORED)
+
+
+@dataclass(frozen=True, slots=True)
+class CachingSession(Session):
+    """A session that looks up each database, table and view only once, to resolve the names of one statement."""
+
+    seen: dict[tuple[str, ...], bool] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def over(cls, session: Session) -> CachingSession:
+        """The same session with a cache."""
+        return cls(**{f.name: getattr(session, f.name) for f in fields(Session)})
+
+    def has_database(self, name: str) -> bool:
+        """As `Session.has_database`."""
+        if ("databases",) not in self.seen:
+            self.seen[("databases",)] = True
+            self.seen.update({("database", n): True for n in self.catalog.list_databases()})
+        return self.seen.get(("database", name), False)
+
+    def has_table(self, database: str, table: str) -> bool:
+        """As `Session.has_table`."""
+        key = ("table", database, table)
+        if key not in self.seen:
+            self.seen[key] = Session.has_table(self, database, table)
+        return self.seen[key]
+
+    def has_view(self, name: str) -> bool:
+        """As `Session.has_view`."""
+        key = ("view", name.lower())
+        if key not in self.seen:
+            self.seen[key] = Session.has_view(self, name)
+        return self.seen[key]

@@ -1,7 +1,4 @@
-"""A remote file as Arrow sees it: reads become requests for ranges.
-
-A file that Arrow writes, of any store.
-"""
+"""Arrow files over a store: input by range requests, and output."""
 
 from __future__ import annotations
 

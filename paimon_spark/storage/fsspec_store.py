@@ -1,4 +1,4 @@
-"""FsspecStore: any file system that fsspec knows."""
+"""FsspecStore: a store over any file system that fsspec supports."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""How fsspec's file systems make, move and remove files: each has its own way, or none, to do it in one step.
+"""Creating, moving and deleting files through fsspec, by the means of each file system; settings of S3.
 
-Stores of objects have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
+Object stores have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
 beside the file and then rename; a killed process may leave such a file, which nothing ever reads.
-
-What is special about S3: Paimon's and Hadoop's settings in the words of s3fs, conditional writes, bulk deletes.
 
 Source: Java `S3FileIO` (keys `s3.`, `s3a.` and `fs.s3a.` mean the same), Hadoop's S3A settings.
 """

@@ -1,7 +1,4 @@
-"""LocalStore: the machine's own file system.
-
-Giving a file of this machine its name only where nothing has that name yet, in one step.
-"""
+"""LocalStore: the file system of this machine, with creation that never replaces a file."""
 
 from __future__ import annotations
 
@@ -255,7 +252,7 @@ def _same_file(old: str, new: str) -> bool:
 
 @cache
 def _system_rename() -> Callable[[str, str], None] | None:
-    """The system's own call; None where there is none that we know."""
+    """The system's own call; None on systems without one."""
     if os.name == "nt":
         return os.rename  # which refuses to replace there
     libc = ctypes.CDLL(None, use_errno=True)

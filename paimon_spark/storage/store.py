@@ -1,4 +1,4 @@
-"""Store: what this package asks of a file system.
+"""Store: the interface of file systems in this package.
 
 Paths are absolute inside the store (`/wh/db.db/t` locally, `bucket/wh/db.db/t` on S3), `/`-separated,
 without scheme. A store is picklable and cheap to make; connections are opened on first use in each process.
@@ -33,7 +33,7 @@ class AtomicCreate(str, Enum):
 
 
 class ReadableStore(Protocol):
-    """The verbs that read. Every failure is a StorageError that names the path."""
+    """Reading operations. Every failure is a StorageError that names the path."""
 
     @property
     def identity(self) -> str:
@@ -70,7 +70,7 @@ class ReadableStore(Protocol):
 
 
 class Store(ReadableStore, Protocol):
-    """The verbs that read, and those that write. Every failure is a StorageError that names the path."""
+    """Reading and writing operations. Every failure is a StorageError that names the path."""
 
     @property
     def atomic_create(self) -> AtomicCreate:
@@ -106,19 +106,19 @@ class Store(ReadableStore, Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Remove a file; a missing one is no error."""
         ...
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Remove files, concurrently or in bulk where that pays; those that are not there are no error."""
+        """Remove files, concurrently or in bulk where that pays; missing ones are no error."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Remove a directory with everything in it; one that is not there is no error. Not atomic."""
+        """Remove a directory with everything in it; a missing one is no error. Not atomic."""
         ...
 
     def make_directory(self, directory: str) -> None:
-        """Make a directory and its parents where the store has directories; one that is there is no error."""
+        """Make a directory and its parents where the store has directories; an existing one is no error."""
         ...
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:

@@ -1,7 +1,4 @@
-"""Which store and path a URL means.
-
-RetryingStore: a store that repeats those calls that may succeed the next time and do no harm twice.
-"""
+"""Opening of the store that a URL means, with retries for remote stores."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
 
 
 def _host(scheme: str, authority: str) -> dict[str, Any]:
-    """Arguments for file systems whose URL names a server: HDFS and its kin."""
+    """Arguments for file systems whose URL names a server: HDFS and others."""
     if scheme not in ("hdfs", "webhdfs", "ftp", "sftp", "ssh", "smb") or not authority:
         return {}
     user, _, place = authority.rpartition("@")

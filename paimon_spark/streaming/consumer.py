@@ -1,8 +1,8 @@
-"""A stream's progress, written down in the branch so that nothing expires before it was read (`consumer-id`).
+"""Progress of a stream in its consumer file, so that snapshots do not expire before they are read (`consumer-id`).
 
-A stream that begins with a state says so in its consumer, as a query that dies before its first batch is in the
-checkpoint begins once more, and has to read the state then. One that compares each snapshot with the one before keeps
-that too.
+A stream that starts with a full state marks that in its consumer: a query that dies before its first batch is in the
+checkpoint starts again, and must read the state then. A stream that compares each snapshot with the one before keeps
+that one too.
 
 Source: Java `consumer/ConsumerManager`, `DataTableStreamScan.notifyCheckpointComplete`.
 """
@@ -16,8 +16,7 @@ from typing import Final
 
 from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.lock import find_intent
-from paimon_spark.options.expiry import parse_expiry_options
+from paimon_spark.metadata.journal.lock import find_lock
 from paimon_spark.streaming.history import find_kept
 from paimon_spark.streaming.offset import Phase, StreamOffset
 
@@ -88,11 +87,11 @@ class Progress:
             wanted = found
         self._put(handle, wanted)
         until_ms = self.clock_ms() + _LONGEST_WAIT_MS
-        first = find_intent(handle)
-        intent = first
-        while intent is not None and intent == first and intent.kind in _EXPIRY and self.clock_ms() < until_ms:
+        first = find_lock(handle)
+        lock = first
+        while lock is not None and lock == first and lock.kind in _EXPIRY and self.clock_ms() < until_ms:
             self.sleep(_WAIT_S)
-            intent = find_intent(handle)
+            lock = find_lock(handle)
 
     def refresh(self, handle: TableHandle, start: StreamOffset) -> None:
         """Keep the consumer from expiring while there is nothing to read, and bring it back after a pause.
@@ -122,7 +121,7 @@ class Progress:
         self._written, self._at_ms = (handle.layout.consumer_dir, consumer), self.clock_ms()
 
     def _is_old(self, handle: TableHandle) -> bool:
-        life = parse_expiry_options(handle.options.raw).consumer_expiration_ms
+        life = handle.options.expiry.consumer_expiration_ms
         interval = _LONGEST_MS if life is None else min(life // 4, _LONGEST_MS)
         # A clock that was put back says nothing of how old the file is.
         return not 0 <= self.clock_ms() - self._at_ms < interval

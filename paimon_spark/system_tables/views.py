@@ -1,15 +1,9 @@
-"""Other looks at a table's own rows: $audit_log, $binlog, $ro, $row_tracking.
+"""A table's rows in other forms: $audit_log, $binlog, $ro, $row_tracking.
 
 They are planned and read as every read of the table, in as many tasks; conditions on the table's columns skip files.
 
-Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`.
-
-Rows of a changelog as arrays of their versions: what $binlog shows.
-
-The -U and +U of one change become one +U row `[before, after]`; every other row is an array of one value. A -U that
-no +U follows, which no correct writer leaves, stands alone; Java packs it with whatever comes next.
-
-Source: Java `table/system/BinlogTable`, `reader/PackChangelogReader`.
+Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`,
+`reader/PackChangelogReader`.
 """
 
 from __future__ import annotations
@@ -17,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,17 +29,16 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.core import SEQUENCE_NUMBER_COLUMN
 from paimon_spark.options.scan import Incremental
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
 
-_SEQUENCE_OPTION: Final = "table-read.sequence-number.enabled"
-
 
 class View(str, Enum):
-    """A look at the rows of a table."""
+    """A system table that shows the table's rows in another form."""
 
     AUDIT_LOG = "audit_log"
     BINLOG = "binlog"
@@ -55,7 +47,7 @@ class View(str, Enum):
 
     @property
     def shows_kinds(self) -> bool:
-        """Whether rows come with their kind, and deleted ones come too."""
+        """Whether rows have their kind, and deleted rows are among them."""
         return self in (View.AUDIT_LOG, View.BINLOG)
 
 
@@ -80,11 +72,12 @@ def view_type(view: View, handle: TableHandle) -> RowType:
         found = output_type(handle.schema, names, table=handle.describe(), tracks_rows=True)
         tracked = (replace(f, type=f.type.with_nullable(False)) for f in found.fields[-2:])
         return RowType(False, (*row_type.fields, *tracked))
-    if handle.options.raw.get(_SEQUENCE_OPTION, "").strip().lower() == "true":
+    if handle.options.shows_sequence_number:
         raise UnsupportedFeatureError(
-            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option {_SEQUENCE_OPTION}, "
-            f"which cannot be read; give {_SEQUENCE_OPTION} = false for this read",
-            feature=_SEQUENCE_OPTION,
+            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option "
+            f"{SEQUENCE_NUMBER_COLUMN.key}, which cannot be read; give {SEQUENCE_NUMBER_COLUMN.key} = false for this "
+            "read",
+            feature=SEQUENCE_NUMBER_COLUMN.key,
         )
     with_kind = output_type(handle.schema, None, table=handle.describe(), row_kind=True)
     if view is View.AUDIT_LOG:
@@ -95,12 +88,12 @@ def view_type(view: View, handle: TableHandle) -> RowType:
 
 @dataclass(frozen=True, slots=True)
 class ViewReading:
-    """What the tasks of a read of a view share. Picklable.
+    """The read of a view, shared by its tasks. Picklable.
 
     Attributes:
         requests: by branch.
         schema: of what comes out.
-        rest: what must be true of a row beside what the plan sees to.
+        rest: predicate that the plan does not evaluate.
         pairs: whether a -U and its +U are packed into one row of $binlog.
     """
 
@@ -202,7 +195,7 @@ def _are_changes(found: ResolvedRange, incremental: Incremental | None) -> bool:
 def _divided(
     view: View, predicate: Predicate | None, table_columns: frozenset[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """What planning and reading can see to, and what only the finished rows show."""
+    """The predicate for planning and reading, and the one for finished rows."""
     parts = conjuncts(predicate)
     if view is View.BINLOG:
         return None, predicate  # its columns are arrays
@@ -211,7 +204,10 @@ def _divided(
 
 
 def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool) -> Iterator[pa.RecordBatch]:
-    """`batches`, whose first column is the row kind, with every other column as an array.
+    """`batches`, whose first column is the row kind, with every other column as an array, as in $binlog.
+
+    The -U and +U of one change become one +U row `[before, after]`; every other row is an array of one value. A -U
+    without a +U after it, which correct writers never leave, stays alone; Java packs it with the next row.
 
     Args:
         batches: rows as they were written; a -U and its +U follow each other, perhaps in two batches.

@@ -1,8 +1,8 @@
-"""append_branch: the files that one branch has and another lacks, added to that in one snapshot.
+"""append_branch: commit the files that one branch has and another lacks, in one snapshot.
 
-What is added are files, so nothing may have been deleted, rewritten or compacted on either branch since they parted:
-a file that the target once dropped would come back, one that the source rewrote would bring its rows twice. Paimon asks
-for that from snapshot 1 on, as it cannot tell where branches parted; here it is asked from the newest shared snapshot.
+Since the branches parted, neither may have deleted, rewritten or compacted files: a file that the target had dropped
+would come back, and one that the source rewrote would add its rows twice. Paimon requires this from snapshot 1 on, as
+it does not know where branches parted; here it is required from the newest shared snapshot on.
 
 Source: Java `utils/FileSystemBranchManager.mergeBranch`, `utils/BranchMergeHandler`.
 """
@@ -16,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.attempts import Author, make_snapshot
 from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.committer import new_commit_user
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import I64, no_entries, numbers, together, where, with_numbers
-from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.change import change_table, reopened
@@ -29,10 +27,9 @@ from paimon_spark.metadata.branches import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
-from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.versioning.branches import check_branch_exists
 
 _HARMLESS: Final = (CommitKind.APPEND, CommitKind.ANALYZE)
@@ -62,7 +59,7 @@ def append_branch(
     source: str,
     target: str = "main",
     *,
-    around: Surroundings = Surroundings(),  # noqa: B008 - a frozen value
+    clock: Clock = Clock(),  # noqa: B008 - a frozen value
 ) -> Appended:
     """Add the source branch's new files to the target. Nothing is copied: both then share them.
 
@@ -79,13 +76,13 @@ def append_branch(
     done: list[Appended] = []
 
     def append() -> None:
-        done.append(_append(reopened(handle), source, target, around))
+        done.append(_append(reopened(handle), source, target, clock))
 
     change_table(handle, "append-branch", append)
     return done[0]
 
 
-def _append(handle: TableHandle, source: str, target: str, around: Surroundings) -> Appended:
+def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appended:
     for name in (source, target):
         check_branch_exists(handle, name)
     on_source, on_target = open_branch(handle, source), open_branch(handle, target)
@@ -105,18 +102,18 @@ def _append(handle: TableHandle, source: str, target: str, around: Surroundings)
     if on_target.options.row_tracking:
         # Their ids are of the source's rows; the target's commit gives them its own.
         new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
-    check_store(on_target)
-    made = make_snapshot(
+    committer = Committer(
         on_target,
-        parse_commit_options(on_target.options.raw),
-        Wanted(CommitKind.APPEND, _IDENTIFIER, lambda _: Changes(new, no_entries()), check_conflicts=True),
-        Author(new_commit_user(on_target.options.raw)),
-        around,
+        new_commit_user(on_target.options),
+        clock_ms=clock.clock_ms,
+        sleep=clock.sleep,
+        random=clock.random,
     )
+    made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
         source,
         target,
-        made.snapshot.id,
+        made.id,
         len(new),
         int(numbers(new, "row_count").sum()),
         int(numbers(new, "file_size").sum()),

@@ -1,7 +1,7 @@
-"""Tags made by themselves: one for each period that the clock or the watermark has left behind, or one for each batch.
+"""Automatic tags: one for each period that the clock or the watermark has passed, or one for each batch.
 
-Which snapshot is tagged, and with what name, is exactly what Paimon's own writers would do, so that it does not matter
-who wrote: the tag of a period is made by the first snapshot whose time reaches the end of the period, and the delay.
+Snapshots and names are exactly those that Paimon's own writers would use, so that it does not matter which engine
+wrote: the tag of a period is made of the first snapshot whose time reaches the end of the period, plus the delay.
 
 Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreation`.
 """
@@ -32,9 +32,9 @@ from paimon_spark.metadata.tags import (
     tag_periods,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.tag_steps import check_still_there, create_steps, delete_steps, new_tag, tag_root
+from paimon_spark.versioning.tag_steps import check_not_expired, create_steps, delete_steps, new_tag, tag_root
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BATCH_PREFIX: Final = "batch-write-"
@@ -86,7 +86,7 @@ def run_automatic_tags(
         OperationInProgressError: another process changes the table's refs all the time.
         UnsafeDeletionError: it cannot be told what else needs the files of a tag that goes; nothing was changed.
     """
-    options = parse_tag_options(handle.options.raw)
+    options = handle.options.tags
     if options.creation is TagCreation.NONE:
         return AutoTags()
     if options.creation is not TagCreation.BATCH and not _may_be_due(handle, options, snapshot):
@@ -102,7 +102,7 @@ def run_automatic_tags(
 
     change_branch(handle, "automatic-tags", plan, wait_ms=wait_ms)
     for tag in made:
-        check_still_there(handle, tag)
+        check_not_expired(handle, tag)
     return done
 
 
@@ -157,7 +157,7 @@ def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
     Raises:
         InvalidOptionError: no such time zone, or a delay that is as long as the period.
     """
-    periods = tag_periods(handle.options.raw)
+    periods = tag_periods(options)
     delay = timedelta(milliseconds=options.delay_ms)
     if delay >= periods.length:
         raise InvalidOptionError(

@@ -1,12 +1,10 @@
-"""Line: what one branch's directory holds of its own, as values that can be planned with and laid down elsewhere.
+"""BranchState: what a branch's directory holds, as values, and the steps that create or replace it.
 
-The texts of files are kept as they were read, so that a copy is the same to the byte, whoever wrote it.
-
-A whole line laid down in a directory, as steps: into a new one, or over another line, with readers beside.
+The texts of files are kept as they were read, so that a copy has the same bytes, whichever engine wrote it.
 
 Readers find the head by the hint LATEST, which they believe when no snapshot follows the one it names, else by listing.
-Whoever reads while `written_over` runs finds the old head or the new one after every step, and the schema of what he
-finds; files in between may be of either. Pure.
+Whoever reads while `replace_state` runs finds the old head or the new one after every step, and the schema of the rows
+found; other files may be of either.
 
 Source of the readers' rule: Java `utils/HintFileUtils`, `schema/SchemaManager`.
 """
@@ -18,20 +16,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from paimon_spark.errors import FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
+from paimon_spark.maintenance.consumers import CONSUMER_PREFIX
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
+from paimon_spark.metadata.small_files import read_those_there
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
 
 _GONE = encode_handover(Handover(None)).decode()
 K = TypeVar("K", int, str)
-
-_CONSUMER_PREFIX = "consumer-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,8 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """The files of one branch's directory.
+class BranchState:
+    """The refs in one branch's directory.
 
     Attributes:
         directory: the branch whose directory it is, `main` for the table's own.
@@ -77,15 +74,15 @@ class Line:
 
     @property
     def known(self) -> dict[int, Ref]:
-        """A file with each snapshot that is known by any: alive, else a tag of it."""
+        """By id, the file of each snapshot: its own, or a tag of it when it has expired."""
         found = {ref.id: ref for ref in self.tags.values()}
         return {**found, **self.snapshots}
 
 
-def read_line(handle: TableHandle) -> Line:
-    """Everything in the directory of the handle's branch. Five listings, and concurrent small reads.
+def read_branch_state(handle: TableHandle) -> BranchState:
+    """The refs in the directory of the handle's branch. Five listings, and concurrent small reads.
 
-    What expires meanwhile is left out.
+    Files that are deleted meanwhile are left out.
 
     Raises:
         CorruptFileError: a snapshot, changelog or tag cannot be decoded.
@@ -93,30 +90,30 @@ def read_line(handle: TableHandle) -> Line:
     """
     store, layout = handle.store, handle.layout
     consumers = [
-        info.name.removeprefix(_CONSUMER_PREFIX)
+        info.name.removeprefix(CONSUMER_PREFIX)
         for info in store.list(layout.consumer_dir)
-        if info.name.startswith(_CONSUMER_PREFIX) and not info.is_directory
+        if info.name.startswith(CONSUMER_PREFIX) and not info.is_directory
     ]
-    return Line(
+    return BranchState(
         layout.directory_branch,
         _refs(store, {i: layout.snapshot_path(i) for i in list_snapshot_ids(handle)}),
         _refs(store, {name: layout.tag_path(name) for name in tag_names(handle)}),
         _refs(store, {i: layout.changelog_path(i) for i in list_changelog_ids(handle)}),
         _texts(store, {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}),
-        _texts(store, {name: f"{layout.consumer_dir}/{_CONSUMER_PREFIX}{name}" for name in consumers}),
+        _texts(store, {name: f"{layout.consumer_dir}/{CONSUMER_PREFIX}{name}" for name in consumers}),
     )
 
 
 def snapshot_of_tag(snapshot: Snapshot) -> Ref:
-    """The snapshot file of an expired snapshot that a tag keeps: its state, not the changelog, which went before."""
-    state = replace(
+    """The snapshot file of an expired snapshot, from a tag of it: without its changelog, which has expired."""
+    without_changelog = replace(
         snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
     )
-    return Ref(encode(state).decode(), state)
+    return Ref(encode(without_changelog).decode(), without_changelog)
 
 
-def run_up_to(ids: Iterable[int], head: int) -> list[int]:
-    """The ids without hole that end at `head`, ascending."""
+def contiguous_ids(ids: Iterable[int], head: int) -> list[int]:
+    """The longest run of ids without a gap that ends at `head`, ascending."""
     alive = set(ids)
     first = head
     while first - 1 in alive:
@@ -129,24 +126,15 @@ def _refs(store: Store, paths: Mapping[K, str]) -> dict[K, Ref]:
 
 
 def _texts(store: Store, paths: Mapping[K, str]) -> dict[K, str]:
-    try:
-        return {key: data.decode() for key, data in zip(paths, store.read_many(list(paths.values())), strict=True)}
-    except FileMissingError:  # one went meanwhile
-        return {key: data.decode() for key, path in paths.items() if (data := _found(store, path)) is not None}
-
-
-def _found(store: Store, path: str) -> bytes | None:
-    try:
-        return store.read(path)
-    except FileMissingError:
-        return None
+    keys = {path: key for key, path in paths.items()}
+    return {keys[path]: data.decode() for path, data in read_those_there(store, list(keys))}
 
 
 V = TypeVar("V", str, Ref)
 
 _ROOT = "/table"
 STAGING_PREFIX = ".merge-"
-"""Names of directories below `branch/` in which a new main is laid down, while it moves into main's own."""
+"""Prefix of the directories below `branch/` that hold a new main while main's own directory is replaced."""
 
 
 def layout_of(directory: str) -> Layout:
@@ -190,30 +178,30 @@ def latest_path(directory: str) -> str:
 
 
 def main_branch_path() -> str:
-    """The file that says which branch main is, relative to the table's directory."""
+    """The file `MAIN-BRANCH`, relative to the table's directory."""
     return relative(layout_of(MAIN).main_branch_file)
 
 
-def laid_down(line: Line) -> tuple[Put | Delete, ...]:
-    """The line in a directory where nothing is. A branch is there when it has its schemas, so these come last."""
-    directory = line.directory
+def create_state(state: BranchState) -> tuple[Put | Delete, ...]:
+    """Write the state into an empty directory. The schemas come last, as with them the branch becomes visible."""
+    directory = state.directory
     consumers = relative(layout_of(directory).consumer_dir)
     return (
-        *(Put(changelog_path(directory, i), ref.text) for i, ref in sorted(line.changelogs.items())),
-        *(Put(snapshot_path(directory, i), ref.text) for i, ref in sorted(line.snapshots.items())),
-        *(Put(tag_path(directory, name), ref.text) for name, ref in sorted(line.tags.items())),
-        *_hints(relative(layout_of(directory).changelog_dir), line.changelogs),
-        *_hints(relative(layout_of(directory).snapshot_dir), line.snapshots),
-        *(Put(f"{consumers}/consumer-{name}", text) for name, text in sorted(line.consumers.items())),
-        *schemas_put(directory, relative(layout_of(directory).schema_dir), line.schemas),
+        *(Put(changelog_path(directory, i), ref.text) for i, ref in sorted(state.changelogs.items())),
+        *(Put(snapshot_path(directory, i), ref.text) for i, ref in sorted(state.snapshots.items())),
+        *(Put(tag_path(directory, name), ref.text) for name, ref in sorted(state.tags.items())),
+        *_hints(relative(layout_of(directory).changelog_dir), state.changelogs),
+        *_hints(relative(layout_of(directory).snapshot_dir), state.snapshots),
+        *(Put(f"{consumers}/consumer-{name}", text) for name, text in sorted(state.consumers.items())),
+        *publish_schemas(directory, relative(layout_of(directory).schema_dir), state.schemas),
     )
 
 
-def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:
-    """Make a branch seen: with the last of its schemas, and not before.
+def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:
+    """Make a branch visible, with the last of its schemas.
 
     Args:
-        branch: whose directory it is.
+        branch: name of the branch.
         schema_dir: of the branch, relative to the table's directory.
         schemas: text by id.
     """
@@ -224,20 +212,20 @@ def schemas_put(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tup
     return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
 
 
-def schemas_gone(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
-    """Make a branch unseen, with the first step; its directory goes afterwards."""
+def withdraw_schemas(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
+    """Make a branch invisible with the first step, and delete its schemas."""
     hidden = [Put(f"{schema_dir}/{HANDOVER}", _GONE)] if len(ids) > 1 else []
     return (*hidden, *(Delete(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
 
 
-def written_over(old: Line, new: Line, late: str | None = None) -> tuple[Step, ...]:
-    """The steps from `old` to `new` in the directory of `old`. Its consumers stay as they are.
+def replace_state(old: BranchState, new: BranchState, late: str | None = None) -> tuple[Step, ...]:
+    """Replace `old` by `new` in the directory of `old`. Its consumers stay as they are.
 
     Args:
         old: as it was read.
         new: what it becomes.
-        late: the branch to whose directory snapshots are moved that others commit to `old` meanwhile, where ones of
-            `new` take their ids; None when they may go.
+        late: the branch to whose directory the snapshots are moved that other engines commit to `old` meanwhile and
+            whose ids `new` takes; None when they may be deleted.
     """
     directory = old.directory
     return (
@@ -251,36 +239,36 @@ def written_over(old: Line, new: Line, late: str | None = None) -> tuple[Step, .
     )
 
 
-def snapshot_gone(line: Line, snapshot_id: int) -> Delete:
-    """Delete a snapshot of the line, and no other that got its id since."""
-    return Delete(snapshot_path(line.directory, snapshot_id), line.snapshots[snapshot_id].sha256)
+def delete_snapshot(state: BranchState, snapshot_id: int) -> Delete:
+    """Delete a snapshot of the state, but no other snapshot that was given its id since."""
+    return Delete(snapshot_path(state.directory, snapshot_id), state.snapshots[snapshot_id].sha256)
 
 
-def _snapshots_over(old: Line, new: Line, late: str | None) -> Iterator[Step]:
+def _snapshots_over(old: BranchState, new: BranchState, late: str | None) -> Iterator[Step]:
     directory = old.directory
     hints = relative(layout_of(directory).snapshot_dir)
     changed = {i: ref.text for i, ref in _changed(old.snapshots, new.snapshots)}
     gone = sorted(old.snapshots.keys() - new.snapshots.keys())
     head, before = new.head, old.head
-    # Top down: what follows the old head comes last of the new ids, and only then the hint is believed no more.
+    # Newest first: the id after the old head comes last, and only then readers stop believing the hint.
     order = sorted(changed, reverse=True) if head > before else sorted(changed)
     for i in order:
         path = snapshot_path(directory, i)
         is_free = late is not None and i > before
         yield PutNew(path, changed[i], snapshot_path(str(late), i)) if is_free else Put(path, changed[i])
-    # Between the heads from below, the old head after the hint: neither is ever missing for who believes in it.
-    yield from (snapshot_gone(old, i) for i in gone if head < i < before)
+    # Between the heads oldest first, the old head after the hint: readers of either hint find its snapshot.
+    yield from (delete_snapshot(old, i) for i in gone if head < i < before)
     yield Put(f"{hints}/{LATEST}", str(head))
-    yield from (snapshot_gone(old, i) for i in gone if i == before)
-    yield from (snapshot_gone(old, i) for i in gone if i < head)
+    yield from (delete_snapshot(old, i) for i in gone if i == before)
+    yield from (delete_snapshot(old, i) for i in gone if i < head)
     yield Put(f"{hints}/{EARLIEST}", str(min(new.snapshots)))
 
 
-def _changelogs_put(old: Line, new: Line) -> Iterator[Step]:
+def _changelogs_put(old: BranchState, new: BranchState) -> Iterator[Step]:
     yield from (Put(changelog_path(old.directory, i), ref.text) for i, ref in _changed(old.changelogs, new.changelogs))
 
 
-def _changelogs_gone(old: Line, new: Line) -> Iterator[Step]:
+def _changelogs_gone(old: BranchState, new: BranchState) -> Iterator[Step]:
     gone = sorted(old.changelogs.keys() - new.changelogs.keys())
     hints = relative(layout_of(old.directory).changelog_dir)
     if new.changelogs:
@@ -297,5 +285,5 @@ def _hints(directory: str, refs: Mapping[int, Ref]) -> Iterator[Put]:
 
 
 def _changed(old: Mapping[K, V], new: Mapping[K, V]) -> list[tuple[K, V]]:
-    """What `new` has, and `old` has not or otherwise, by key ascending."""
+    """The entries of `new` that `old` lacks or has with another value, by key."""
     return [(key, value) for key, value in sorted(new.items()) if old.get(key) != value]

@@ -1,9 +1,9 @@
-"""Branches: create, rename and delete, as plans of steps.
+"""Create, rename and delete branches.
 
-A branch is there when it has its schemas (`metadata/handover.py`), so these come last and go first; a reader finds the
-whole branch or none, and one that is renamed under one of its names.
+A branch is visible while it has its schemas (`metadata/schemas.py`), so these are written last and deleted first: a
+reader finds the whole branch or none, and a renamed branch under exactly one of its names.
 
-Source: PIP-14; Java `utils/FileSystemBranchManager`. Guards: `guarding.py`.
+Source: PIP-14; Java `utils/FileSystemBranchManager`.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ from paimon_spark.metadata.tags import (
     tag_of_snapshot,
 )
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.versioning.branch_state import schemas_gone, schemas_put
+from paimon_spark.versioning.branch_state import publish_schemas, snapshot_of_tag, withdraw_schemas
 from paimon_spark.versioning.names import check_branch_name
 from paimon_spark.versioning.tag_steps import Guards, guard_put, plan_guards
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
-"""Options that name a branch which is read with the one that has them."""
+"""Options naming a branch that is read together with the branch that has the option."""
 
 
 def create_branch(
@@ -80,23 +80,23 @@ def create_branch(
     ignore_if_exists: bool = False,
     clock_ms: Callable[[], int] = now_ms,
 ) -> Branch:
-    """Make a branch of a tag or snapshot of the handle's branch, or an empty one with its schemas.
+    """Create a branch from a tag or snapshot of the handle's branch, or an empty one with its schemas.
 
-    Metadata files of the refs are written, a fixed number besides schemas; no data or manifest is read. When another
-    engine expires the snapshot at this very moment, the branch is taken back.
+    Writes a fixed number of small files besides schemas; reads no data and no manifest. When another engine expires
+    the snapshot at the same time, the branch is deleted again.
 
     Args:
-        handle: the branch to begin from.
-        name: the new branch's.
-        tag: what it begins with; its file is copied too.
-        snapshot_id: what it begins with; that of an expired snapshot, when a tag keeps it. With `tag`: the tag's.
+        handle: the branch to start from.
+        name: of the new branch.
+        tag: to start from; its file is copied too.
+        snapshot_id: to start from; may be of an expired snapshot that a tag keeps. With `tag`: the tag's.
         ignore_if_exists: leave an existing branch as it is.
-        clock_ms: epoch milliseconds, for the record of when it was made.
+        clock_ms: epoch milliseconds, recorded as the time of creation.
 
     Raises:
-        InvalidInputError: the name is refused, or tag and snapshot are two things.
-        BranchAlreadyExistsError: there is such a branch, or what another engine left of one.
-        TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is nothing to begin with.
+        InvalidInputError: the name is not allowed, or the tag is of another snapshot.
+        BranchAlreadyExistsError: the branch exists, or files of one that another engine deleted.
+        TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: nothing to start from.
         OperationInProgressError, UnsafeDeletionError, StorageError: as `maintenance.intents.change_table`.
     """
     made: list[_Creation] = []
@@ -124,27 +124,27 @@ def create_branch(
 
 
 def rename_branch(handle: TableHandle, old: str, new: str) -> None:
-    """Give a branch another name. What is opened by the old one finds no branch any more.
+    """Rename a branch.
 
-    Readers see the whole branch under one of the two names at any moment. Where the store moves no directory at once,
-    its files are copied, and other engines see it under both for a while.
+    Readers always see the whole branch under exactly one of the two names. Where the store cannot move directories,
+    files are copied, and other engines see both names for a while.
 
     Raises:
         BranchNotFoundError: there is no branch `old`.
-        BranchAlreadyExistsError: there is a branch `new`, or what another engine left of one.
-        InvalidInputError: a name is refused, `old` is main, or a table option names it.
+        BranchAlreadyExistsError: there is a branch `new`, or files of one that another engine deleted.
+        InvalidInputError: a name is not allowed, `old` is main, or a table option names it.
         OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
     """
     change_branch(handle, "rename-branch", lambda branch: plan_rename(branch, old, new))
 
 
 def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> Removed:
-    """Take a branch away with its guards, and the files that nothing else needs. Branches made of it stay whole.
+    """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs.
 
     Args:
         handle: any branch of the table.
         name: of the branch.
-        dry_run: only tell what would go.
+        dry_run: delete nothing, only return what would be deleted.
 
     Raises:
         BranchNotFoundError: there is no such branch.
@@ -159,10 +159,10 @@ def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> R
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a branch begins with.
+    """The snapshot that a branch starts from.
 
     Attributes:
-        alive: whether the snapshot's own file is there; else only the tag keeps it.
+        alive: whether the snapshot has not expired; else only a tag keeps it.
     """
 
     snapshot: Snapshot
@@ -180,7 +180,7 @@ class _Creation:
 def plan_create(
     handle: TableHandle, name: str, *, tag: str | None = None, snapshot_id: int | None = None, created_ms: int
 ) -> _Creation:
-    """The steps of `create_branch`, from the table as it is. Raises as that."""
+    """The change of `create_branch` on the current table. Raises as it."""
     check_branch_name(name, table=handle.describe(), tag_names=_all_tag_names(handle))
     _check_free(handle, name)
     source = _source(handle, tag, snapshot_id)
@@ -199,7 +199,7 @@ def plan_create(
         *guards.steps,
         Put(relative_path(handle, fork_path(handle.on_branch_directory(name))), encode_fork(fork).decode()),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
-        *schemas_put(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
+        *publish_schemas(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)
@@ -207,7 +207,7 @@ def plan_create(
 
 
 def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
-    """The steps of `rename_branch`, from the table as it is. Raises as that."""
+    """The change of `rename_branch` on the current table. Raises as it."""
     check_branch_exists(handle, old)
     on_old = handle.on_branch_directory(old)
     if old == MAIN or is_main(on_old):
@@ -223,7 +223,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         _check_free(handle, new)
         if _holds_files(on_new):
             raise _left_over(handle, new, "files")
-        # Left by a commit that came too late, when a branch of this name went; a directory cannot be moved onto it.
+        # Left by a late commit to a deleted branch of this name; a directory cannot be moved onto it.
         handle.store.delete_tree(on_new.layout.branch_root)
     guards = _guards_on_others(handle, old)
     fork = read_fork(on_old)
@@ -247,13 +247,13 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
 
 
 def plan_delete(handle: TableHandle, name: str) -> TableChange:
-    """The steps of `delete_branch`, from the table as it is. Raises as that."""
+    """The change of `delete_branch` on the current table. Raises as it."""
     if name == MAIN:
         raise InvalidInputError(
             f"main of table {handle.name} cannot be deleted; drop the table instead", table=handle.name, branch=name
         )
     if str(name).startswith(".") or name not in branch_names(handle.store, handle.layout):
-        check_branch_exists(handle, name)  # what others left of a branch, without schema, may be deleted too
+        check_branch_exists(handle, name)  # left-over files of a branch, without schema, may be deleted too
     on_branch = handle.on_branch_directory(name)
     if is_main(on_branch):
         raise InvalidInputError(
@@ -273,14 +273,14 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     parent = fork_of(on_branch)
     steps: list[Step] = [_fork_put(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
     ids = list_schema_ids(handle.store, on_branch.layout)
-    steps += schemas_gone(relative_path(handle, on_branch.layout.schema_dir), ids)
+    steps += withdraw_schemas(relative_path(handle, on_branch.layout.schema_dir), ids)
     steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
     steps += [Delete(relative_path(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)
 
 
 def check_branch_exists(handle: TableHandle, name: str) -> None:
-    """Raises BranchNotFoundError: the table has no such branch; the nearest names are offered."""
+    """Check that the table has the branch. Raises BranchNotFoundError, which suggests similar names."""
     if _is_branch(handle, name):
         return
     names = list_branch_names(handle)
@@ -325,7 +325,7 @@ def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Sou
     tag = get_tag(handle, name)
     if snapshot_id is not None and snapshot_id != tag.snapshot.id:
         raise InvalidInputError(
-            f"a branch begins with one snapshot, but tag {name!r} of {handle.describe()} is snapshot "
+            f"a branch starts from one snapshot, but tag {name!r} of {handle.describe()} is snapshot "
             f"{tag.snapshot.id} and snapshot_id is {snapshot_id}; give one of them",
             table=handle.name,
             tag=name,
@@ -339,36 +339,32 @@ def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Sou
 
 
 def _base(on_branch: TableHandle, source: _Source) -> Iterator[Put]:
-    """The files of a branch's first snapshot, but for its schemas."""
+    """The files of a branch's first snapshot, without its schemas."""
     layout, snapshot = on_branch.layout, source.snapshot
     yield guard_put(on_branch, on_branch.branch, snapshot)
     if source.tag is not None:
         path = relative_path(on_branch, layout.tag_path(source.tag.name))
         yield Put(path, snapshot_file.encode_tag(source.tag).decode())
-    if not source.alive:
-        # A tag keeps the state of its snapshot, not the changelog, which went with the snapshot.
-        snapshot = replace(
-            snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
-        )
-    yield Put(relative_path(on_branch, layout.snapshot_path(snapshot.id)), snapshot_file.encode(snapshot).decode())
+    text = snapshot_file.encode(snapshot).decode() if source.alive else snapshot_of_tag(snapshot).text
+    yield Put(relative_path(on_branch, layout.snapshot_path(snapshot.id)), text)
     for hint in (EARLIEST, LATEST):
         yield Put(relative_path(on_branch, f"{layout.snapshot_dir}/{hint}"), str(snapshot.id))
 
 
 def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]:
-    """Schema files for a branch, ascending: all, or up to that of its snapshot."""
+    """Schema files for a branch by id: all, or those up to the schema of its snapshot."""
     store, layout = handle.store, handle.layout
     paths = {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}
     if newest is None:
         newest = max(paths)
     if not set(range(newest + 1)) <= set(paths):
-        # Branches of Paimon 0.9 and older have but one schema; the others are read from main.
+        # Branches of Paimon 0.9 and older have one schema only; the others are read from main.
         for place in (layout.with_branch(MAIN), Layout(layout.root)):
             paths = {**{i: place.schema_path(i) for i in list_schema_ids(store, place)}, **paths}
     if newest not in paths:
         raise InvalidInputError(
-            f"no branch can be made: {store.url(layout.schema_path(newest))} is missing, the schema of the snapshot "
-            f"of {handle.describe()} that was asked for; doctor() shows what is damaged",
+            f"cannot create a branch: {store.url(layout.schema_path(newest))} is missing, the schema of the requested "
+            f"snapshot of {handle.describe()}; doctor() shows what is damaged",
             table=handle.name,
             schema_id=newest,
         )
@@ -380,11 +376,11 @@ def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]
 
 
 def _check_free(handle: TableHandle, name: str) -> None:
-    """Check that no branch has the name, and no other engine left files where it would lie."""
+    """Check that no branch has the name, and no other engine left files in its directory."""
     on_branch = handle.on_branch_directory(name)
     if list_schema_ids(handle.store, on_branch.layout):
         raise BranchAlreadyExistsError(
-            f"table {handle.name} already has a branch {name!r}; take another name, or ignore_if_exists=True",
+            f"table {handle.name} already has a branch {name!r}; use another name, or ignore_if_exists=True",
             table=handle.name,
             branch=name,
         )
@@ -395,15 +391,15 @@ def _check_free(handle: TableHandle, name: str) -> None:
 
 def _left_over(handle: TableHandle, name: str, what: str) -> BranchAlreadyExistsError:
     return BranchAlreadyExistsError(
-        f"{handle.store.url(handle.layout.with_branch(name).branch_root)} holds {what} but no schema: another engine "
-        f"left it of a branch {name!r}; doctor() tells more, delete_branch({name!r}) clears it",
+        f"{handle.store.url(handle.layout.with_branch(name).branch_root)} holds {what} but no schema, left "
+        f"by another engine of a branch {name!r}; doctor() tells more, delete_branch({name!r}) removes them",
         table=handle.name,
         branch=name,
     )
 
 
 def _own_files(on_branch: TableHandle) -> list[str]:
-    """Files of a branch besides its schemas, as paths in its directory."""
+    """Files of a branch except its schemas, as paths in its directory."""
     store, layout = on_branch.store, on_branch.layout
     root = layout.branch_root
     places = (layout.snapshot_dir, layout.tag_dir, layout.changelog_dir, layout.consumer_dir, root)
@@ -416,7 +412,7 @@ def _own_files(on_branch: TableHandle) -> list[str]:
 
 
 def _holds_files(on_branch: TableHandle) -> bool:
-    """Whether any file lies below the branch's directory, but for temporary ones."""
+    """Whether the branch's directory contains any file except temporary ones."""
     directories = [on_branch.layout.branch_root]
     while directories:
         directory = directories.pop()
@@ -429,7 +425,7 @@ def _holds_files(on_branch: TableHandle) -> bool:
 
 
 def _check_not_read_beside(handle: TableHandle, name: str, done: str) -> None:
-    """Raises InvalidInputError: an option of another branch reads this one."""
+    """Check that no option of another branch names this one. Raises InvalidInputError."""
     for other in dict.fromkeys([MAIN, *list_branch_names(handle)]):
         if other == name:
             continue
@@ -452,7 +448,7 @@ def _all_tag_names(handle: TableHandle) -> list[str]:
 
 
 def _guards_on_others(handle: TableHandle, branch: str) -> list[tuple[TableHandle, Tag]]:
-    """Guards of a branch that lie on other branches, with where."""
+    """Guard tags of a branch on other branches, each with its branch."""
     found = []
     for name in dict.fromkeys([MAIN, *branch_names(handle.store, handle.layout)]):
         place = handle.on_branch_directory(name)
@@ -463,7 +459,7 @@ def _guards_on_others(handle: TableHandle, branch: str) -> list[tuple[TableHandl
 
 
 def _descendants(handle: TableHandle, parent: str) -> list[tuple[TableHandle, Fork]]:
-    """Branches whose `FORK` files name `parent`: those made of it, and those whose guards lie on it."""
+    """Branches whose `FORK` files name `parent`: created from it, or with guard tags on it."""
     found = []
     for name in list_branch_names(handle):
         child = handle.on_branch_directory(name)
@@ -474,7 +470,7 @@ def _descendants(handle: TableHandle, parent: str) -> list[tuple[TableHandle, Fo
 
 
 def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
-    """The fork of a branch when `name` goes: of one made of that, as if made where that one left its own parent."""
+    """The fork of a branch after `name` is deleted: its children become children of its parent."""
     guards = {place: guard for place, guard in fork.guards.items() if place != name}
     if fork.parent != name:
         return replace(fork, guards=guards)
@@ -490,7 +486,7 @@ def _fork_put(on_branch: TableHandle, fork: Fork) -> Put:
 
 
 def _still_there(handle: TableHandle, source: _Source, name: str) -> bool:
-    """Whether another engine's expiry left what the branch was made of, beside the branch's own guard."""
+    """Whether the source still exists, besides in the new branch's own guard tag."""
     on_source: Sequence[Snapshot | None]
     if source.alive:
         on_source = [find_snapshot(handle, source.snapshot.id)]

@@ -1,21 +1,15 @@
-"""A branch becomes main's history: merge_branch and fast_forward. What main loses by it is kept as a branch.
+"""merge_branch and fast_forward: replace main's history by a branch's, and keep what main loses as a branch.
 
-The two differ where main has every commit of the branch already: a merge does nothing then, so that it is safe to
-repeat while main goes on; a fast-forward takes main back to the branch.
+They differ where main already has every commit of the branch: a merge does nothing, so that it is safe to repeat while
+main goes on; a fast-forward takes main back to the branch.
 
-Readers see main as it was or as it will be, all of it at once: the new main is first laid down whole beside, in a
-directory below `branch/` whose name begins with `.merge-`; then MAIN-BRANCH names that directory, which every open of
-the table looks at; then main's own directory is written over, in an order that suits engines that do not know
-MAIN-BRANCH; then MAIN-BRANCH is as before and the directory beside goes. Commits on main meanwhile are turned away
-(`commit.still_there`).
+Readers see main as it was or as it will be, never a mix: the new main is first written to a directory below `branch/`
+whose name begins with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then
+main's own directory is replaced, in an order that is safe for engines that do not know MAIN-BRANCH; then MAIN-BRANCH
+is as before and the directory is deleted. Our own commits to main meanwhile are refused (`engine.commit.verify`). What
+other engines commit to the replaced history is moved to the branch that keeps it.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
-
-Commits of other engines that landed on main's own directory while main was given another history.
-
-Our own writers look after each commit whether main still is what they built on (`commit.still_there`); others do not.
-What they added to the history that went is moved to the branch that keeps it, so that main's head is the published one.
-Those whose ids the published snapshots took were moved to that branch's directory as the steps ran.
 """
 
 from __future__ import annotations
@@ -39,30 +33,30 @@ from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
-    Line,
+    BranchState,
     Ref,
+    create_state,
+    delete_snapshot,
     directory_path,
-    laid_down,
     latest_path,
     main_branch_path,
-    read_line,
-    snapshot_gone,
+    read_branch_state,
+    replace_state,
     snapshot_path,
-    written_over,
 )
-from paimon_spark.versioning.new_main import without_life_time
+from paimon_spark.versioning.new_main import without_expiration
 from paimon_spark.versioning.publish import (
     Publication,
     backup_steps,
     fork_put,
     fork_steps,
     guard_put,
-    late_branch,
-    late_branch_steps,
-    later_notes,
-    put_notes,
-    read_notes,
+    late_commits_branch,
+    late_commits_branch_steps,
+    newer_sink_logs,
+    put_sink_logs,
     read_publication,
+    read_sink_logs,
     released,
     with_guard_of_backup,
 )
@@ -176,15 +170,17 @@ def _publish(
             handle, name, verb, snapshot=snapshot, backup=backup, now_ms=clock_ms(), takes_back=takes_back
         )
         plans.append(publication)
-        if publication.is_nothing:
+        if publication.changes_nothing:
             return None
-        notes, of_branch = (read_notes(handle, line.directory) for line in (publication.main, publication.source.line))
+        notes, of_branch = (
+            read_sink_logs(handle, state.directory) for state in (publication.main, publication.source.state)
+        )
         return merge_change(publication, uuid.uuid4().hex[:12], notes, of_branch)
 
     removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
     publication = plans[-1]
-    if publication.is_nothing:
-        done = publication.done
+    if publication.changes_nothing:
+        done = publication.new_main
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
     if dry_run:
         return _result(publication, removed, ())
@@ -204,13 +200,13 @@ def merge_change(
         notes: what streaming queries noted on main, by name of the file.
         of_branch: what they noted on the branch.
     """
-    new = with_guard_of_backup(plan.done.line, plan)
+    new = with_guard_of_backup(plan.new_main.state, plan)
     staging = STAGING_PREFIX + staging_id
     before = plan.handle.layout.main_branch
-    head = without_life_time(plan.head)
+    head = without_expiration(plan.head)
     branch = plan.source.name
     guard = guard_name(branch)
-    old, later = plan.fork, later_notes(notes, of_branch)
+    old, later = plan.fork, newer_sink_logs(notes, of_branch)
     record = Fork(
         MAIN,
         plan.source.head,
@@ -220,21 +216,21 @@ def merge_change(
         {**({} if old is None else old.guards), MAIN: guard},
     )
     steps: tuple[Step, ...] = (
-        *(() if plan.backup is None else put_notes(plan.backup.directory, notes)),
+        *(() if plan.backup is None else put_sink_logs(plan.backup.directory, notes)),
         *backup_steps(plan),
-        *put_notes(staging, {**notes, **later}),
-        *laid_down(replace(new, directory=staging)),
+        *put_sink_logs(staging, {**notes, **later}),
+        *create_state(replace(new, directory=staging)),
         Put(main_branch_path(), staging),
-        *put_notes(plan.main.directory, later),
-        *written_over(plan.main, new, plan.late),
-        *late_branch(plan, plan.main.directory),
-        guard_put(plan.source.line.directory, branch, head),
-        fork_put(plan.source.line.directory, record),
+        *put_sink_logs(plan.main.directory, later),
+        *replace_state(plan.main, new, plan.late),
+        *late_commits_branch(plan, plan.main.directory),
+        guard_put(plan.source.state.directory, branch, head),
+        fork_put(plan.source.state.directory, record),
         *fork_steps(plan),
         Delete(main_branch_path()) if before is None else Put(main_branch_path(), before),
         DeleteTree(directory_path(staging)),
     )
-    source = plan.source.line
+    source = plan.source.state
     now = replace(source, tags={**source.tags, guard: head})
     kept = [now, *([] if plan.backup is None else [plan.backup])]
     gone = (*released(plan.main, new, kept), *released(source, now, [new, *kept]))
@@ -243,7 +239,7 @@ def merge_change(
 
 
 def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> MergeResult:
-    done = plan.done
+    done = plan.new_main
     is_kept = plan.backup is not None or late
     return MergeResult(
         plan.source.name,
@@ -277,8 +273,8 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
 
     def change() -> TableChange | None:
         assert plan.late is not None
-        place, now = plan.late, read_line(plan.handle)
-        there = read_line(plan.handle.on_branch_directory(place)).snapshots
+        place, now = plan.late, read_branch_state(plan.handle)
+        there = read_branch_state(plan.handle.on_branch_directory(place)).snapshots
         aside = {i: there[i] for i in _aside_ids(plan, place) if i in there}
         late = _late(plan, now, aside)
         ids = {ref.id for ref in late}
@@ -287,11 +283,11 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
             return None
         steps: tuple[Step, ...] = (
             *(Put(snapshot_path(place, ref.id), ref.text) for ref in late),
-            *(late_branch_steps(plan, place, plan.main.directory) if plan.backup is None and not aside else ()),
+            *(late_commits_branch_steps(plan, place, plan.main.directory) if plan.backup is None and not aside else ()),
             Put(latest_path(place), str(kept[-1])),
             # Other engines believe a hint that names a snapshot which is not there.
             Put(latest_path(plan.main.directory), str(max(now.snapshots.keys() - ids))),
-            *(snapshot_gone(now, ref.id) for ref in reversed(late)),
+            *(delete_snapshot(now, ref.id) for ref in reversed(late)),
         )
         return TableChange(LATE_KIND, "keeping commits that came while main was replaced", steps)
 
@@ -316,7 +312,7 @@ def _beyond(plan: Publication) -> bool:
     return plan.main.head > 0 and max(list_snapshot_ids(plan.handle), default=0) > plan.source.head
 
 
-def _late(plan: Publication, now: Line, aside: Mapping[int, Ref]) -> list[Ref]:
+def _late(plan: Publication, now: BranchState, aside: Mapping[int, Ref]) -> list[Ref]:
     """The snapshots at the end of main that were made on its former head, or on one put aside, ascending.
 
     Before them there may be some that were made on the published head, while the former one was still there.

@@ -1,8 +1,8 @@
-"""What becomes of main when a branch is published as main: pure planning over lines.
+"""Compute main's history after a branch is published as main. Pure.
 
-Main's snapshots up to where the branch left it stay when they join on without a hole, its tags up to there always. What
-main had after that is discarded: its snapshots, tags, changelogs and schemas make up the backup branch. Guards of other
-branches move to where these branches now leave main.
+Main keeps its snapshots up to where the branch left it, if they join the branch's without a gap, and its tags up to
+there. Later snapshots, tags, changelogs and schemas of main become the backup branch. Guard tags of other branches
+move to where those branches leave the new main.
 
 Source: PIP-14, Merge Branch To Main; Java `FileSystemBranchManager.fastForward`.
 """
@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import Fork, same_snapshot
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.tags import guard_name, guarded_branch
-from paimon_spark.versioning.branch_state import Line, Ref, run_up_to, snapshot_of_tag
+from paimon_spark.versioning.branch_state import BranchState, Ref, contiguous_ids, snapshot_of_tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class Source:
 
     Attributes:
         name: as users call it.
-        line: what its directory holds.
+        state: what its directory holds.
         head: id of the snapshot that becomes main's head.
         trail: `ancestry` of that snapshot: up to which id its history lay on itself, its parents and main.
-        between: lines of the parents on the trail, by name, without main.
+        between: states of the parents on the trail, by name, without main.
         exact: that snapshot alone was asked for, so that schemas the branch got later are left out.
         is_recorded: whether where it left its parent was written down.
     """
 
     name: str
-    line: Line
+    state: BranchState
     head: int
     trail: Sequence[tuple[str, int]]
-    between: Mapping[str, Line] = field(default_factory=dict)
+    between: Mapping[str, BranchState] = field(default_factory=dict)
     exact: bool = False
     is_recorded: bool = False
 
@@ -57,11 +57,11 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class NewMain:
     """What main becomes.
 
     Attributes:
-        line: main's new line; its directory is that of the old.
+        state: main's new state; its directory is that of the old.
         fork: the newest snapshot that main and the branch share; None when they share none.
         fork_is_known: False when nobody can tell what they share, as all that could be compared has expired.
         moved_snapshots, moved_tags: that come from the branch and its parents.
@@ -69,7 +69,7 @@ class Published:
         leaves: by other branch, the id at which its history leaves the new main; None where nothing is shared.
     """
 
-    line: Line
+    state: BranchState
     fork: Ref | None
     fork_id: int
     fork_is_known: bool
@@ -89,7 +89,9 @@ class Published:
         )
 
 
-def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_older_tags: bool = False) -> Published:
+def plan_new_main(
+    main: BranchState, source: Source, others: Sequence[Other] = (), *, with_older_tags: bool = False
+) -> NewMain:
     """Main as it is when the source's head is its head. Changes nothing.
 
     Args:
@@ -100,9 +102,9 @@ def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_
     """
     fork_id, fork_is_known = _fork(main, source)
     history = _history(main, source, fork_id)
-    ids = run_up_to(history.keys(), source.head)
+    ids = contiguous_ids(history.keys(), source.head)
     snapshots = {i: history[i] for i in ids}
-    known = {**main_up_to(main.known, fork_id), **source.line.known, **history}
+    known = {**main_up_to(main.known, fork_id), **source.state.known, **history}
     fork = known.get(fork_id) if fork_id else None
 
     kept_tags = {
@@ -112,7 +114,7 @@ def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_
     }
     moved_tags = {
         name: ref
-        for name, ref in source.line.tags.items()
+        for name, ref in source.state.tags.items()
         if guarded_branch(name) is None and fork_id < ref.id <= source.head
     }
     # A tag that the branch gave another snapshot is the branch's, as in Paimon; main's is discarded.
@@ -120,16 +122,16 @@ def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_
     if with_older_tags:
         moved_tags |= {
             name: ref
-            for name, ref in source.line.tags.items()
+            for name, ref in source.state.tags.items()
             if guarded_branch(name) is None and ref.id <= fork_id and name not in kept_tags
         }
     new_tags = sorted(moved_tags.keys() - kept_tags.keys())
     own_tags = {n for n in main.tags if guarded_branch(n) is None}
     leaves = {other.name: leaves_at(other, source, fork_id) for other in others}
     changelogs = {i: ref for i, ref in main.changelogs.items() if i <= fork_id}
-    changelogs |= {i: ref for i, ref in source.line.changelogs.items() if fork_id < i <= source.head}
+    changelogs |= {i: ref for i, ref in source.state.changelogs.items() if fork_id < i <= source.head}
     schemas = _schemas(main, source, snapshots[source.head].snapshot, fork)
-    line = replace(
+    state = replace(
         main,
         snapshots=snapshots,
         tags={**kept_tags, **moved_tags, **_guards(main, source, leaves, known)},
@@ -139,8 +141,8 @@ def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_
     kept = [
         i for i in main.snapshots if i in snapshots and same_snapshot(main.snapshots[i].snapshot, snapshots[i].snapshot)
     ]
-    return Published(
-        line,
+    return NewMain(
+        state,
         fork,
         fork_id,
         fork_is_known,
@@ -154,7 +156,7 @@ def published(main: Line, source: Source, others: Sequence[Other] = (), *, with_
     )
 
 
-def backup_line(name: str, main: Line, done: Published, children: Iterable[str] = ()) -> Line:
+def backup_state(name: str, main: BranchState, done: NewMain, children: Iterable[str] = ()) -> BranchState:
     """What main loses, as a branch `name` beside it, with the snapshot at which the two part.
 
     Args:
@@ -169,13 +171,13 @@ def backup_line(name: str, main: Line, done: Published, children: Iterable[str] 
         snapshots.setdefault(done.fork_id, alive or snapshot_of_tag(done.fork.snapshot))
     tags = {n: main.tags[n] for n in done.discarded_tags}
     if done.fork is not None:
-        tags[guard_name(name)] = without_life_time(done.fork)
+        tags[guard_name(name)] = without_expiration(done.fork)
     for child in children:
         guard = main.tags.get(guard_name(child))
         if guard is not None and guard.id > done.fork_id:
             tags[guard_name(child)] = guard
     changelogs = {i: main.changelogs[i] for i in done.discarded_changelogs}
-    return Line(name, snapshots, tags, changelogs, main.schemas)
+    return BranchState(name, snapshots, tags, changelogs, main.schemas)
 
 
 def leaves_at(other: Other, source: Source, fork_id: int) -> int | None:
@@ -186,7 +188,7 @@ def leaves_at(other: Other, source: Source, fork_id: int) -> int | None:
     return max(shared, default=0) or None
 
 
-def without_life_time(ref: Ref) -> Ref:
+def without_expiration(ref: Ref) -> Ref:
     """The snapshot of a tag that lives for a time, as the file of one that lives for ever, or of a snapshot."""
     return Ref(snapshot_file.encode(ref.snapshot).decode(), ref.snapshot) if "tagTimeRetained" in ref.text else ref
 
@@ -196,13 +198,13 @@ def main_up_to(refs: Mapping[int, Ref], newest: int) -> dict[int, Ref]:
     return {i: ref for i, ref in refs.items() if i <= newest}
 
 
-def _fork(main: Line, source: Source) -> tuple[int, bool]:
+def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
     """The newest id that both share, and whether that is certain.
 
     What both have tells more than what was recorded: other engines move histories without asking.
     """
     recorded = dict(source.trail).get(MAIN)
-    ours, theirs = main.known, source.line.known
+    ours, theirs = main.known, source.state.known
     both = sorted(ours.keys() & theirs.keys())
     shared = [i for i in both if same_snapshot(ours[i].snapshot, theirs[i].snapshot)]
     fork_id = min(max([recorded or 0, *shared]), source.head)
@@ -210,23 +212,23 @@ def _fork(main: Line, source: Source) -> tuple[int, bool]:
     if contradicting:
         fork_id = max((i for i in shared if i < contradicting[0]), default=0)
     # A branch whose first snapshot is number 1 was made empty; another has a base that nobody knows of any more.
-    is_known = fork_id > 0 or source.is_recorded or bool(contradicting) or 1 in source.line.snapshots
+    is_known = fork_id > 0 or source.is_recorded or bool(contradicting) or 1 in source.state.snapshots
     return fork_id, is_known
 
 
-def _history(main: Line, source: Source, fork_id: int) -> dict[int, Ref]:
+def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
     """The snapshots of the source's history, wherever they are alive."""
     found = main_up_to(main.snapshots, fork_id)
     trail = [(name, newest) for name, newest in source.trail if name in source.between]
-    below = source.line
+    below = source.state
     for name, newest in trail:
-        line = source.between[name]
-        seam, other = below.known.get(newest), line.known.get(newest)
+        state = source.between[name]
+        seam, other = below.known.get(newest), state.known.get(newest)
         if seam is not None and other is not None and not same_snapshot(seam.snapshot, other.snapshot):
             break  # that parent has been given another history since
-        found |= {i: ref for i, ref in line.snapshots.items() if fork_id < i <= newest and i not in found}
-        below = line
-    return found | main_up_to(source.line.snapshots, source.head)
+        found |= {i: ref for i, ref in state.snapshots.items() if fork_id < i <= newest and i not in found}
+        below = state
+    return found | main_up_to(source.state.snapshots, source.head)
 
 
 def _shares(snapshot: Snapshot, known: Mapping[int, Ref], head: int) -> bool:
@@ -234,18 +236,20 @@ def _shares(snapshot: Snapshot, known: Mapping[int, Ref], head: int) -> bool:
     return snapshot.id <= head and ref is not None and same_snapshot(ref.snapshot, snapshot)
 
 
-def _schemas(main: Line, source: Source, head: Snapshot, fork: Ref | None) -> dict[int, str]:
+def _schemas(main: BranchState, source: Source, head: Snapshot, fork: Ref | None) -> dict[int, str]:
     """The branch's schemas; older ones that it lacks come from main, as branches of Paimon 0.9 hold one only."""
-    own = {i: text for i, text in source.line.schemas.items() if not source.exact or i <= head.schema_id}
+    own = {i: text for i, text in source.state.schemas.items() if not source.exact or i <= head.schema_id}
     shared = fork.snapshot.schema_id if fork is not None else min(own, default=0) - 1
     return {**{i: text for i, text in main.schemas.items() if i <= shared}, **own}
 
 
-def _guards(main: Line, source: Source, leaves: Mapping[str, int | None], known: Mapping[int, Ref]) -> dict[str, Ref]:
+def _guards(
+    main: BranchState, source: Source, leaves: Mapping[str, int | None], known: Mapping[int, Ref]
+) -> dict[str, Ref]:
     """The guards on the new main: of the source at its head, of others where they leave it."""
     found = (
-        {guard_name(source.name): without_life_time(known[source.head])}
-        if source.line.directory != main.directory
+        {guard_name(source.name): without_expiration(known[source.head])}
+        if source.state.directory != main.directory
         else {}
     )
     for name, ref in main.tags.items():
@@ -259,7 +263,7 @@ def _guards(main: Line, source: Source, leaves: Mapping[str, int | None], known:
             at = ref.id
         base = _nearest(known, at)
         if base is not None:
-            found[name] = without_life_time(base)
+            found[name] = without_expiration(base)
     return found
 
 

@@ -1,13 +1,7 @@
-"""What it takes to publish a branch as main: everything read once, under the lock, and checked.
+"""Read and check what publishing a branch as main needs; the steps that merge.py and replace_main.py share.
 
-merge.py and replace_main.py make steps of it.
-
-What streaming queries noted on a branch of the batches that they committed, where its history becomes another's.
-
-A query believes a note only as far as the history bears it out: one too many does no harm, one too few lets batches
-without rows look lost.
-
-Source: own.
+Sink logs, in which streaming queries note their batches, are copied along. A query trusts its log only as far as the
+history confirms it: a log too many does no harm, while a missing one makes batches without rows look lost.
 """
 
 from __future__ import annotations
@@ -29,17 +23,17 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.versioning.branch_state import (
-    Line,
+    BranchState,
     Ref,
+    create_state,
     directory_path,
-    laid_down,
     layout_of,
-    read_line,
+    read_branch_state,
     relative,
     snapshot_of_tag,
     tag_path,
 )
-from paimon_spark.versioning.new_main import Other, Published, Source, backup_line, published, without_life_time
+from paimon_spark.versioning.new_main import NewMain, Other, Source, backup_state, plan_new_main, without_expiration
 from paimon_spark.versioning.relation import follows
 
 _EVER: Final = 2**62
@@ -54,7 +48,7 @@ class Publication:
     Attributes:
         handle: main, as it is under the lock.
         on_branch: the branch.
-        main: main's line before.
+        main: main's state before.
         others: the branches besides.
         backup: what main loses, to be laid down as a branch; None when it loses nothing, or that is not wanted.
         late: name of the branch for what other engines commit to main meanwhile; that of the backup when there is one,
@@ -66,11 +60,11 @@ class Publication:
     handle: TableHandle
     on_branch: TableHandle
     fork: Fork | None
-    main: Line
+    main: BranchState
     source: Source
     others: tuple[Other, ...]
-    done: Published
-    backup: Line | None
+    new_main: NewMain
+    backup: BranchState | None
     late: str | None
     now_ms: int
     breaks_off: bool = False
@@ -79,18 +73,18 @@ class Publication:
     @property
     def head(self) -> Ref:
         """The snapshot that becomes main's head."""
-        return self.done.line.snapshots[self.source.head]
+        return self.new_main.state.snapshots[self.source.head]
 
     @property
-    def is_nothing(self) -> bool:
+    def changes_nothing(self) -> bool:
         """Whether main already has every commit and schema of the branch, and with `takes_back` nothing beyond it."""
-        done = self.done
+        done = self.new_main
         if self.takes_back and (self.main.head != self.source.head or done.discards or done.moved_tags):
             return False
         return (
             done.fork_id == self.source.head
             and not self.breaks_off
-            and all(self.main.schemas.get(i) == text for i, text in done.line.schemas.items())
+            and all(self.main.schemas.get(i) == text for i, text in done.state.schemas.items())
         )
 
 
@@ -125,33 +119,35 @@ def read_publication(
         raise _refused(main, name, verb, "it is main already", "nothing is to do")
     on_branch = open_branch(main, name)
     head = _head(on_branch, name, snapshot, verb)
-    line = read_line(on_branch)
-    line = replace(line, snapshots={**line.snapshots, head.id: line.snapshots.get(head.id) or snapshot_of_tag(head)})
+    state = read_branch_state(on_branch)
+    state = replace(
+        state, snapshots={**state.snapshots, head.id: state.snapshots.get(head.id) or snapshot_of_tag(head)}
+    )
     trail = ancestry(on_branch, head.id)
-    between = {n: read_line(main.on_branch_directory(n)) for n, _ in trail if n not in (name, MAIN)}
+    between = {n: read_branch_state(main.on_branch_directory(n)) for n, _ in trail if n not in (name, MAIN)}
     fork = fork_of(on_branch)
     is_recorded = fork is not None and fork.recorded
-    source = Source(name, line, head.id, trail, between, exact=snapshot is not None, is_recorded=is_recorded)
+    source = Source(name, state, head.id, trail, between, exact=snapshot is not None, is_recorded=is_recorded)
     others = tuple(_other(main, n) for n in _branches(main) if n != name)
-    old = read_line(main)
-    done = published(old, source, others, with_older_tags=takes_back)
+    old = read_branch_state(main)
+    done = plan_new_main(old, source, others, with_older_tags=takes_back)
     if not takes_back:
         _check_is_newer(main, name, verb, source, done)
     _check_fork_is_known(main, name, verb, done, backup)
     kept, late = None, _backup_name(main, now_ms) if backup else None
     if late is not None and done.discards:
         children = [o.name for o in others if _lost_base(main, o, done)]
-        kept = backup_line(late, old, done, children)
+        kept = backup_state(late, old, done, children)
     breaks_off = done.fork_id == source.head and _breaks_off(main, old, source.head)
     return Publication(main, on_branch, fork, old, source, others, done, kept, late, now_ms, breaks_off, takes_back)
 
 
 def backup_steps(plan: Publication) -> tuple[Step, ...]:
     """Make the backup branch. A branch is there when it has a schema, so that is last."""
-    return () if plan.backup is None else (backup_fork(plan, plan.backup.directory), *laid_down(plan.backup))
+    return () if plan.backup is None else (backup_fork(plan, plan.backup.directory), *create_state(plan.backup))
 
 
-def late_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
+def late_commits_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
     """Make a branch of the snapshots that the steps moved to the directory `plan.late`, if they moved any.
 
     Args:
@@ -161,26 +157,26 @@ def late_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
     if plan.late is None or plan.backup is not None:
         return ()
     snapshots = directory_path(plan.late) + "/snapshot"
-    return (IfSnapshots(snapshots, late_branch_steps(plan, plan.late, main_directory)),)
+    return (IfSnapshots(snapshots, late_commits_branch_steps(plan, plan.late, main_directory)),)
 
 
-def late_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | Delete, ...]:
+def late_commits_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | Delete, ...]:
     """Make a branch, for late snapshots alone, of the snapshot that they were made on."""
-    guards, fork = {}, plan.done.fork
+    guards, fork = {}, plan.new_main.fork
     if fork is not None:
-        guards[guard_name(name)] = without_life_time(fork)
+        guards[guard_name(name)] = without_expiration(fork)
     base = {plan.main.head: plan.main.snapshots[plan.main.head]} if plan.main.head else {}
-    line = Line(name, base, guards, schemas=plan.main.schemas)
-    on_main = [] if fork is None else [guard_put(main_directory, name, without_life_time(fork))]
-    return (*on_main, backup_fork(plan, name), *laid_down(line))
+    state = BranchState(name, base, guards, schemas=plan.main.schemas)
+    on_main = [] if fork is None else [guard_put(main_directory, name, without_expiration(fork))]
+    return (*on_main, backup_fork(plan, name), *create_state(state))
 
 
 def backup_fork(plan: Publication, directory: str) -> Put:
     """Say that a branch of what main loses left main where the published one did."""
-    fork = plan.done.fork
+    fork = plan.new_main.fork
     record = Fork(
         MAIN,
-        plan.done.fork_id or None,
+        plan.new_main.fork_id or None,
         None,
         None if fork is None else fork.snapshot.time_ms,
         plan.now_ms,
@@ -200,11 +196,11 @@ def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, .
     for other in plan.others:
         if other.fork is None or not other.fork.recorded:
             continue
-        if _lost_base(plan.handle, other, plan.done):
+        if _lost_base(plan.handle, other, plan.new_main):
             steps.append(fork_put(other.name, _moved_fork(plan, other, other.fork)))
         elif _shares_more(plan, other, other.fork):
-            leaves = plan.done.leaves[other.name]
-            at = plan.done.line.known.get(leaves or 0)
+            leaves = plan.new_main.leaves[other.name]
+            at = plan.new_main.state.known.get(leaves or 0)
             time_ms = None if at is None else at.snapshot.time_ms
             moved = replace(other.fork, parent=MAIN, snapshot_id=leaves, tag=None, time_ms=time_ms)
             steps.append(fork_put(other.name, moved))
@@ -223,24 +219,24 @@ def guard_put(directory: str, branch: str, ref: Ref) -> Put:
     return Put(tag_path(directory, guard_name(branch)), ref.text)
 
 
-def with_guard_of_backup(line: Line, plan: Publication) -> Line:
-    """The line with the backup's guard on it."""
-    if plan.backup is None or plan.done.fork is None:
-        return line
+def with_guard_of_backup(state: BranchState, plan: Publication) -> BranchState:
+    """The state with the backup's guard on it."""
+    if plan.backup is None or plan.new_main.fork is None:
+        return state
     name = guard_name(plan.backup.directory)
-    return replace(line, tags={**line.tags, name: plan.backup.tags[name]})
+    return replace(state, tags={**state.tags, name: plan.backup.tags[name]})
 
 
-def released(old: Line, new: Line | None, kept: Iterable[Line]) -> tuple[Root, ...]:
-    """Roots of `old` that `new` in the same directory lacks, or has otherwise, and that no kept line holds either."""
-    lines = [*([] if new is None else [new]), *kept]
-    alive = {snapshot_identity(ref.snapshot) for line in lines for ref in line.snapshots.values()}
-    states = alive | {snapshot_identity(ref.snapshot) for line in lines for ref in line.tags.values()}
-    logs = alive | {snapshot_identity(ref.snapshot) for line in lines for ref in line.changelogs.values()}
+def released(old: BranchState, new: BranchState | None, kept: Iterable[BranchState]) -> tuple[Root, ...]:
+    """Roots of `old` that `new` in the same directory lacks, or has otherwise, and that no kept state holds either."""
+    states = [*([] if new is None else [new]), *kept]
+    alive = {snapshot_identity(ref.snapshot) for state in states for ref in state.snapshots.values()}
+    kept_states = alive | {snapshot_identity(ref.snapshot) for state in states for ref in state.tags.values()}
+    logs = alive | {snapshot_identity(ref.snapshot) for state in states for ref in state.changelogs.values()}
     roots: list[Root] = []
     for kind, refs, held in (
         (RootKind.SNAPSHOT, {str(i): ref for i, ref in old.snapshots.items()}, alive),
-        (RootKind.TAG, old.tags, states),
+        (RootKind.TAG, old.tags, kept_states),
         (RootKind.CHANGELOG, {str(i): ref for i, ref in old.changelogs.items()}, logs),
     ):
         roots += [
@@ -252,7 +248,7 @@ def released(old: Line, new: Line | None, kept: Iterable[Line]) -> tuple[Root, .
 
 
 def _moved_fork(plan: Publication, other: Other, fork: Fork) -> Fork:
-    leaves = plan.done.leaves[other.name]
+    leaves = plan.new_main.leaves[other.name]
     guards = {k: v for k, v in fork.guards.items() if leaves is not None or k != MAIN}
     if plan.backup is None:
         return replace(fork, parent=MAIN, snapshot_id=leaves, tag=None, time_ms=None, guards=guards)
@@ -262,7 +258,7 @@ def _moved_fork(plan: Publication, other: Other, fork: Fork) -> Fork:
     return replace(fork, parent=name, guards=guards)
 
 
-def _lost_base(main: TableHandle, other: Other, done: Published) -> bool:
+def _lost_base(main: TableHandle, other: Other, done: NewMain) -> bool:
     """Whether the branch left main at a snapshot that main loses."""
     fork = other.fork
     if fork is None or fork.snapshot_id is None or fork.parent not in (MAIN, main.layout.main_branch):
@@ -270,19 +266,19 @@ def _lost_base(main: TableHandle, other: Other, done: Published) -> bool:
     return fork.snapshot_id > (done.leaves[other.name] or 0)
 
 
-def _breaks_off(main: TableHandle, line: Line, head: int) -> bool:
+def _breaks_off(main: TableHandle, state: BranchState, head: int) -> bool:
     """Whether another engine put two histories together at that snapshot, so that main's head has none of its rows."""
-    if head not in line.snapshots or head == line.head:
+    if head not in state.snapshots or head == state.head:
         return False
-    after = line.snapshots[min(i for i in line.snapshots if i > head)]
-    return follows(main, line.snapshots[head].snapshot, after.snapshot) is False
+    after = state.snapshots[min(i for i in state.snapshots if i > head)]
+    return follows(main, state.snapshots[head].snapshot, after.snapshot) is False
 
 
 def _shares_more(plan: Publication, other: Other, fork: Fork) -> bool:
     """Whether a branch of main leaves it later than it did."""
     if fork.snapshot_id is None or fork.parent not in (MAIN, plan.handle.layout.main_branch):
         return False
-    return (plan.done.leaves[other.name] or 0) > fork.snapshot_id
+    return (plan.new_main.leaves[other.name] or 0) > fork.snapshot_id
 
 
 def _branches(main: TableHandle) -> list[str]:
@@ -332,8 +328,8 @@ def _head(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Sna
     return found.snapshot
 
 
-def _check_is_newer(main: TableHandle, name: str, verb: str, source: Source, done: Published) -> None:
-    own = max(source.line.snapshots)
+def _check_is_newer(main: TableHandle, name: str, verb: str, source: Source, done: NewMain) -> None:
+    own = max(source.state.snapshots)
     if source.exact and source.head <= done.fork_id and own > source.head:
         raise _refused(
             main,
@@ -344,7 +340,7 @@ def _check_is_newer(main: TableHandle, name: str, verb: str, source: Source, don
         )
 
 
-def _check_fork_is_known(main: TableHandle, name: str, verb: str, done: Published, backup: bool) -> None:
+def _check_fork_is_known(main: TableHandle, name: str, verb: str, done: NewMain, backup: bool) -> None:
     if not backup and not done.fork_is_known:
         raise _refused(
             main,
@@ -370,7 +366,7 @@ def _backup_name(main: TableHandle, now_ms: int) -> str:
     return name if name not in taken else next(n for n in numbers if n not in taken)
 
 
-def read_notes(handle: TableHandle, directory: str) -> dict[str, str]:
+def read_sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:
     """The notes in a branch's directory: text by name of the file. What is no text is left out."""
     store = handle.store
     place = Layout(handle.layout.root, MAIN, None if directory == MAIN else directory).sink_dir
@@ -379,12 +375,12 @@ def read_notes(handle: TableHandle, directory: str) -> dict[str, str]:
     return {n: text for n, data in found if (text := _text(data)) is not None}
 
 
-def later_notes(notes: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+def newer_sink_logs(notes: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
     """Those of `others` that `notes` lack, or that are of a later batch of the same query."""
     return {n: text for n, text in sorted(others.items()) if n not in notes or _batch(text) > _batch(notes[n])}
 
 
-def put_notes(directory: str, notes: Mapping[str, str]) -> tuple[Step, ...]:
+def put_sink_logs(directory: str, notes: Mapping[str, str]) -> tuple[Step, ...]:
     """Write notes into a branch's directory."""
     place = relative(layout_of(directory).sink_dir)
     return tuple(Put(f"{place}/{n}", text) for n, text in sorted(notes.items()))

@@ -1,8 +1,8 @@
-"""`main` comes to mean a branch: MAIN-BRANCH is pointed at it, and the former main goes.
+"""Make `main` mean a branch, by the file MAIN-BRANCH, and delete the former main.
 
-What the branch needs of the former main is copied to it first: snapshots and tags from before it left main, schemas,
-consumers, what streaming queries noted of the batches that they committed. Whoever opens main then finds the branch;
-who had opened it before finds its files until they are gone, and then that there is no schema, and opens it anew.
+First the branch gets what it needs of the former main: snapshots and tags from before it left main, schemas, consumers
+and sink logs. A later open of main finds the branch; readers that opened main before find its files until they are
+deleted, then that there is no schema, and open it again.
 
 Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
 """
@@ -24,25 +24,25 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name, guarded_branch
 from paimon_spark.versioning.branch_state import (
-    Line,
+    BranchState,
+    delete_snapshot,
     directory_path,
     layout_of,
     main_branch_path,
     relative,
-    schemas_gone,
-    snapshot_gone,
+    replace_state,
     tag_path,
-    written_over,
+    withdraw_schemas,
 )
 from paimon_spark.versioning.publish import (
     Publication,
     backup_steps,
     fork_steps,
-    late_branch,
-    later_notes,
-    put_notes,
-    read_notes,
+    late_commits_branch,
+    newer_sink_logs,
+    put_sink_logs,
     read_publication,
+    read_sink_logs,
     released,
     with_guard_of_backup,
 )
@@ -108,19 +108,21 @@ def replace_main(
         BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or main already.
         OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
     """
-    plans: list[tuple[Publication, Line, Mapping[str, str], Mapping[str, str]]] = []
+    plans: list[tuple[Publication, BranchState, Mapping[str, str], Mapping[str, str]]] = []
 
     def plan() -> TableChange:
         publication = read_publication(handle, name, "replacing main", snapshot=None, backup=backup, now_ms=clock_ms())
-        own, former = (read_notes(handle, line.directory) for line in (publication.source.line, publication.main))
-        plans.append((publication, promoted(publication), former, own))
+        own, former = (
+            read_sink_logs(handle, state.directory) for state in (publication.source.state, publication.main)
+        )
+        plans.append((publication, promoted_branch(publication), former, own))
         return replace_change(*plans[-1])
 
     removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
     publication, new = plans[-1][:2]
     if not dry_run:
         _LOG.warning("branch %r is main of table %s now: %s", name, handle.name, WARNING)
-    before, done = publication.source.line, publication.done
+    before, done = publication.source.state, publication.new_main
     return ReplaceResult(
         name,
         publication.main.directory,
@@ -135,51 +137,51 @@ def replace_main(
     )
 
 
-def promoted(plan: Publication) -> Line:
-    """The branch's line when it is main: all it has, and what it lacks of main's new line."""
-    line, main = plan.source.line, with_guard_of_backup(plan.done.line, plan)
+def promoted_branch(plan: Publication) -> BranchState:
+    """The branch's state when it is main: all it has, and what it lacks of main's new state."""
+    state, main = plan.source.state, with_guard_of_backup(plan.new_main.state, plan)
     own = guard_name(plan.source.name)
     guards = {n: ref for n, ref in main.tags.items() if guarded_branch(n) is not None}
-    tags = {**main.tags, **line.tags, **guards}
+    tags = {**main.tags, **state.tags, **guards}
     return replace(
-        line,
-        snapshots={**main.snapshots, **line.snapshots},
+        state,
+        snapshots={**main.snapshots, **state.snapshots},
         tags={n: ref for n, ref in tags.items() if n != own},
-        changelogs={**main.changelogs, **line.changelogs},
-        schemas={**main.schemas, **line.schemas},
-        consumers={**plan.main.consumers, **line.consumers},
+        changelogs={**main.changelogs, **state.changelogs},
+        schemas={**main.schemas, **state.schemas},
+        consumers={**plan.main.consumers, **state.consumers},
     )
 
 
 def replace_change(
-    plan: Publication, new: Line, former: Mapping[str, str] = _NONE, own: Mapping[str, str] = _NONE
+    plan: Publication, new: BranchState, former: Mapping[str, str] = _NONE, own: Mapping[str, str] = _NONE
 ) -> TableChange:
     """The whole operation as steps; pure.
 
     Args:
         plan: what was read.
-        new: `promoted(plan)`.
+        new: `promoted_branch(plan)`.
         former: what streaming queries noted on the former main, by name of the file.
         own: what they noted on the branch.
     """
-    name, old = plan.source.name, plan.source.line
+    name, old = plan.source.name, plan.source.state
     consumers = relative(layout_of(old.directory).consumer_dir)
-    parents = {p: line for p, line in plan.source.between.items() if guard_name(name) in line.tags}
+    parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
         *backup_steps(plan),
-        *written_over(old, new),
+        *replace_state(old, new),
         *(
             Put(f"{consumers}/consumer-{consumer}", text)
             for consumer, text in sorted(new.consumers.items())
             if consumer not in old.consumers
         ),
-        *put_notes(old.directory, later_notes(own, former)),
+        *put_sink_logs(old.directory, newer_sink_logs(own, former)),
         Put(main_branch_path(), name),
         Delete(f"{directory_path(old.directory)}/FORK"),
         *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
         *fork_steps(plan, former_goes=True),
         *_dropped(plan.main, plan.late),
-        *late_branch(plan, old.directory),
+        *late_commits_branch(plan, old.directory),
         *(Delete(f"{relative(layout_of(plan.main.directory).sink_dir)}/{n}") for n in _kept_apart(plan.main, former)),
     )
     kept = [new, *([] if plan.backup is None else [plan.backup])]
@@ -187,19 +189,19 @@ def replace_change(
         *released(plan.main, None, kept),
         *released(old, new, kept),
         *(
-            Root(RootKind.TAG, parent, guard_name(name), line.tags[guard_name(name)].snapshot)
-            for parent, line in sorted(parents.items())
+            Root(RootKind.TAG, parent, guard_name(name), state.tags[guard_name(name)].snapshot)
+            for parent, state in sorted(parents.items())
         ),
     )
     return TableChange(KIND, f"replacing main by branch {name!r}", steps, gone)
 
 
-def _kept_apart(main: Line, notes: Mapping[str, str]) -> list[str]:
+def _kept_apart(main: BranchState, notes: Mapping[str, str]) -> list[str]:
     """The notes that do not go with the former main's directory: only a branch has one to itself."""
     return sorted(notes) if main.directory == MAIN else []
 
 
-def _dropped(main: Line, late: str | None) -> tuple[Step, ...]:
+def _dropped(main: BranchState, late: str | None) -> tuple[Step, ...]:
     """Take a former main away: its schemas first, which say that it is there; the head last of the snapshots.
 
     What other engines committed to it meanwhile goes to the directory of the branch `late`.
@@ -214,9 +216,9 @@ def _dropped(main: Line, late: str | None) -> tuple[Step, ...]:
         *(
             [DeleteTree(relative(layout.schema_dir))]
             if main.directory == MAIN
-            else schemas_gone(relative(layout.schema_dir), main.schemas)
+            else withdraw_schemas(relative(layout.schema_dir), main.schemas)
         ),
-        *(snapshot_gone(main, i) for i in sorted(main.snapshots)),
+        *(delete_snapshot(main, i) for i in sorted(main.snapshots)),
         *(() if late is None else [SetAside(relative(layout.snapshot_dir), relative(layout_of(late).snapshot_dir))]),
         *(DeleteTree(relative(path)) for path in rest),
     )

@@ -1,10 +1,7 @@
-"""Back to a version: what came later goes, or the version's state becomes the newest.
+"""Roll a branch back to a version, by deleting what is later or by a new snapshot with its state.
 
-Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`.
-
-An earlier state becomes the newest, by a new snapshot; nothing of the history goes.
-
-Source: Java `RollbackToAsLatestProcedure`, `operation/FileStoreCommitImpl.rollbackToAsLatest`.
+Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, `RollbackToAsLatestProcedure`,
+`operation/FileStoreCommitImpl.rollbackToAsLatest`.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.as_latest import restore
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened
@@ -30,15 +27,14 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, tag_of_snapshot
 from paimon_spark.metadata.version import snapshot_number, text_version
-from paimon_spark.options.tags import parse_tag_options
-from paimon_spark.versioning.branch_state import Line, read_line, snapshot_of_tag
+from paimon_spark.versioning.branch_state import BranchState, read_branch_state, snapshot_of_tag
 from paimon_spark.versioning.tag_steps import (
-    check_still_there,
+    check_not_expired,
     delete_steps,
-    deletion,
+    delete_tags_change,
+    existing_guarded_branch,
+    find_known_snapshot,
     guard_put,
-    known,
-    living_branch,
     plan_guards,
     put_tag,
 )
@@ -92,10 +88,10 @@ def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = Fals
     plans: list[_Plan] = []
 
     def plan(branch: TableHandle) -> TableChange | None:
-        target = find_target(branch, version)
-        line = read_line(branch)
-        _check_is_before(branch, line, target)
-        plans.append(_plan(branch, line, target, [i for i in line.snapshots if i > target.id]))
+        target = find_rollback_target(branch, version)
+        state = read_branch_state(branch)
+        _check_is_before(branch, state, target)
+        plans.append(_plan(branch, state, target, [i for i in state.snapshots if i > target.id]))
         return plans[-1].change
 
     if dry_run:
@@ -106,7 +102,7 @@ def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = Fals
     return done if plans[-1].change is None else _without_late(plans[-1].branch, done)
 
 
-def find_target(branch: TableHandle, version: str | int) -> Snapshot:
+def find_rollback_target(branch: TableHandle, version: str | int) -> Snapshot:
     """The snapshot of the branch that a version means; an expired one from a tag of it.
 
     Raises:
@@ -154,13 +150,13 @@ def _of_id(branch: TableHandle, snapshot_id: int) -> Snapshot:
     return tag.snapshot
 
 
-def _check_is_before(branch: TableHandle, line: Line, target: Snapshot) -> None:
+def _check_is_before(branch: TableHandle, state: BranchState, target: Snapshot) -> None:
     """Check that the branch's history goes through the target."""
-    alive = line.snapshots.get(target.id)
+    alive = state.snapshots.get(target.id)
     if alive is not None and not same_snapshot(alive.snapshot, target):
         found = f"its snapshot {target.id} is another: another engine gave the branch another history since"
-    elif alive is None and target.id > line.head > 0:
-        found = f"its head is snapshot {line.head}: another engine rolled it back before that"
+    elif alive is None and target.id > state.head > 0:
+        found = f"its head is snapshot {state.head}: another engine rolled it back before that"
     else:
         return
     raise InvalidInputError(
@@ -181,28 +177,28 @@ class _Plan:
     done: RolledBack
 
 
-def _plan(branch: TableHandle, line: Line, target: Snapshot, later: Sequence[int]) -> _Plan:
+def _plan(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequence[int]) -> _Plan:
     """The change that takes snapshots `later` away, and everything else that is later than the target.
 
     A reader that takes no lock sees the old head until the last snapshot goes, or the hint points at the target: a hint
     is believed while the next snapshot is missing.
     """
-    directory = line.directory
-    released = [Root(RootKind.SNAPSHOT, directory, str(i), line.snapshots[i].snapshot) for i in later]
-    steps = _snapshot_steps(branch, line, target, sorted(later))
-    changelogs = sorted(i for i in line.changelogs if i > target.id)
-    steps += _changelog_steps(branch, line, target, changelogs)
-    released += [Root(RootKind.CHANGELOG, directory, str(i), line.changelogs[i].snapshot) for i in changelogs]
-    options, tags = parse_tag_options(branch.options.raw), []
-    for name in sorted(n for n, ref in line.tags.items() if ref.id > target.id):
-        guarded = living_branch(branch, name)
+    directory = state.directory
+    released = [Root(RootKind.SNAPSHOT, directory, str(i), state.snapshots[i].snapshot) for i in later]
+    steps = _snapshot_steps(branch, state, target, sorted(later))
+    changelogs = sorted(i for i in state.changelogs if i > target.id)
+    steps += _changelog_steps(branch, state, target, changelogs)
+    released += [Root(RootKind.CHANGELOG, directory, str(i), state.changelogs[i].snapshot) for i in changelogs]
+    options, tags = branch.options.tags, []
+    for name in sorted(n for n, ref in state.tags.items() if ref.id > target.id):
+        guarded = existing_guarded_branch(branch, name)
         if guarded is not None:
             # The history that it guarded is the branch's own now. What is left to guard is shared up to the target.
             steps.append(guard_put(branch, guarded, target))
         else:
             tags.append(name)
             steps += delete_steps(branch, options, name)
-        released.append(Root(RootKind.TAG, directory, name, line.tags[name].snapshot))
+        released.append(Root(RootKind.TAG, directory, name, state.tags[name].snapshot))
     moved = _left_later(branch, target)
     steps += [_fork_put(branch, name, fork, target) for name, fork in moved]
     own_steps, own_guards = _own_fork(branch, target)
@@ -213,28 +209,28 @@ def _plan(branch: TableHandle, line: Line, target: Snapshot, later: Sequence[int
     return _Plan(branch, TableChange(KIND, label, tuple(steps), tuple(released)) if steps else None, done)
 
 
-def _snapshot_steps(branch: TableHandle, line: Line, target: Snapshot, later: Sequence[int]) -> list[Step]:
+def _snapshot_steps(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequence[int]) -> list[Step]:
     steps: list[Step] = []
     directory = branch.layout.snapshot_dir
-    alone = target.id not in line.snapshots
+    alone = target.id not in state.snapshots
     if alone:
         steps.append(Put(relative_path(branch, branch.layout.snapshot_path(target.id)), snapshot_of_tag(target).text))
-    goes = [Delete(relative_path(branch, branch.layout.snapshot_path(i)), line.snapshots[i].sha256) for i in later]
+    goes = [Delete(relative_path(branch, branch.layout.snapshot_path(i)), state.snapshots[i].sha256) for i in later]
     steps += goes[:-1]
     if goes or alone:
         steps.append(Put(relative_path(branch, f"{directory}/{LATEST}"), str(target.id)))
     if alone:
-        first = min((i for i in line.snapshots if i < target.id), default=target.id)
+        first = min((i for i in state.snapshots if i < target.id), default=target.id)
         steps.append(Put(relative_path(branch, f"{directory}/{EARLIEST}"), str(first)))
     return [*steps, *goes[-1:]]
 
 
-def _changelog_steps(branch: TableHandle, line: Line, target: Snapshot, later: Sequence[int]) -> list[Step]:
+def _changelog_steps(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequence[int]) -> list[Step]:
     if not later:
         return []
     # -1 as in Paimon, which then looks for itself.
-    hint = str(target.id) if len(later) < len(line.changelogs) else "-1"
-    goes = [Delete(relative_path(branch, branch.layout.changelog_path(i)), line.changelogs[i].sha256) for i in later]
+    hint = str(target.id) if len(later) < len(state.changelogs) else "-1"
+    goes = [Delete(relative_path(branch, branch.layout.changelog_path(i)), state.changelogs[i].sha256) for i in later]
     return [Put(relative_path(branch, f"{branch.layout.changelog_dir}/{LATEST}"), hint), *goes]
 
 
@@ -258,7 +254,7 @@ def _own_fork(branch: TableHandle, target: Snapshot) -> tuple[list[Step], tuple[
     if fork is None or (fork.snapshot_id or 0) <= target.id:
         return [], ()
     parent = branch.on_branch_directory(fork.parent)
-    theirs = known(parent, target.id)
+    theirs = find_known_snapshot(parent, target.id)
     if theirs is not None and not same_snapshot(theirs, target):
         return [_fork_put(branch, branch.branch, fork, target)], ()
     guards = plan_guards(parent, branch.branch, target)
@@ -281,15 +277,17 @@ def _without_late(branch: TableHandle, done: RolledBack) -> RolledBack:
     target_id = done.snapshot.id
 
     def plan(current: TableHandle) -> TableChange | None:
-        line = read_line(current)
-        late.extend(_behind_hole(line.snapshots, target_id) if target_id in line.snapshots else ())
+        state = read_branch_state(current)
+        late.extend(_behind_hole(state.snapshots, target_id) if target_id in state.snapshots else ())
         if not late:
             return None
         hint = relative_path(current, f"{current.layout.snapshot_dir}/{LATEST}")
-        goes = [Delete(relative_path(current, current.layout.snapshot_path(i)), line.snapshots[i].sha256) for i in late]
-        roots = tuple(Root(RootKind.SNAPSHOT, line.directory, str(i), line.snapshots[i].snapshot) for i in late)
+        goes = [
+            Delete(relative_path(current, current.layout.snapshot_path(i)), state.snapshots[i].sha256) for i in late
+        ]
+        roots = tuple(Root(RootKind.SNAPSHOT, state.directory, str(i), state.snapshots[i].snapshot) for i in late)
         label = f"roll-back of branch {current.branch!r} to snapshot {target_id}"
-        newest = max(i for i in line.snapshots if i not in late)
+        newest = max(i for i in state.snapshots if i not in late)
         return TableChange(KIND, label, (Put(hint, str(newest)), *goes), roots)
 
     for _ in range(_ROUNDS):
@@ -353,7 +351,7 @@ def rollback_to_as_latest(handle: TableHandle, version: str | int) -> Restored:
     tag, is_new = kept
     try:
         if is_new:
-            check_still_there(handle, tag)
+            check_not_expired(handle, tag)
         return _commit(handle, tag, is_new)
     except CommitOutcomeUnknownError:
         raise
@@ -368,7 +366,7 @@ def _keep(handle: TableHandle, version: str | int) -> Restored | tuple[Tag, bool
     found: list[Restored | tuple[Tag, bool]] = []
 
     def plan(branch: TableHandle) -> TableChange | None:
-        target = find_target(branch, version)
+        target = find_rollback_target(branch, version)
         head = latest_snapshot(branch)
         if head is None:
             raise nothing_there(branch)
@@ -396,8 +394,8 @@ def _commit(handle: TableHandle, tag: Tag, is_new: bool) -> Restored:
         head = latest_snapshot(branch)
         if head is None:
             raise nothing_there(branch)
-        target = find_target(branch, f"tag-name.{tag.name}")
-        made = restore(branch, target, f"{AS_LATEST}{uuid.uuid4()}")
+        target = find_rollback_target(branch, f"tag-name.{tag.name}")
+        made = Committer(branch, f"{AS_LATEST}{uuid.uuid4()}").restore(target).snapshots[0]
         done.append(Restored(made, target, head, tag.name if is_new else None))
 
     change_branch(handle, "rollback-to-as-latest", plan)
@@ -410,7 +408,7 @@ def _take_back(handle: TableHandle, tag: Tag) -> None:
         return (
             None
             if found is None
-            else deletion(branch, [found], "delete-tag", f"removal of tag {tag.name!r}, not needed")
+            else delete_tags_change(branch, [found], "delete-tag", f"removal of tag {tag.name!r}, not needed")
         )
 
     change_branch(handle, "delete-tag", plan)

@@ -1,4 +1,4 @@
-"""Savepoints: a full compaction, and a tag of the snapshot that it made; by hand or once in so many days.
+"""Savepoints: compact a branch fully and tag the result, on request or every few days.
 
 A savepoint lives until it is deleted, whatever option `tag.default-time-retained` says.
 
@@ -31,8 +31,12 @@ from paimon_spark.metadata.tags import (
     tag_names,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
-from paimon_spark.versioning.tag_steps import check_still_there, create_steps, deletion
+from paimon_spark.options.tags import SavepointOptions
+from paimon_spark.versioning.tag_steps import (
+    check_not_expired,
+    create_steps,
+    delete_tags_change,
+)
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
 """Compacts a branch fully, wherever."""
@@ -102,7 +106,7 @@ def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = 
     def plan(branch: TableHandle) -> TableChange:
         tag = Tag(savepoint_tag(savepoint_id), get_savepoint(branch, savepoint_id).snapshot)
         label = f"deletion of savepoint {savepoint_id} on branch {branch.branch!r}"
-        return deletion(branch, [tag], "delete-savepoint", label)
+        return delete_tags_change(branch, [tag], "delete-savepoint", label)
 
     return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
 
@@ -115,7 +119,7 @@ def run_periodic_savepoint(
     Costs nothing without the options `savepoint.create-time` and `savepoint.create-interval`; when none is due, a
     listing of the tags and one of them. Raises as `create_savepoint`, and InvalidOptionError.
     """
-    options = parse_savepoint_options(handle.options.raw)
+    options = handle.options.savepoints
     if options is None:
         return None
     last = _last(handle)
@@ -170,7 +174,7 @@ def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
     alive = head if head.id == saved.id else find_snapshot(handle, saved.id)
     if alive is not None and not same_snapshot(alive, saved):
         return False
-    records_expire = _RECORDS_EXPIRE in handle.options.raw
+    records_expire = handle.options.record_expiry is not None
     at: Snapshot | None = head
     while at is not None and at.id > saved.id:
         if at.commit_kind not in _NO_ROWS or records_expire:
@@ -209,10 +213,10 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: boo
                 tag=tag.name,
             )
         label = f"creation of savepoint {snapshot.id} on branch {branch.branch!r}"
-        return TableChange("create-savepoint", label, create_steps(branch, parse_tag_options(branch.options.raw), tag))
+        return TableChange("create-savepoint", label, create_steps(branch, branch.options.tags, tag))
 
     change_branch(handle, "create-savepoint", plan, wait_ms=wait_ms)
     if gone:
         return None
-    check_still_there(handle, tag)
+    check_not_expired(handle, tag)
     return Savepoint(snapshot.id, snapshot)

@@ -1,7 +1,4 @@
-"""TableStatus: how a table stands, at one look. Values; `standing.py` finds them.
-
-How a branch of a table stands: its metadata in, a `TableStatus` out. Reads no data file, and changes nothing.
-"""
+"""TableStatus: head, sizes, branches, consumers and due maintenance of a table. Reads no data files."""
 
 from __future__ import annotations
 
@@ -29,8 +26,6 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
-from paimon_spark.options.compaction import parse_append_compaction_options
-from paimon_spark.options.table import COMPACTION_TRIGGER
 from paimon_spark.versioning.doctor.diagnose import diagnose
 from paimon_spark.versioning.doctor.findings import Finding
 from paimon_spark.versioning.relation import relation
@@ -193,7 +188,9 @@ def _plain(value: Any) -> Any:
 _TRIES = 5
 
 
-def status_of(handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms) -> TableStatus:
+def read_status(
+    handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
+) -> TableStatus:
     """The status of the handle's branch.
 
     Args:
@@ -329,12 +326,12 @@ def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
     runs = np.bincount(places[levels == 0], minlength=count)
     deeper = np.unique(np.stack([places[levels > 0], levels[levels > 0]]), axis=1)[0]
     runs += np.bincount(deeper, minlength=count)
-    return int((runs >= COMPACTION_TRIGGER.get(handle.options.raw)).sum())
+    return int((runs >= handle.options.compaction.trigger).sum())
 
 
 def _scattered(handle: TableHandle, entries: pa.Table) -> int:
     """Buckets, or partitions without, with so many small files that a compaction makes them fewer."""
-    options = parse_append_compaction_options(handle.options.raw)
+    options = handle.options.append_compaction
     places, count = _places(entries)
     small = np.bincount(places[_column(entries, "file_size") < options.small_bytes], minlength=count)
     return int((small >= max(2, options.min_files)).sum())

@@ -1,19 +1,15 @@
-"""Tags as steps of a change: the tag's file, and the file beside it that says it was made.
+"""Steps that create and delete tags, guard tags and their success files; the snapshots that tags are made of.
 
-Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`.
+A guard tag marks the base of a branch on every branch that its history passed through. Paimon's expiry spares the files
+of the nearest older tag of main, and deleting a tag those of its neighbours on its branch. It may rely on these as long
+as all tags of a branch are of its own history: so the guard on a parent is the parent's snapshot at which the history
+left it, not the newer one that the branch begins with. Where Paimon expires a branch it looks at main's tags too, which
+are of another history: no guard helps there.
 
-Guard tags as steps: the base of a branch, tagged on every branch that its history passed through.
+Expiry of other engines takes no lock, so after a tag was created its snapshot may have expired.
 
-Paimon's expiry spares the files of the nearest older tag of main, and of nothing else; deleting a tag spares those of
-its neighbours on its own branch. They may rely on these as long as all tags of a branch are of its own history: so what
-is put on a parent is the parent's snapshot at which the history left it, never the newer one that the branch begins
-with. Where Paimon expires a branch it looks at main's tags too, which are of another history: no guard helps there.
-
-Source: Java `operation/FileDeletionBase.createDataFileSkipperForTags`, `AbstractFileStore.newTagManager`.
-
-What a tag is made of, and whether that is still there when the tag is.
-
-Our own expiry waits for the table's lock; that of other engines asks nobody.
+Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`, `AbstractFileStore.newTagManager`,
+`operation/FileDeletionBase.createDataFileSkipperForTags`.
 """
 
 from __future__ import annotations
@@ -33,49 +29,49 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
-from paimon_spark.options.tags import TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagOptions
 
 
 def new_tag(name: str, snapshot: Snapshot, retained_s: float | None, now: datetime) -> Tag:
-    """A tag made now; `retained_s` None is for ever, and then its creation is not written down, as in Java."""
+    """A tag created now; with `retained_s` None it lives for ever and its creation is not recorded, as in Java."""
     return Tag(name, snapshot, None if retained_s is None else now, retained_s)
 
 
 def tag_root(handle: TableHandle, tag: Tag) -> Root:
-    """What holds on to the tag's files."""
+    """The root that keeps the tag's files."""
     return Root(RootKind.TAG, handle.layout.directory_branch, tag.name, tag.snapshot)
 
 
 def put_tag(handle: TableHandle, tag: Tag) -> Put:
-    """Make or replace the tag's file."""
+    """Create or replace the tag's file."""
     return Put(relative_path(handle, handle.layout.tag_path(tag.name)), encode_tag(tag).decode())
 
 
 def create_steps(handle: TableHandle, options: TagOptions, tag: Tag) -> tuple[Step, ...]:
-    """Make a tag, and with option `tag.create-success-file` the file that tells of it, after it."""
+    """Create a tag, then with option `tag.create-success-file` its success file."""
     if not options.success_file:
         return (put_tag(handle, tag),)
     now_ms = time.time_ns() // 1_000_000
     path = _success_path(handle, tag.name)
-    told = json.dumps({"creationTime": _created_ms(handle, path, now_ms), "modificationTime": now_ms}, indent=2)
-    return put_tag(handle, tag), Put(relative_path(handle, path), told)
+    content = json.dumps({"creationTime": _created_ms(handle, path, now_ms), "modificationTime": now_ms}, indent=2)
+    return put_tag(handle, tag), Put(relative_path(handle, path), content)
 
 
 def delete_steps(handle: TableHandle, options: TagOptions, name: str) -> tuple[Step, ...]:
-    """Remove a tag, and what tells of it."""
+    """Delete a tag and its success file."""
     tag = Delete(relative_path(handle, handle.layout.tag_path(name)))
     return (tag, Delete(relative_path(handle, _success_path(handle, name)))) if options.success_file else (tag,)
 
 
-def deletion(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:
-    """The change that deletes tags with what only they need."""
-    options = parse_tag_options(handle.options.raw)
+def delete_tags_change(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:
+    """The change that deletes tags and the files that only they need."""
+    options = handle.options.tags
     steps = tuple(step for tag in tags for step in delete_steps(handle, options, tag.name))
     return TableChange(kind, label, steps, tuple(tag_root(handle, tag) for tag in tags))
 
 
-def living_branch(handle: TableHandle, tag_name: str) -> str | None:
-    """The branch whose base a tag of this name guards; None for other tags, and when the branch is gone."""
+def existing_guarded_branch(handle: TableHandle, tag_name: str) -> str | None:
+    """The existing branch whose base a tag of this name guards; None for other tags."""
     branch = guarded_branch(tag_name)
     return branch if branch is not None and branch_exists(handle, branch) else None
 
@@ -85,22 +81,21 @@ def _success_path(handle: TableHandle, name: str) -> str:
 
 
 def _created_ms(handle: TableHandle, path: str, now_ms: int) -> int:
-    """When the file was first made; now when it is new, or says nothing of it."""
+    """When the file was first created; `now_ms` when it is new or not readable."""
     try:
-        told = json.loads(handle.store.read(path))
-        return int(told["creationTime"])
+        return int(json.loads(handle.store.read(path))["creationTime"])
     except (FileMissingError, ValueError, KeyError, TypeError):
         return now_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """Guards of one branch to be.
+    """Guard tags to create for one branch.
 
     Attributes:
-        names: the guard's name by the branch it is put on, for the `FORK` file.
-        steps: put them.
-        released: guards of that name that are overwritten; what a branch of this name left that others removed.
+        names: the guard's name by the branch that it lies on, for the `FORK` file.
+        steps: create them.
+        released: guards of that name that are overwritten, left by a branch that another engine deleted.
     """
 
     names: Mapping[str, str]
@@ -109,15 +104,15 @@ class Guards:
 
 
 def guard_put(on_branch: TableHandle, branch: str, snapshot: Snapshot) -> Put:
-    """Tag a snapshot of a branch as the base of `branch`, for ever."""
+    """Create the guard tag of `branch` on a branch."""
     path = on_branch.layout.tag_path(guard_name(branch))
     return Put(relative_path(on_branch, path), snapshot_file.encode(snapshot).decode())
 
 
 def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
-    """Guards on the handle's branch and its parents, up to main, for a branch made of one of its snapshots.
+    """Guards on the handle's branch and its parents, up to main, for a branch created from one of its snapshots.
 
-    A parent of which nobody knows that snapshot any more has no guard; the doctor says so.
+    A parent on which that snapshot has expired gets no guard; the doctor reports it.
     """
     names: dict[str, str] = {}
     steps: list[Put] = []
@@ -125,7 +120,11 @@ def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
     child = handle
     for name, snapshot_id in ancestry(handle, snapshot.id):
         parent = handle.on_branch_directory(name)
-        base = snapshot if snapshot_id == snapshot.id else known(parent, snapshot_id) or known(child, snapshot_id)
+        base = (
+            snapshot
+            if snapshot_id == snapshot.id
+            else find_known_snapshot(parent, snapshot_id) or find_known_snapshot(child, snapshot_id)
+        )
         child = parent
         if base is None:
             continue
@@ -137,7 +136,7 @@ def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
     return Guards(names, tuple(steps), tuple(released))
 
 
-def known(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
+def find_known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     """The snapshot of the branch, alive or in a tag; None when it has expired."""
     found = find_snapshot(handle, snapshot_id)
     if found is not None:
@@ -176,10 +175,10 @@ def tag_source(handle: TableHandle, snapshot_id: int | None) -> Snapshot:
     return tag.snapshot
 
 
-def check_still_there(handle: TableHandle, tag: Tag) -> None:
-    """Take a tag back whose snapshot another engine let expire while it was made: its files may be gone.
+def check_not_expired(handle: TableHandle, tag: Tag) -> None:
+    """Check that no other engine expired a new tag's snapshot meanwhile; if so delete the tag, as files may be gone.
 
-    One small read when all is well. Raises SnapshotExpiredError: so it was.
+    One small read when all is well. Raises SnapshotExpiredError.
     """
     snapshot = tag.snapshot
     if same_snapshot(find_snapshot(handle, snapshot.id), snapshot):
@@ -194,7 +193,7 @@ def check_still_there(handle: TableHandle, tag: Tag) -> None:
         found = find_tag(branch, tag.name)
         if found is None or found.snapshot != snapshot:
             return None
-        return deletion(
+        return delete_tags_change(
             branch,
             [found],
             "create-tag",

@@ -1,13 +1,9 @@
-"""Tags: create, replace, rename, delete; the one before and the one after.
+"""Create, replace, rename, delete and expire tags; find the tag before or after another.
 
-A new tag is a copy of a snapshot file: no data and no manifest is read, whatever the size of the table. It is looked at
-afterwards whether what was copied is still there, as other engines may let it expire meanwhile.
+A new tag is a copy of a snapshot file: no data and no manifest is read. Afterwards the snapshot is checked again, as
+other engines may have expired it meanwhile.
 
-Source: Java `utils/TagManager`; PIP-4.
-
-Tags that have lived long enough.
-
-Source: Java `tag/TagTimeExpire`.
+Source: Java `utils/TagManager`, `tag/TagTimeExpire`; PIP-4.
 """
 
 from __future__ import annotations
@@ -40,14 +36,14 @@ from paimon_spark.metadata.tags import (
     savepoint_id_of,
 )
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
+from paimon_spark.options.tags import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
-    check_still_there,
+    check_not_expired,
     create_steps,
     delete_steps,
-    deletion,
-    living_branch,
+    delete_tags_change,
+    existing_guarded_branch,
     new_tag,
     put_tag,
     tag_root,
@@ -90,7 +86,7 @@ def create_tag(
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange | None:
-        options = parse_tag_options(branch.options.raw)
+        options = branch.options.tags
         _check_name(branch, name)
         old = find_tag(branch, name)
         if old is not None:
@@ -108,7 +104,7 @@ def create_tag(
     change_branch(handle, "create-tag", plan)
     if found:
         return tag_info(found[-1])
-    check_still_there(handle, made[-1])
+    check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
 
@@ -169,7 +165,7 @@ def replace_tag(
         old = get_tag(branch, name)
         _check_may_move(branch, name, "replaced")
         snapshot = tag_source(branch, snapshot_id)
-        _check_auto_name(branch, parse_tag_options(branch.options.raw), name, snapshot, besides=name)
+        _check_auto_name(branch, branch.options.tags, name, snapshot, besides=name)
         made.append(new_tag(name, snapshot, retained_s, clock()))
         label = f"replacement of tag {name!r} on branch {branch.branch!r}"
         # The success file stays as it is: it tells of the tag's creation.
@@ -178,7 +174,7 @@ def replace_tag(
     if dry_run:
         return preview(handle, plan(reopened(handle)))
     change_branch(handle, "replace-tag", plan)
-    check_still_there(handle, made[-1])
+    check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
 
@@ -195,7 +191,7 @@ def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange:
-        options = parse_tag_options(branch.options.raw)
+        options = branch.options.tags
         tag = get_tag(branch, old)
         _check_may_move(branch, old, "renamed")
         _check_name(branch, new)
@@ -238,7 +234,7 @@ def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = Fa
         for tag in tags:
             _check_no_guard(branch, tag.name, "deleted")
         shown = ", ".join(repr(tag.name) for tag in tags)
-        return deletion(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
+        return delete_tags_change(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
 
     return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
 
@@ -288,7 +284,7 @@ def _check_may_move(handle: TableHandle, name: str, verb: str) -> None:
 
 
 def _check_no_guard(handle: TableHandle, name: str, verb: str) -> None:
-    branch = living_branch(handle, name)
+    branch = existing_guarded_branch(handle, name)
     if branch is not None:
         raise InvalidInputError(
             f"tag {name!r} of {handle.describe()} guards the base of branch {branch!r} and cannot be {verb}; it goes "
@@ -303,10 +299,10 @@ def _check_auto_name(
     handle: TableHandle, options: TagOptions, name: str, snapshot: Snapshot, besides: str | None = None
 ) -> None:
     """A snapshot has one tag named by time at most: Paimon's own tagging stops at two."""
-    if options.creation not in _BY_TIME or auto_tag_time(name, handle.options.raw) is None:
+    if options.creation not in _BY_TIME or auto_tag_time(name, options) is None:
         return
     for tag in list_tags(handle):
-        by_time = tag.name != besides and auto_tag_time(tag.name, handle.options.raw) is not None
+        by_time = tag.name != besides and auto_tag_time(tag.name, options) is not None
         if by_time and tag.snapshot.id == snapshot.id:
             raise InvalidInputError(
                 f"{name!r} is how {handle.describe()} names its automatic tags, and snapshot {snapshot.id} has one "
@@ -370,7 +366,7 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
 
 
 def _mention_callbacks(handle: TableHandle) -> None:
-    callbacks = CALLBACKS.get(handle.options.raw).strip()
+    callbacks = handle.options.tags.callbacks
     if callbacks:
         _LOG.warning(
             "option tag.callbacks of %s names Java classes, which are not told of tags made here: %s",
@@ -417,7 +413,7 @@ def expire_tags(
     def plan(branch: TableHandle) -> TableChange | None:
         over = _over(branch, clock(), older_than)
         label = f"expiry of {len(over)} tags on branch {branch.branch!r}"
-        return deletion(branch, over, "expire-tags", label) if over else None
+        return delete_tags_change(branch, over, "expire-tags", label) if over else None
 
     planned = plan(handle)  # looked at before anything is locked, as commits come here all the time
     if dry_run or planned is None:
@@ -432,7 +428,7 @@ def overdue_tags(handle: TableHandle, clock: Callable[[], datetime] = datetime.n
 
 def _over(handle: TableHandle, now: datetime, older_than: datetime | None) -> list[Tag]:
     """The tags that have lived long enough."""
-    tags = [t for t in list_tags(handle) if living_branch(handle, t.name) is None]
+    tags = [t for t in list_tags(handle) if existing_guarded_branch(handle, t.name) is None]
     if older_than is not None and any(t.create_time is None or t.time_retained_s is None for t in tags):
         changed = {i.name.removeprefix(TAG_PREFIX): i.modified_ms for i in handle.store.list(handle.layout.tag_dir)}
     else:

@@ -15,7 +15,7 @@ from write_tables import FreshTable, source
 import paimon_spark
 from paimon_spark.format import bucket_hash
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.options.table import BucketFunction
+from paimon_spark.options.core import BucketFunction
 
 
 def write(request: dict) -> dict:

@@ -16,7 +16,8 @@ import pytest
 
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.statistics import Statistics, commit_statistics
+from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.commit.statistics import Statistics
 from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import (
     CommitConflictError,
@@ -26,7 +27,7 @@ from paimon_spark.errors import (
     PaimonError,
     TableAlreadyExistsError,
 )
-from paimon_spark.jobs.drop_partitions import drop_partitions
+from paimon_spark.jobs.maintain import drop_partitions
 from paimon_spark.jobs.replace import replace_table
 from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
 from paimon_spark.maintenance.reachable import missing_files, reachable_files
@@ -88,7 +89,7 @@ def as_rows(items: list[tuple[int, int, str]]) -> Rows:
 
 
 def committer(table: Table) -> Committer:
-    return Committer(table.handle, new_commit_user({}))
+    return Committer(table.handle, new_commit_user(table.handle.options))
 
 
 def delete(table: Table, where: str) -> None:
@@ -97,7 +98,7 @@ def delete(table: Table, where: str) -> None:
     messages = in_process(job)
     commits = Committer(table.handle, job.commit_user)
     try:
-        commits.commit(messages, planned_on=job.base.id if job.base else 0, operation="DELETE")
+        commits.commit(messages, planned_on=PlannedOn.of(job.base), operation="DELETE")
     except CommitOutcomeUnknownError:
         raise
     except PaimonError:
@@ -156,7 +157,7 @@ WRITES: dict[str, Write] = {
     "delete-keys": Write(lambda t: delete(t, "k = 2 OR k = 4"), KEPT, KEYED, {"bucket": "1"}),
     "truncate": Write(lambda t: committer(t).truncate(), []),
     "drop-partition": Write(lambda t: drop_partitions(t, {"p": 1}), as_rows([item for item in BEFORE if item[0] == 2])),
-    "analyze": Write(lambda t: commit_statistics(t.handle, Statistics(2, 0, len(BEFORE), 1000)), as_rows(BEFORE)),
+    "analyze": Write(lambda t: committer(t).set_statistics(Statistics(2, 0, len(BEFORE), 1000)), as_rows(BEFORE)),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.provenance import Provenance, TableRef, encode_provenance
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows

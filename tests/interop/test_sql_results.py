@@ -16,7 +16,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.sql.procedures.family import call
+from paimon_spark.sql.procedures import call
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

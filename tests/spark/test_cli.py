@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paimon_spark.cli.program import split
+from paimon_spark.cli.commands import split
 from tests.harness.command_line import CommandLine, orders
 from tests.harness.submitting import submitted
 

@@ -179,10 +179,10 @@ def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, cata
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("CREATE TABLE db.t (a INT)", "or say CREATE TABLE IF NOT EXISTS"),
-        ("CREATE DATABASE db", "say CREATE DATABASE IF NOT EXISTS, or"),
-        ("DROP DATABASE db", "or say DROP DATABASE … CASCADE"),
-        ("ALTER TABLE db.t CREATE BRANCH fix", "or say CREATE BRANCH IF NOT EXISTS"),
+        ("CREATE TABLE db.t (a INT)", "or use CREATE TABLE IF NOT EXISTS"),
+        ("CREATE DATABASE db", "use CREATE DATABASE IF NOT EXISTS, or"),
+        ("DROP DATABASE db", "or use DROP DATABASE … CASCADE"),
+        ("ALTER TABLE db.t CREATE BRANCH fix", "or use CREATE BRANCH IF NOT EXISTS"),
         ("ALTER TABLE db.t CREATE TAG v1", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
         ("ALTER TABLE db.t DROP PARTITION (p = 1)", "no partitions to choose from"),
         ("CALL sys.create_tag('db.t', 'v1')", "replace_tag moves it, delete_tag deletes it"),

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_spark.cli.failure import EXIT_CODES
+from paimon_spark.cli.commands import commands
+from paimon_spark.cli.exit_codes import EXIT_CODES
 from paimon_spark.cli.help import INTRODUCTION, spelled, usage_of
-from paimon_spark.cli.program import commands
-from paimon_spark.cli.words import SHARED_OPTIONS
+from paimon_spark.cli.parser import SHARED_OPTIONS
 from paimon_spark.operations.operation import DELETE_OPTIONS, TABLE, Argument, Effect, Operation
-from tools.reference.text import code, page, table
+from tools.reference.text import code, escaped, page, table
 
 
 def command_line_page() -> str:
     """The page."""
     known = commands()
     parts = [
-        INTRODUCTION,
+        escaped(INTRODUCTION),
         "## Options of all commands",
         _options(SHARED_OPTIONS),
         "## Exit codes",
@@ -51,15 +51,11 @@ def _command(command: Operation) -> Iterable[str]:
         yield "It asks for confirmation; `--dry-run` only prints what would be done, `--yes` does not ask."
     arguments = [a for a in command.positionals if a is not TABLE]
     if arguments:
-        yield table(("argument", ""), ((code(a.shown), _cell(a.description)) for a in arguments))
+        yield table(("argument", ""), ((code(a.shown), escaped(a.description)) for a in arguments))
     options = [a for a in command.own_options if a not in DELETE_OPTIONS]
     if options:
         yield _options(options)
 
 
 def _options(options: Iterable[Argument]) -> str:
-    return table(("option", ""), ((code(spelled(a)), _cell(a.description)) for a in options))
-
-
-def _cell(text: str) -> str:
-    return text.replace("<", "&lt;")
+    return table(("option", ""), ((code(spelled(a)), escaped(a.description)) for a in options))

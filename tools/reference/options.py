@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import Any, Final
 
 import paimon_spark.options
-from paimon_spark.metadata import vector_files
-from paimon_spark.metadata.definition import merge_schema as widen
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
 from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_write
 from paimon_spark.options import stream_read as stream_read
@@ -54,7 +52,7 @@ VERSIONS: Final = {
         "What changed from the automatic tag before this one to this one; no rows when there is no such tag."
     ),
 }
-"""Options that name what is read; `refs.version` and `options.scan` read them."""
+"""Options that name what is read; `metadata.version` and `options.scan` read them."""
 
 PLACES: Final = {
     "warehouse": "Where names of tables are looked up; else `PAIMON_WAREHOUSE`, else the config file.",
@@ -70,20 +68,11 @@ WITHOUT_DESCRIPTOR: Final = {
     "add-column-before-partition": "New columns come before the partition columns.",
     "alter-column-null-to-not-null.disabled": "A nullable column is never made NOT NULL.",
     "disable-explicit-type-casting": "A column's type only changes where no value is lost.",
-    "aggregation.remove-record-on-delete": "A row of kind -D removes the row of its key.",
-    "partial-update.remove-record-on-sequence-group": "A -D in these sequence groups removes the row of its key.",
     "clustering.columns": "Columns by which compaction sorts rows; checked, and refused where it would be needed.",
     "sink.clustering.by-columns": "Followed when a column is renamed.",
     "deletion-vectors.modifiable": "Whether `deletion-vectors.enabled` may be changed.",
     "global-index.external-path": "A table that has one is not dropped.",
-    "scan.fallback-branch": "The branch that is read where a partition is not in the branch in force.",
-    "scan.primary-branch": "The branch whose partitions come first.",
-    "snapshot.clean-empty-directories": "Expiry removes directories that it has emptied.",
-    "snapshot.expire.clean-empty-directories": "The same, as older releases call it.",
     "write.compaction-skip": "The same as `write-only`, as older releases call it.",
-    "table-read.sequence-number.enabled": "`$audit_log` and `$binlog` with a sequence number: refused.",
-    "upsert-key": "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
-    "delete.force-produce-changelog": "SQL's DELETE of whole partitions writes rows of kind -D.",
     "log.scan.timestamp-millis": "The same as `scan.timestamp-millis`, as older releases call it.",
     "blob.stored-descriptor-fields": "The same as `blob-descriptor-field`, as older releases call it: refused.",
     "path": "Where the table lies; kept apart from its options.",
@@ -104,7 +93,7 @@ _REFUSED_OF_READS: Final = ("scan.bucket", "scan.partitions")
 def descriptors() -> dict[str, Option[Any]]:
     """Every option with a descriptor, by its key."""
     names = [m.name for m in pkgutil.iter_modules(paimon_spark.options.__path__)]
-    modules = [*(import_module(f"paimon_spark.options.{name}") for name in names), widen, vector_files]
+    modules = [import_module(f"paimon_spark.options.{name}") for name in names]
     stated = [v for module in modules for v in vars(module).values() if isinstance(v, Option)]
     return {option.key: option for option in stated}
 

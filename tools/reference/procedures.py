@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from paimon_spark.operations import PROCEDURES
-from paimon_spark.operations.operation import Argument, Operation, Type
-from tools.reference.text import code, page, table
+from paimon_spark.operations.operation import TABLE, Argument, Operation, Type
+from tools.reference.text import code, escaped, page, table
 
 
 def procedures_page() -> str:
@@ -40,11 +40,14 @@ def _procedure(name: str, forms: Iterable[Operation]) -> str:
 
 
 def _parameters(parameters: Iterable[Argument]) -> str:
-    rows = [
-        (code(p.name), code(p.type.value), _default(p), p.help.replace("<", "&lt;") + (" *Own.*" if p.is_own else ""))
-        for p in parameters
-    ]
+    rows = [(code(p.name), code(p.type.value), _default(p), _help(p)) for p in parameters]
     return table(("argument", "type", "default", "what it says"), rows) if rows else ""
+
+
+def _help(parameter: Argument) -> str:
+    if parameter is TABLE:
+        return "name of the table, `db.t`; `$branch_<name>` may follow"
+    return f"{escaped(parameter.help)}{'. *Own.*' if parameter.is_own else ''}"
 
 
 def _default(parameter: Argument) -> str:

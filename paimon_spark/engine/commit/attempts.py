@@ -1,8 +1,6 @@
 """Attempts at one snapshot, until it is there or certainly will not be.
 
 Source: Java `operation/FileStoreCommitImpl.tryCommit`.
-
-What a commit has written, so that what is not needed can go.
 """
 
 from __future__ import annotations
@@ -10,24 +8,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
-from paimon_spark.engine.commit.checks import Base, check_schema, checked
-from paimon_spark.engine.commit.listeners import tell
+from paimon_spark.engine.commit.checks import ComparedFiles, check_changes, check_schema
+from paimon_spark.engine.commit.listeners import CommitListener, named_listeners, notify
 from paimon_spark.engine.commit.publish import (
     Committed,
     LostRace,
     Outcome,
     Refused,
     Unknown,
-    is_alive,
-    is_stray,
+    is_unreachable,
     publish,
     write_hints,
 )
-from paimon_spark.engine.commit.requests import Wanted
-from paimon_spark.engine.commit.snapshot import Prepared, prepare
-from paimon_spark.engine.commit.verify import counts
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, SnapshotRequest
+from paimon_spark.engine.commit.snapshot import Prepared, SnapshotWriter
+from paimon_spark.engine.commit.verify import verify_committed
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
@@ -36,16 +33,12 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.retry import Retries, Surroundings
-from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.metadata.retry import Clock, Retries
+from paimon_spark.metadata.snapshots import find_snapshot, is_alive, latest_snapshot
 from paimon_spark.options.commit import CommitOptions
 from paimon_spark.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
-
-BATCH_COMMIT_IDENTIFIER = 2**63 - 1
-"""The identifier of every batch commit; those of streams count up."""
-
 
 _SLOW_MS: Final = 1_000
 """How old a head may be at its commit without a look whether history has gone past it and expired."""
@@ -53,150 +46,204 @@ _SLOW_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who commits, and what is known of what they committed before.
+    """Who commits, and what is known of earlier commits.
 
     Attributes:
-        looked_up_to: the head at which commits of streams were filtered; a commit of the same user, identifier and
-            kind after it is this one, made by a twin. None: never filtered.
-        has_twins: whether others may make the same commit, as a stream that runs twice does.
+        filtered_up_to: id of the head at which commits of streams were filtered: one of the same user, identifier and
+            kind after it is a duplicate of this one. None: never filtered.
+        may_repeat: whether others may make the same commit, as a stream that runs twice does.
+        listeners: notified of each snapshot made, beside those that the options name.
     """
 
     commit_user: str
-    looked_up_to: int | None = None
-    has_twins: bool = True
+    filtered_up_to: int | None = None
+    may_repeat: bool = True
+    listeners: tuple[CommitListener, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A snapshot that was asked for.
+class CommitResult:
+    """What a commit made. Nothing, when there was nothing to commit.
 
     Attributes:
-        retries: times it was tried again.
-        ours: False when a twin made it, with files of its own.
+        snapshots: the snapshots made, in order; of data first, then of the compaction that came with it.
+        retries: times it was tried again because others were faster or the store gave no clear answer.
+        is_duplicate: another process of the same stream made one of them, of files of its own: then `abort` removes
+            those that were not needed.
     """
 
+    snapshots: tuple[Snapshot, ...] = ()
+    retries: int = 0
+    is_duplicate: bool = False
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        return tuple(s.id for s in self.snapshots)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot made."""
+        return self.snapshots[-1] if self.snapshots else None
+
+    def followed_by(self, later: CommitResult) -> CommitResult:
+        return CommitResult(
+            (*self.snapshots, *later.snapshots),
+            self.retries + later.retries,
+            self.is_duplicate or later.is_duplicate,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Duplicate:
+    """Another process of the same stream made the snapshot."""
+
     snapshot: Snapshot
-    retries: int
-    ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _NothingToChange:
+    """The head is already what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadExpired:
+    """The head expired, and files of it, while it was read."""
+
+    error: FileMissingError
+
+
+_AttemptOutcome: TypeAlias = Outcome | _Duplicate | _NothingToChange | _HeadExpired
 
 
 def make_snapshot(
-    handle: TableHandle, options: CommitOptions, wanted: Wanted, author: Author, around: Surroundings
-) -> Made:
-    """Make the snapshot `wanted`, on whatever head it takes.
+    handle: TableHandle, options: CommitOptions, request: SnapshotRequest, author: Author, clock: Clock
+) -> CommitResult:
+    """Make the snapshot that is asked for, on whatever head there is, and notify the listeners.
 
     Raises:
         CommitConflictError, CommitRetriesExhaustedError, StorageError: it was not made; its metadata files are gone.
-        CommitOutcomeUnknownError: nobody knows; every file stays.
+        CommitOutcomeUnknownError: the outcome is unknown; every file stays.
     """
-    written = Written.through(handle)
+    attempts = _Attempts(handle, options, request, author, clock)
     try:
-        made, needed = _attempts(handle, options, wanted, author, around, written)
+        result = attempts.run()
     except CommitOutcomeUnknownError:
         raise
     except Exception:
-        written.remove()
+        attempts.written.remove()
         raise
-    written.remove(keep=needed)
-    if made.ours:
-        tell(handle, made.snapshot)
-    return made
+    attempts.written.remove(keep=attempts.needed_paths)
+    for snapshot in result.snapshots:
+        named = () if result.is_duplicate else named_listeners(handle)
+        notify((*named, *author.listeners), handle, snapshot)
+    return result
 
 
-def _attempts(
-    handle: TableHandle,
-    options: CommitOptions,
-    wanted: Wanted,
-    author: Author,
-    around: Surroundings,
-    written: Written,
-) -> tuple[Made, Sequence[str]]:
-    retries = Retries(options, around)
-    prepared: Prepared | None = None
-    base: Base | None = None
-    seen = author.looked_up_to
-    while True:
-        read_ms = around.clock_ms()
+class _Attempts:
+    """The attempts at one snapshot, and what one of them leaves to the next.
+
+    Attributes:
+        written: metadata files of all attempts.
+        needed_paths: those that the snapshot made needs.
+    """
+
+    def __init__(
+        self, handle: TableHandle, options: CommitOptions, request: SnapshotRequest, author: Author, clock: Clock
+    ) -> None:
+        self._handle, self._options, self._request, self._author, self._clock = handle, options, request, author, clock
+        self._retries = Retries(options, clock)
+        self._filtered_up_to = author.filtered_up_to
+        self._compared: ComparedFiles | None = None
+        self.written = WrittenMetadata.through(handle)
+        self._writer = SnapshotWriter(self.written.handle, options, request, author.commit_user)
+        self.needed_paths: Sequence[str] = ()
+
+    def run(self) -> CommitResult:
+        """Try until an outcome is final."""
+        while True:
+            match self._attempt():
+                case Committed(snapshot):
+                    return CommitResult((snapshot,), self._retries.count)
+                case _Duplicate(snapshot):
+                    return CommitResult((snapshot,), self._retries.count, is_duplicate=True)
+                case _NothingToChange():
+                    return CommitResult()
+                case Refused(error):
+                    if isinstance(error, FileMissingError):
+                        check_schema(self._handle)  # a missing directory: the branch may have gone or been renamed
+                    raise error
+                case Unknown(snapshot, error):
+                    raise _unknown(self._handle, snapshot) from error
+                case LostRace(snapshot):
+                    if not self._retries.again():
+                        raise _exhausted(self._handle, snapshot, self._retries)
+                case _HeadExpired(error):
+                    if not self._retries.again():
+                        raise error
+
+    def _attempt(self) -> _AttemptOutcome:
+        handle, request = self._handle, self._request
+        started_ms = self._clock.clock_ms()
         head = latest_snapshot(handle)
-        twin = _twin(handle, wanted, author.commit_user, seen, head) if author.has_twins else None
-        if twin is not None:
-            return Made(twin, retries.count, ours=False), ()
-        seen = 0 if head is None else head.id
+        duplicate = self._find_duplicate(head)
+        if duplicate is not None:
+            return _Duplicate(duplicate)
+        self._filtered_up_to = 0 if head is None else head.id
         try:
-            changes, base = checked(handle, options, wanted, wanted.changes_on(head), head, author.commit_user, base)
-            prepared = prepare(
-                written.handle,
-                options,
-                wanted,
-                changes,
-                head,
-                commit_user=author.commit_user,
-                schema_id=check_schema(handle),
-                time_ms=around.clock_ms(),
-                earlier=prepared,
-            )
-        except FileMissingError:
-            if head is None or is_alive(handle, head) or not retries.again():
+            checked = check_changes(handle, self._options, request, head, self._author.commit_user, self._compared)
+            self._compared = checked.compared
+            prepared = self._writer.prepare(checked.changes, head, check_schema(handle), self._clock.clock_ms())
+        except FileMissingError as e:
+            if head is None or is_alive(handle, head):
                 raise
             _LOG.info("snapshot %d of %s expired while it was read", head.id, handle.describe())
-            continue
-        match _published(handle, prepared.snapshot, retries):
-            case Committed(snapshot) if around.clock_ms() - read_ms > _SLOW_MS and _removed_as_stray(handle, snapshot):
-                _LOG.warning("snapshot %d of %s came after later ones and is gone", snapshot.id, handle.describe())
-            case Committed(snapshot):
-                write_hints(handle, snapshot.id, first=snapshot.id == 1)
-                if not counts(handle, snapshot, head, around):
-                    _LOG.warning("%s has another history now, without snapshot %d", handle.describe(), snapshot.id)
-                return Made(snapshot, retries.count), list(prepared.paths(handle))
-            case Refused(error):
-                if isinstance(error, FileMissingError):
-                    check_schema(handle)  # a directory that is not there: the branch may have gone or been renamed
-                raise error
-            case Unknown(error):
-                raise _unknown(handle, prepared.snapshot) from error
-            case LostRace():
-                _LOG.info("snapshot %d of %s was taken by another commit", prepared.snapshot.id, handle.describe())
-        if not retries.again():
-            raise _exhausted(handle, prepared.snapshot, retries)
+            return _HeadExpired(e)
+        if prepared is None:
+            return _NothingToChange()
+        outcome = publish(handle, prepared.snapshot, self._retries)
+        if isinstance(outcome, Committed) and self._clock.clock_ms() - started_ms > _SLOW_MS:
+            outcome = self._removed_if_unreachable(outcome)
+        if isinstance(outcome, Committed):
+            self._settle(outcome.snapshot, head, prepared)
+        return outcome
 
+    def _settle(self, snapshot: Snapshot, head: Snapshot | None, prepared: Prepared) -> None:
+        """Write the hints to a new snapshot, and verify that its branch still has it."""
+        handle = self._handle
+        write_hints(handle, snapshot.id, first=snapshot.id == 1)
+        if not verify_committed(handle, snapshot, head, self._clock):
+            _LOG.warning("%s has another history now, without snapshot %d", handle.describe(), snapshot.id)
+        self.needed_paths = list(prepared.paths(handle))
 
-def _published(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcome:
-    """As `publish`; what nobody expected leaves the outcome open too."""
-    try:
-        return publish(handle, snapshot, retries)
-    except Exception as e:
-        raise _unknown(handle, snapshot) from e
-
-
-def _removed_as_stray(handle: TableHandle, snapshot: Snapshot) -> bool:
-    """Remove a snapshot just made if it is a stray; False when it counts, or when that cannot be told."""
-    try:
-        stray = is_stray(handle, snapshot)
-    except Exception as e:  # noqa: BLE001 - the snapshot is there, and its files must stay
-        _LOG.warning("it was not looked at what follows snapshot %d of %s: %s", snapshot.id, handle.describe(), e)
-        return False
-    if stray:
+    def _removed_if_unreachable(self, committed: Committed) -> Outcome:
+        """A lost race if nothing follows from the snapshot just made, which is removed then."""
+        handle, snapshot = self._handle, committed.snapshot
+        try:
+            if not is_unreachable(handle, snapshot):
+                return committed
+        except Exception as e:  # noqa: BLE001 - the snapshot is there, and its files must stay
+            _LOG.warning("it was not looked at what follows snapshot %d of %s: %s", snapshot.id, handle.describe(), e)
+            return committed
         try:
             handle.store.delete(handle.layout.snapshot_path(snapshot.id))
         except StorageError as e:
-            raise _unknown(handle, snapshot) from e
-    return stray
+            return Unknown(snapshot, e)
+        _LOG.warning("snapshot %d of %s came after later ones and is gone", snapshot.id, handle.describe())
+        return LostRace(snapshot)
 
-
-def _twin(
-    handle: TableHandle, wanted: Wanted, commit_user: str, seen: int | None, head: Snapshot | None
-) -> Snapshot | None:
-    """The same commit of a stream, made by another process of it since `seen`. Batches have no twins."""
-    if wanted.identifier == BATCH_COMMIT_IDENTIFIER or seen is None or head is None:
+    def _find_duplicate(self, head: Snapshot | None) -> Snapshot | None:
+        """The same commit of a stream, made by another process since the last look. Batches have no duplicates."""
+        author, request, seen = self._author, self._request, self._filtered_up_to
+        if not author.may_repeat or request.identifier == BATCH_COMMIT_IDENTIFIER or seen is None or head is None:
+            return None
+        wanted = author.commit_user, request.identifier, request.kind
+        for snapshot_id in range(seen + 1, head.id + 1):
+            found = head if snapshot_id == head.id else find_snapshot(self._handle, snapshot_id)
+            if found is None or not request.properties.items() <= (found.properties or {}).items():
+                continue
+            if (found.commit_user, found.commit_identifier, found.commit_kind) == wanted:
+                return found
         return None
-    for snapshot_id in range(seen + 1, head.id + 1):
-        found = head if snapshot_id == head.id else find_snapshot(handle, snapshot_id)
-        if found is None or not wanted.properties.items() <= (found.properties or {}).items():
-            continue
-        author = commit_user, wanted.identifier, wanted.kind
-        if (found.commit_user, found.commit_identifier, found.commit_kind) == author:
-            return found
-    return None
 
 
 def _unknown(handle: TableHandle, snapshot: Snapshot) -> CommitOutcomeUnknownError:
@@ -224,7 +271,7 @@ def _exhausted(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Com
     )
 
 
-class _Recording:
+class _NotingStore:
     """A store that notes the path of each file before it is written."""
 
     def __init__(self, inner: Store, paths: list[str]) -> None:
@@ -240,7 +287,7 @@ class _Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenMetadata:
     """The metadata files written for one snapshot, over all attempts, whole or not.
 
     Attributes:
@@ -251,10 +298,10 @@ class Written:
     paths: list[str] = field(default_factory=list)
 
     @classmethod
-    def through(cls, handle: TableHandle) -> Written:
+    def through(cls, handle: TableHandle) -> WrittenMetadata:
         """Records what is written from now on."""
         paths: list[str] = []
-        store = cast(Store, _Recording(handle.store, paths))
+        store = cast(Store, _NotingStore(handle.store, paths))
         return cls(replace(handle, store=store), paths)
 
     def remove(self, keep: Iterable[str] = ()) -> None:

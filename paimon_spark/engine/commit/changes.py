@@ -1,10 +1,6 @@
-"""Messages of writers → manifest entries and index changes of the snapshots to make.
+"""Commit messages as changes of a snapshot, and removal of their files when the commit fails.
 
-Source: Java `operation/commit/ManifestEntryChanges`.
-
-Which files of messages may go after a commit that did not happen.
-
-Source: Java `operation/FileStoreCommitImpl.abort`.
+Source: Java `operation/commit/ManifestEntryChanges`, `operation/FileStoreCommitImpl.abort`.
 """
 
 from __future__ import annotations
@@ -109,7 +105,7 @@ def new_files(increment: Increment) -> set[str]:
     return {f.file_name for f in files} | {e.file_name for e in increment.new_index_files}
 
 
-def remove(handle: TableHandle, messages: Sequence[CommitMessage], keep: Collection[str]) -> None:
+def remove_files(handle: TableHandle, messages: Sequence[CommitMessage], keep: Collection[str]) -> None:
     """Delete the files that messages brought, but for names in `keep`. Failures are logged, what stays is an orphan.
 
     A file that an increment also names as deleted is not new (only its level changed) and stays.

@@ -1,4 +1,4 @@
-"""Committer: messages of writers become one snapshot, or none.
+"""Committer: commit messages of writers become one snapshot, or none.
 
 Source: Java `operation/FileStoreCommitImpl`, `table/sink/TableCommitImpl`.
 """
@@ -11,32 +11,52 @@ import random as chance
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypedDict
 
-from paimon_spark.engine.commit import changes as cleanup
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
-from paimon_spark.engine.commit.changes import Changes, compact_changes, data_changes
+from paimon_spark.engine.commit.attempts import Author, CommitResult, make_snapshot
+from paimon_spark.engine.commit.changes import (
+    Changes,
+    compact_changes,
+    data_changes,
+    new_files,
+    remove_files,
+)
 from paimon_spark.engine.commit.entries import adds, column, no_entries, where
+from paimon_spark.engine.commit.listeners import CommitListener
 from paimon_spark.engine.commit.overwrite import (
     NamedPartitions,
     Overwritten,
     WholeTable,
     check_nothing_appears,
-    overwrite_changes,
+    checked_overwrite,
 )
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.engine.commit.requests import (
+    BATCH_COMMIT_IDENTIFIER,
+    Append,
+    ChangeRows,
+    Compact,
+    CompactManifests,
+    Overwrite,
+    PlannedOn,
+    Restore,
+    SetStatistics,
+    SnapshotRequest,
+)
+from paimon_spark.engine.commit.statistics import Statistics, encode
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
-from paimon_spark.metadata.retry import Surroundings, now_ms
+from paimon_spark.metadata.retry import Clock, now_ms
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.commit import USER_PREFIX, parse_commit_options
+from paimon_spark.options.table import TableOptions
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,48 +67,18 @@ OPERATIONS: Final = (
 """Java's `Snapshot.Operation`."""
 
 
-@dataclass(frozen=True, slots=True)
-class MadeSnapshot:
-    """A snapshot that a commit made, for `after_commit`.
+class _About(TypedDict):
+    """What all requests of one commit share."""
 
-    Attributes:
-        handle: the branch it is on.
-        messages: what it was made of.
-    """
-
-    handle: TableHandle
-    snapshot: Snapshot
-    messages: Sequence[CommitMessage]
+    identifier: int
+    watermark: int | None
+    operation: str | None
+    planned_on: PlannedOn | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """What a commit made. Nothing, when there was nothing to commit.
-
-    Attributes:
-        snapshots: the snapshots made, in order; of data first, then of the compaction that came with it.
-        retries: times it was tried again because others were faster or the store gave no clear answer.
-        ours: False when another process of the same stream made one of them, of files of its own: then `abort` removes
-            those that were not needed.
-    """
-
-    snapshots: tuple[Snapshot, ...] = ()
-    retries: int = 0
-    ours: bool = True
-
-    @property
-    def snapshot_ids(self) -> tuple[int, ...]:
-        return tuple(s.id for s in self.snapshots)
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """The newest snapshot made."""
-        return self.snapshots[-1] if self.snapshots else None
-
-
-def new_commit_user(options: Mapping[str, str]) -> str:
+def new_commit_user(options: TableOptions) -> str:
     """A name that no committer had before: option `commit.user-prefix`, then a random UUID."""
-    prefix = USER_PREFIX.get(options)
+    prefix = options.commit.user_prefix
     name = str(uuid.uuid4())
     return f"{prefix}_{name}" if prefix else name
 
@@ -105,10 +95,11 @@ class Committer:
         clock_ms: epoch milliseconds.
         sleep: waits for seconds.
         random: a number from 0 up to 1.
-        after_commit: called with each snapshot made; an exception is logged and changes nothing.
-        looked_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out: one of the
-            same user, identifier and kind after it is of a twin, and is not made again. 0 for a branch without any.
-        has_twins: whether others may make the same commits, as a stream that runs twice does. No batch does, whatever
+        listeners: notified of each snapshot, beside those that the options name.
+        filtered_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out: one of
+            the same user, identifier and kind after it is a duplicate, and is not made again. 0 for a branch without
+            snapshots.
+        may_repeat: whether others may make the same commits, as a stream that runs twice does. No batch does, whatever
             its user and identifier.
 
     Raises:
@@ -123,18 +114,18 @@ class Committer:
         clock_ms: Callable[[], int] = now_ms,
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = chance.random,
-        after_commit: Sequence[Callable[[MadeSnapshot], None]] = (),
-        looked_up_to: int | None = None,
-        has_twins: bool = True,
+        listeners: Sequence[CommitListener] = (),
+        filtered_up_to: int | None = None,
+        may_repeat: bool = True,
     ) -> None:
         check_store(handle)
         self._handle = handle
         self._user = commit_user
-        self._options = parse_commit_options(handle.options.raw)
-        self._around = Surroundings(clock_ms, sleep, random)
-        self._after_commit = tuple(after_commit)
-        self._looked_up_to = looked_up_to
-        self._has_twins = has_twins
+        self._options = handle.options.commit
+        self._clock = Clock(clock_ms, sleep, random)
+        self._listeners = tuple(listeners)
+        self._filtered_up_to = filtered_up_to
+        self._may_repeat = may_repeat
         self._landed: set[str] = set()
 
     def commit(
@@ -142,8 +133,7 @@ class Committer:
         messages: Sequence[CommitMessage],
         identifier: int = BATCH_COMMIT_IDENTIFIER,
         *,
-        planned_on: int | None = None,
-        base: Snapshot | None = None,
+        planned_on: PlannedOn | None = None,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         provenance: Mapping[str, str] | None = None,
@@ -157,9 +147,8 @@ class Committer:
         Args:
             messages: of all writers.
             identifier: number of this commit among the user's.
-            planned_on: id of the snapshot that the writers continued from, 0 when there was none. With it, a table
-                whose hash index or number of buckets changed since is told from one where nothing did.
-            base: that snapshot, when the commit must fail where the branch was given a history without it.
+            planned_on: what the writers continued from. With it, a table whose hash index or number of buckets changed
+                since is told from one where nothing did.
             watermark: epoch milliseconds up to which rows are complete.
             properties: kept in the snapshots.
             provenance: kept in the snapshot of the rows alone: a compaction moves them, and adds nothing.
@@ -173,22 +162,14 @@ class Committer:
             StorageError: the store failed before that.
         """
         data, compact = data_changes(messages), compact_changes(messages)
-        wanted = Wanted(
-            CommitKind.APPEND,
-            identifier,
-            lambda _: data,
-            planned_on=planned_on,
-            base=base,
-            watermark=watermark,
-            properties={**(properties or {}), **(provenance or {})},
-            operation=_known(operation),
-        )
-        steps: list[Wanted] = []
+        about = _About(identifier=identifier, watermark=watermark, operation=_known(operation), planned_on=planned_on)
+        requests: list[SnapshotRequest] = []
         if data or force_create or self._options.makes_empty_snapshots:
-            steps.append(replace(wanted, kind=CommitKind.OVERWRITE, check_conflicts=True) if _deletes(data) else wanted)
+            kind = ChangeRows if _deletes(data) else Append
+            requests.append(kind(changes=data, properties={**(properties or {}), **(provenance or {})}, **about))
         if compact:
-            steps.append(_compaction(wanted, compact, properties))
-        result = self._make(steps, messages)
+            requests.append(Compact(changes=compact, properties=properties or {}, **about))
+        result = self._make(requests, messages)
         _warn_of_other_branch(self._handle, compact)
         return result
 
@@ -198,7 +179,7 @@ class Committer:
         identifier: int = BATCH_COMMIT_IDENTIFIER,
         *,
         partitions: Overwritten = WholeTable(),  # noqa: B008 - a frozen value
-        planned_on: int | None = None,
+        planned_on: PlannedOn | None = None,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         provenance: Mapping[str, str] | None = None,
@@ -218,22 +199,16 @@ class Committer:
         """
         data, compact = data_changes(messages), compact_changes(messages)
         check_nothing_appears(self._handle, partitions, data)
-        changes_on = overwrite_changes(self._handle, self._options, partitions, data, upgrade=not compact)
-        wanted = Wanted(
-            CommitKind.OVERWRITE,
-            identifier,
-            changes_on or (lambda _: data),
-            same_changes=False,
-            check_conflicts=True,
-            planned_on=planned_on,
-            watermark=watermark,
-            properties={**(properties or {}), **(provenance or {})},
-            operation=_known(operation),
-        )
-        steps = [wanted] if changes_on is not None else []
+        new = checked_overwrite(self._handle, self._options, partitions, data, upgrade=not compact)
+        about = _About(identifier=identifier, watermark=watermark, operation=_known(operation), planned_on=planned_on)
+        requests: list[SnapshotRequest] = []
+        if new is not None:
+            kept = {**(properties or {}), **(provenance or {})}
+            requests.append(Overwrite(overwritten=partitions, new=new, properties=kept, **about))
         if compact:
-            steps.append(_compaction(wanted, replace(compact, changelog=no_entries()), properties))
-        result = self._make(steps, messages)
+            shown = replace(compact, changelog=no_entries())
+            requests.append(Compact(changes=shown, properties=properties or {}, **about))
+        result = self._make(requests, messages)
         self._drop_changelog(messages)
         return result
 
@@ -247,6 +222,56 @@ class Committer:
         """Remove the rows of partitions that match one of `specs`, as in `NamedPartitions`. Raises as `overwrite`."""
         return self.overwrite([], identifier, partitions=NamedPartitions(tuple(specs)))
 
+    def restore(self, target: Snapshot) -> CommitResult:
+        """Make the state of an earlier snapshot the newest, by one snapshot of kind OVERWRITE; the history goes on.
+
+        The files of `target` must be kept by a snapshot or tag until this is done.
+
+        Raises:
+            FileMissingError, CorruptFileError: what `target` names cannot be read.
+            CommitError, StorageError: as `commit`.
+        """
+        live = live_entries(self._handle, data_manifests(self._handle, target))
+        return self.make(Restore(target=target, live=live))
+
+    def compact_manifests(self) -> CommitResult:
+        """Merge the manifests of the head, whatever the table's thresholds: the same files in fewer manifests.
+
+        Everything else is as in the head. When others commit meanwhile, their head is merged. The snapshot is of kind
+        COMPACT; none is made when the manifests are as few as they can be.
+
+        Raises:
+            CorruptFileError: the manifests contradict each other.
+            CommitError, StorageError: as `commit`.
+
+        Source: Java `operation/FileStoreCommitImpl.compactManifest`, `operation/ManifestFileMerger`.
+        """
+        return self.make(CompactManifests())
+
+    def set_statistics(self, statistics: Statistics) -> CommitResult:
+        """Make statistics those of the branch, by a snapshot of kind ANALYZE; later ones of the same schema keep them.
+
+        Raises:
+            CommitError, StorageError: as `commit`; the statistics file is gone unless the outcome is unknown.
+
+        Source: Java `operation/FileStoreCommitImpl.commitStatistics`.
+        """
+        name = f"stats-{uuid.uuid4()}-0"
+        path = self._handle.layout.statistics_path(name)
+        self._handle.store.write(path, encode(statistics))
+        try:
+            return self.make(SetStatistics(file_name=name))
+        except CommitOutcomeUnknownError:
+            raise
+        except Exception:
+            self._handle.store.delete(path)
+            raise
+
+    def make(self, request: SnapshotRequest) -> CommitResult:
+        """Make the snapshot of one request. Raises as `commit`."""
+        author = Author(self._user, self._filtered_up_to, self._may_repeat, self._listeners)
+        return make_snapshot(self._handle, self._options, request, author, self._clock)
+
     def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
         """Those of ascending `identifiers` that this user has not committed: the ones after its newest snapshot.
 
@@ -256,27 +281,26 @@ class Committer:
         if any(b <= a for a, b in itertools.pairwise(identifiers)):
             raise InvalidInputError(f"identifiers to look up must ascend, these do not: {list(identifiers)[:20]}")
         head = latest_snapshot(self._handle)
-        self._looked_up_to = 0 if head is None else head.id
+        self._filtered_up_to = 0 if head is None else head.id
         newest, oldest = head, (self._options.last_safe_snapshot or 0) + 1
         while newest is not None and newest.commit_user != self._user:
             newest = find_snapshot(self._handle, newest.id - 1) if newest.id > oldest else None
         return [i for i in identifiers if newest is None or i > newest.commit_identifier]
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files that messages brought, but for those that landed, or of which nobody knows.
+        """Delete the files that messages brought, but for those that landed or may have landed.
 
         Failures are logged, what stays is an orphan.
         """
-        cleanup.remove(self._handle, messages, self._landed)
+        remove_files(self._handle, messages, self._landed)
 
-    def _make(self, steps: Sequence[Wanted], messages: Sequence[CommitMessage]) -> CommitResult:
+    def _make(self, requests: Sequence[SnapshotRequest], messages: Sequence[CommitMessage]) -> CommitResult:
         result = CommitResult()
-        for wanted in steps:
-            landing = _files(wanted, messages)
+        for request in requests:
+            landing = _files(request, messages)
             self._landed |= landing  # until the contrary is certain: an interrupt may come at any moment
             try:
-                author = Author(self._user, self._looked_up_to, self._has_twins)
-                made = make_snapshot(self._handle, self._options, wanted, author, self._around)
+                made = self.make(request)
             except CommitOutcomeUnknownError:
                 raise
             except Exception as e:
@@ -285,12 +309,9 @@ class Committer:
                     e.message += f" (Snapshot {result.snapshots[-1].id} of the same commit was made before.)"
                     e.context["committed"] = result.snapshot_ids
                 raise
-            if not made.ours:
+            if made.is_duplicate:
                 self._landed -= landing
-            result = CommitResult(
-                (*result.snapshots, made.snapshot), result.retries + made.retries, result.ours and made.ours
-            )
-            self._tell(MadeSnapshot(self._handle, made.snapshot, messages))
+            result = result.followed_by(made)
         return result
 
     def _drop_changelog(self, messages: Sequence[CommitMessage]) -> None:
@@ -303,14 +324,7 @@ class Committer:
         ]
         if only:
             _LOG.warning("an overwrite of %s shows no changelog; its changelog files go", self._handle.describe())
-            cleanup.remove(self._handle, only, ())
-
-    def _tell(self, made: MadeSnapshot) -> None:
-        for listener in self._after_commit:
-            try:
-                listener(made)
-            except Exception:  # noqa: BLE001, PERF203 - the commit is done; no listener may make it look failed
-                _LOG.exception("a listener failed after snapshot %s of %s", made.snapshot.id, made.handle.describe())
+            remove_files(self._handle, only, ())
 
 
 def _warn_of_other_branch(handle: TableHandle, compact: Changes) -> None:
@@ -336,25 +350,14 @@ def _deletes(changes: Changes) -> bool:
     return not adds(changes.files).all() or any(e.index_type == DELETION_VECTORS for e in changes.index)
 
 
-def _compaction(wanted: Wanted, changes: Changes, properties: Mapping[str, str] | None) -> Wanted:
-    return replace(
-        wanted,
-        kind=CommitKind.COMPACT,
-        changes_on=lambda _: changes,
-        same_changes=True,
-        check_conflicts=True,
-        properties=properties or {},
-    )
-
-
-def _files(wanted: Wanted, messages: Sequence[CommitMessage]) -> set[str]:
+def _files(request: SnapshotRequest, messages: Sequence[CommitMessage]) -> set[str]:
     """Names of the files that land with a snapshot."""
-    compacts = wanted.kind is CommitKind.COMPACT
-    return set().union(*(cleanup.new_files(m.compact if compacts else m.data) for m in messages))
+    compacts = request.kind is CommitKind.COMPACT
+    return set().union(*(new_files(m.compact if compacts else m.data) for m in messages))
 
 
 def _known(operation: str | None) -> str | None:
     """The operation, when Paimon knows it: a snapshot with another could not be read by it."""
     if operation is not None and operation not in OPERATIONS:
-        raise InvalidInputError(f"{operation!r} is no operation of a snapshot; there are {', '.join(OPERATIONS)}")
+        raise InvalidInputError(f"unknown operation {operation!r} of a snapshot; expected {', '.join(OPERATIONS)}")
     return operation

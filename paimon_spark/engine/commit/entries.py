@@ -1,7 +1,4 @@
-"""Columns of manifest entries as numpy, and entries with columns changed.
-
-Which manifests, entries and index files are of the partitions that a commit touches.
-"""
+"""Columns of manifest entries as numpy, entries with columns changed, and entries of some partitions."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def no_entries() -> pa.Table:
 
 
 def together(*tables: pa.Table) -> pa.Table:
-    """Entries one behind the other, in one chunk."""
+    """Concatenate entries, in one chunk."""
     return pa.concat_tables([no_entries(), *tables]).combine_chunks()
 
 

@@ -1,6 +1,6 @@
-"""CommitListener: who is told of completed commits.
+"""CommitListener: notified of completed commits.
 
-Source: PIP-5, whose `CommitListener` is told of the identifier, the snapshot id and the kind.
+Source: PIP-5, whose `CommitListener` gets the identifier, the snapshot id and the kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CommitEvent:
 
 @runtime_checkable
 class CommitListener(Protocol):
-    """Told of each snapshot that this process made, in order, after it is there. Must be quick, and safe for threads.
+    """Notified of each snapshot of this process, in order, after it is committed. Must be quick and thread-safe.
 
     An exception is logged and changes nothing: the commit is done. A process that dies right after a commit tells
     nobody, and a commit that was found to be done already is not told again.
@@ -57,7 +57,7 @@ class CommitListener(Protocol):
 
 
 def event_of(handle: TableHandle, snapshot: Snapshot) -> CommitEvent:
-    """What listeners are told of a snapshot just made."""
+    """The event of a snapshot just made."""
     return CommitEvent(
         handle.name,
         handle.branch,
@@ -71,14 +71,8 @@ def event_of(handle: TableHandle, snapshot: Snapshot) -> CommitEvent:
     )
 
 
-def tell(handle: TableHandle, snapshot: Snapshot) -> None:
-    """Tell the listeners that the options of this use of the table name. Never raises an Exception."""
-    if LISTENERS.key in handle.overrides:
-        tell_all(_named(handle), handle, snapshot)
-
-
-def tell_all(listeners: Sequence[CommitListener], handle: TableHandle, snapshot: Snapshot) -> None:
-    """Tell these listeners. Never raises an Exception: no listener may make a commit that is done look failed."""
+def notify(listeners: Sequence[CommitListener], handle: TableHandle, snapshot: Snapshot) -> None:
+    """Notify listeners of a new snapshot. Never raises an Exception: the commit is done and must not look failed."""
     for listener in listeners:
         try:
             listener.on_commit(event_of(handle, snapshot))
@@ -88,8 +82,12 @@ def tell_all(listeners: Sequence[CommitListener], handle: TableHandle, snapshot:
             )
 
 
+def named_listeners(handle: TableHandle) -> Sequence[CommitListener]:
+    """The listeners that the options of this use of the table name, without those that cannot be made. Never raises."""
+    return _named(handle) if LISTENERS.key in handle.overrides else ()
+
+
 def _named(handle: TableHandle) -> list[CommitListener]:
-    """Those that can be made."""
     found: list[CommitListener] = []
     for module, cls in parse_listeners(handle.overrides):
         try:

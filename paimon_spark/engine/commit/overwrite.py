@@ -6,7 +6,7 @@ Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/comm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -18,10 +18,8 @@ from paimon_spark.engine.commit.entries import (
     Touched,
     adds,
     column,
-    no_entries,
     numbers,
     of_kind,
-    together,
     where,
     with_numbers,
 )
@@ -71,7 +69,7 @@ class PresentPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPartitions:
-    """The rows of partitions that are chosen by what is there when the snapshot is made. Nothing takes their place.
+    """The rows of partitions chosen among those that exist when the snapshot is made; nothing replaces them.
 
     Attributes:
         choose: the partitions, as BinaryRow bytes, among the live files of the head; asked at every attempt.
@@ -84,7 +82,7 @@ Overwritten: TypeAlias = WholeTable | NamedPartitions | PresentPartitions | Chos
 
 
 class _Matcher(Protocol):
-    """Which partitions are replaced."""
+    """A set of partitions."""
 
     def manifests(self, metas: Sequence[ManifestFileMeta]) -> Bool: ...
 
@@ -108,16 +106,16 @@ class _ByPredicate:
         return np.asarray(partitions.matching(self.predicate)[partitions.codes])
 
 
-def overwrite_changes(
+def checked_overwrite(
     handle: TableHandle, options: CommitOptions, overwritten: Overwritten, new: Changes, *, upgrade: bool
-) -> Callable[[Snapshot | None], Changes] | None:
-    """The changes of an overwrite on top of any head; None when it replaces nothing and brings nothing.
+) -> Changes | None:
+    """Check the files that replace `overwritten`; None when there is nothing to replace and nothing new.
 
     Args:
         handle: the branch.
         options: of commits.
         overwritten: what is replaced.
-        new: what takes its place; changelog files are left out, as in Paimon.
+        new: what the writers made.
         upgrade: whether new files with keys may go to the highest level at once.
 
     Raises:
@@ -126,19 +124,30 @@ def overwrite_changes(
     if isinstance(overwritten, PresentPartitions) and handle.schema.partition_keys and len(new.files) == 0:
         return None
     if isinstance(overwritten, ChosenPartitions):
-        return lambda head: _dropped(handle, overwritten, head)
-    matcher = _matcher(handle, overwritten, new)
-    _check_inside(handle, matcher, new)
-    files = upgraded(handle, options, new.files) if upgrade else new.files
+        return new
+    outside = ~_matcher(handle, overwritten, new).entries(new.files)
+    if outside.any():
+        row = column(where(new.files, outside), "partition")[0].as_py()
+        raise InvalidInputError(
+            f"the overwrite of {handle.describe()} names partitions, and has rows for "
+            f"{partition_path_of(handle, row)}, which is not among them; "
+            "filter the rows, or overwrite the partitions present in the data",
+            table=handle.name,
+        )
+    return replace(new, files=upgraded(handle, options, new.files)) if upgrade else new
 
-    def on(head: Snapshot | None) -> Changes:
-        if head is None:
-            return Changes(files, no_entries(), new.index)
-        replaced = of_kind(_live(handle, matcher, head), FileKind.DELETE)
-        index = [e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head)]
-        return Changes(together(replaced, files), no_entries(), (*index, *new.index))
 
-    return on
+def replaced_on(
+    handle: TableHandle, overwritten: Overwritten, new: Changes, head: Snapshot
+) -> tuple[pa.Table, tuple[IndexManifestEntry, ...]]:
+    """The DELETE entries of data files and of index files that replace `overwritten` as it is in `head`."""
+    if isinstance(overwritten, ChosenPartitions):
+        chosen = overwritten.choose(live_entries(handle, data_manifests(handle, head)))
+        matcher: _Matcher = Touched(handle, array_of(chosen, pa.binary()))
+    else:
+        matcher = _matcher(handle, overwritten, new)
+    index = tuple(e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head))
+    return of_kind(_live(handle, matcher, head), FileKind.DELETE), index
 
 
 def check_nothing_appears(handle: TableHandle, overwritten: Overwritten, new: Changes) -> None:
@@ -163,15 +172,6 @@ def check_nothing_appears(handle: TableHandle, overwritten: Overwritten, new: Ch
             raise found.not_reached(partition)
         if partition in found.behind:
             raise found.would_appear(partition)
-
-
-def _dropped(handle: TableHandle, overwritten: ChosenPartitions, head: Snapshot | None) -> Changes:
-    if head is None:
-        return Changes(no_entries(), no_entries(), ())
-    chosen = overwritten.choose(live_entries(handle, data_manifests(handle, head)))
-    matcher = Touched(handle, array_of(chosen, pa.binary()))
-    index = [e._replace(kind=int(FileKind.DELETE)) for e in _index(handle, matcher, head)]
-    return Changes(of_kind(_live(handle, matcher, head), FileKind.DELETE), no_entries(), tuple(index))
 
 
 def _live(handle: TableHandle, matcher: _Matcher, head: Snapshot) -> pa.Table:
@@ -206,7 +206,7 @@ def partitions_named(handle: TableHandle, specs: Sequence[Mapping[str, object]])
     """The partitions that match one of `specs`, as in `NamedPartitions`; None for all of them.
 
     Raises:
-        InvalidInputError: a column is none of the partition's, or a value none of its column.
+        InvalidInputError: a column is not a partition column, or a value is not one of its type.
     """
     return Or(tuple(_predicate(handle, s) for s in specs)) if all(specs) else None
 
@@ -222,7 +222,7 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
     keys = handle.schema.partition_keys
     if name not in keys:
         raise InvalidInputError(
-            f"{name!r} is no partition column of {handle.describe()}{did_you_mean(name, keys)}; "
+            f"{name!r} is not a partition column of {handle.describe()}{did_you_mean(name, keys)}; "
             f"it is partitioned by {', '.join(keys) or 'nothing'}",
             column=name,
             table=handle.name,
@@ -232,28 +232,16 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
     try:
         found = partition_equal(column_of, wanted)
     except PredicateSyntaxError as e:
-        raise InvalidInputError(f"{value!r} is no value of partition column {name!r}: {e}", column=name) from e
+        raise InvalidInputError(f"{value!r} is not a value of partition column {name!r}: {e}", column=name) from e
     if not isinstance(found, NullSafeEqual):
         raise InvalidInputError(
-            f"{value!r} is no value of partition column {name!r}, which is {column_of.type}", column=name
+            f"{value!r} is not a value of partition column {name!r}, which is {column_of.type}", column=name
         )
     if isinstance(column_of.type, CharType) and not column_of.type.varying and isinstance(found.literal, str):
         # One table has the partition filled up with spaces, another has not, and perhaps not as it is named here.
         bare = found.literal.rstrip(" ")
         return Or(tuple(NullSafeEqual(column_of, text) for text in (bare, bare.ljust(column_of.type.length))))
     return found
-
-
-def _check_inside(handle: TableHandle, matcher: _Matcher, new: Changes) -> None:
-    outside = ~matcher.entries(new.files)
-    if outside.any():
-        row = column(where(new.files, outside), "partition")[0].as_py()
-        raise InvalidInputError(
-            f"the overwrite of {handle.describe()} names partitions, and has rows for "
-            f"{partition_path_of(handle, row)}, which is not among them; "
-            "filter the rows, or overwrite the partitions present in the data",
-            table=handle.name,
-        )
 
 
 def upgraded(handle: TableHandle, options: CommitOptions, files: pa.Table) -> pa.Table:

@@ -1,14 +1,7 @@
-"""The snapshot file: created exclusively, an ambiguous answer looked up.
+"""The snapshot file: created exclusively, with an ambiguous answer looked up.
 
 While it is open whether a creation happened, the very same bytes are tried again under the same id: whichever of
 the tries lands, it is the same snapshot, so nothing counts twice. Only a settled id leaves this module, or `Unknown`.
-
-What became of one attempt to publish a snapshot.
-
-A snapshot made so late that its id had been taken, and had expired, since its head was read.
-
-Nothing follows from such a snapshot, so its rows would never be seen. Exclusive creation cannot prevent it: the file
-that had the id is gone. It takes a writer that stops for longer than snapshots live, in the middle of a commit.
 """
 
 from __future__ import annotations
@@ -23,11 +16,44 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list
 from paimon_spark.metadata.retry import Retries
-from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids
-from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
+from paimon_spark.metadata.snapshots import find_snapshot, is_alive, list_snapshot_ids
+from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The snapshot file is there, and it is ours."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class LostRace:
+    """Another snapshot has the id of ours, which can never take it."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The store answered that it did not create the file, and it is not there."""
+
+    error: StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The store gave no clear answer: the snapshot may be there, or may still appear."""
+
+    snapshot: Snapshot
+    error: Exception
+
+
+Outcome: TypeAlias = Committed | LostRace | Refused | Unknown
+"""What became of one attempt to publish a snapshot."""
 
 
 def check_store(handle: TableHandle) -> None:
@@ -36,7 +62,7 @@ def check_store(handle: TableHandle) -> None:
     Raises:
         UnsupportedFeatureError: it cannot, and option `commit.allow-unsafe-create` does not accept that.
     """
-    if handle.store.atomic_create is AtomicCreate.NONE and not ALLOW_UNSAFE_CREATE.get(handle.options.raw):
+    if handle.store.atomic_create is AtomicCreate.NONE and not handle.options.commit.allow_unsafe_create:
         raise UnsupportedFeatureError(
             f"{handle.describe()} lies on {handle.location}, a store without exclusive creation of files: of two "
             f"commits at the same time one could silently be lost. If nobody else writes, set {ALLOW_UNSAFE_CREATE.key}"
@@ -49,6 +75,16 @@ def check_store(handle: TableHandle) -> None:
 
 def publish(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcome:
     """Create the snapshot file; tries again as long as the answers are ambiguous and `retries` allows it."""
+    try:
+        outcome = _create(handle, snapshot, retries)
+    except Exception as e:  # noqa: BLE001 - what was not foreseen leaves the outcome open too
+        return Unknown(snapshot, e)
+    if isinstance(outcome, LostRace):
+        _LOG.info("snapshot %d of %s was taken by another commit", snapshot.id, handle.describe())
+    return outcome
+
+
+def _create(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcome:
     path = handle.layout.snapshot_path(snapshot.id)
     data = encode(snapshot)
     taken = ambiguous = False
@@ -61,7 +97,7 @@ def publish(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcom
         except FileAlreadyThereError as e:
             taken, error = True, e
             if not ambiguous:
-                return LostRace()
+                return LostRace(snapshot)
         except StorageError as e:
             error = e
         settled = _look_up(handle, snapshot, error)
@@ -70,7 +106,7 @@ def publish(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcom
         ambiguous = True
         _LOG.warning("creating %s got no clear answer (%s); looking again", handle.store.url(path), error)
         if not retries.again():
-            return Unknown(error)
+            return Unknown(snapshot, error)
 
 
 def _look_up(handle: TableHandle, ours: Snapshot, error: StorageError) -> Outcome | None:
@@ -80,14 +116,14 @@ def _look_up(handle: TableHandle, ours: Snapshot, error: StorageError) -> Outcom
     except StorageError:
         return None
     if found is not None:
-        return Committed(ours) if found.uuid == ours.uuid else LostRace()
+        return Committed(ours) if found.uuid == ours.uuid else LostRace(ours)
     if isinstance(error, FileAlreadyThereError) or error.retryable:
         return None
     return Refused(error)
 
 
 def write_hints(handle: TableHandle, snapshot_id: int, first: bool) -> None:
-    """Say where the head is, and the tail after the first snapshot. Hints are only hints: failures are logged."""
+    """Write the hint to the newest snapshot, and to the earliest after the first. Failures are logged only."""
     for name in (LATEST, EARLIEST) if first else (LATEST,):
         path = f"{handle.layout.snapshot_dir}/{name}"
         try:
@@ -96,37 +132,13 @@ def write_hints(handle: TableHandle, snapshot_id: int, first: bool) -> None:
             _LOG.warning("the hint %s could not be written: %s", handle.store.url(path), e)
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The snapshot is there, and it is ours."""
+def is_unreachable(handle: TableHandle, made: Snapshot) -> bool:
+    """Whether later snapshots are there that do not follow from `made`, which was just created.
 
-    snapshot: Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class LostRace:
-    """Another's snapshot has the id; ours can never take it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The store answered that it did not do it, and the snapshot is not there."""
-
-    error: StorageError
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Nobody can say whether the snapshot is there, or will be."""
-
-    error: StorageError
-
-
-Outcome: TypeAlias = Committed | LostRace | Refused | Unknown
-
-
-def is_stray(handle: TableHandle, made: Snapshot) -> bool:
-    """Whether later snapshots are there that do not follow from `made`, which was just created."""
+    Its id had been taken, and had expired, since its head was read: no one would ever see its rows. Exclusive creation
+    cannot prevent that, as the file that had the id is gone. It takes a writer that stops in the middle of a commit for
+    longer than snapshots live.
+    """
     if max(list_snapshot_ids(handle), default=0) <= made.id:
         return False
     following = find_snapshot(handle, made.id + 1)
@@ -143,9 +155,3 @@ def is_stray(handle: TableHandle, made: Snapshot) -> bool:
     changed = {i.name: i.modified_ms for i in handle.store.list(handle.layout.snapshot_dir)}
     mine, later = (changed.get(f"{SNAPSHOT_PREFIX}{i}") for i in (made.id, following.id))
     return mine is not None and later is not None and later < mine
-
-
-def is_alive(handle: TableHandle, snapshot: Snapshot) -> bool:
-    """Whether the id still holds this very snapshot."""
-    found = find_snapshot(handle, snapshot.id)
-    return found is not None and found.uuid == snapshot.uuid

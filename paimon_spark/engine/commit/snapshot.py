@@ -1,10 +1,9 @@
-"""Manifests, manifest lists and counts of one attempt → the Snapshot to publish.
+"""The manifests, manifest lists and counts of one attempt, and the Snapshot to publish.
 
-Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`.
+Numbers that only the commit knows are given here: row ids, and sequence numbers that are snapshot ids.
 
-Numbers that only the commit knows: row ids, and sequence numbers that are snapshot ids.
-
-Source: Java `operation/commit/RowTrackingCommitUtils`, `FileStoreCommitImpl.stampSequenceWithSnapshotId`.
+Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`,
+`operation/commit/RowTrackingCommitUtils`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import logging
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.commit import manifest_merge
-from paimon_spark.engine.commit import snapshot as row_tracking
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.entries import (
     adds,
@@ -38,7 +36,7 @@ from paimon_spark.engine.commit.entries import (
 )
 from paimon_spark.engine.commit.index_files import write_index
 from paimon_spark.engine.commit.manifest_merge import Merged
-from paimon_spark.engine.commit.requests import Wanted
+from paimon_spark.engine.commit.requests import CompactManifests, Restore, SetStatistics, SnapshotRequest
 from paimon_spark.errors import StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool
@@ -55,10 +53,6 @@ _LOG = logging.getLogger(__name__)
 
 WRITER_VERSION: Final = "paimon-spark-0.1.0"
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
-
-
-class NothingToMerge(Exception):  # noqa: N818 - no error: what was wanted is there already
-    """Manifests alone were to change, and they are as few as they can be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,170 +96,190 @@ class Prepared:
             yield handle.layout.manifest_path(self.snapshot.index_manifest)
 
 
-def prepare(
-    handle: TableHandle,
-    options: CommitOptions,
-    wanted: Wanted,
-    changes: Changes,
-    head: Snapshot | None,
-    *,
-    commit_user: str,
-    schema_id: int,
-    time_ms: int,
-    earlier: Prepared | None,
-) -> Prepared:
-    """Write the manifests and lists of the next snapshot after `head`.
+class SnapshotWriter:
+    """Writes the manifests and lists of one requested snapshot, attempt by attempt.
 
     Args:
         handle: whose store notes what is written; nothing is removed here after a failure.
         options: of the table.
-        wanted: the snapshot to make.
-        changes: what `wanted` changes on top of `head`.
-        head: the newest snapshot.
+        request: the snapshot to make.
         commit_user: who commits.
-        schema_id: the newest schema of the branch.
-        time_ms: now.
-        earlier: what an attempt on an older head wrote.
-
-    Raises:
-        CommitConflictError: index changes do not fit those of the head.
-        StorageError: a file cannot be read or written.
-        NothingToMerge: only the manifests should change, and there is nothing to change.
     """
-    if wanted.restores is not None and head is not None:
-        return _restored(handle, options, wanted, wanted.restores, changes, head, commit_user, time_ms)
-    snapshot_id = 1 if head is None else head.id + 1
-    before = [] if head is None else data_manifests(handle, head)
-    merged = _merge(handle, options, before, None if wanted.compacts_manifests else earlier)
-    if wanted.compacts_manifests:
-        if head is None or merged is None or not _is_less(merged):
-            raise NothingToMerge
-        schema_id = head.schema_id
-    base = _list(handle, merged.after if merged else tuple(before))
-    delta, next_row_id = _delta(handle, options, wanted, changes, head, earlier)
-    changelog = _changelog(handle, wanted, changes, earlier)
-    total = 0 if head is None else head.total_record_count
-    if total is None:
-        total = row_total(live_entries(handle, before))
-    snapshot = Snapshot(
-        id=snapshot_id,
-        schema_id=schema_id,
-        base_manifest_list=base.name,
-        base_manifest_list_size=base.size,
-        delta_manifest_list=delta.name,
-        delta_manifest_list_size=delta.size,
-        changelog_manifest_list=None if changelog is None else changelog.name,
-        changelog_manifest_list_size=None if changelog is None else changelog.size,
-        index_manifest=write_index(handle, head, changes.index),
-        commit_user=commit_user,
-        commit_identifier=wanted.identifier,
-        commit_kind=wanted.kind,
-        time_ms=time_ms,
-        total_record_count=total + delta.rows,
-        delta_record_count=delta.rows,
-        changelog_record_count=None if changelog is None else changelog.rows,
-        watermark=_watermark(wanted.watermark, head),
-        statistics=wanted.statistics or _inherited_statistics(handle, head, schema_id),
-        properties=_properties(handle, options, wanted, head, before, delta) or None,
-        next_row_id=next_row_id,
-        uuid=str(uuid.uuid4()),
-        writer_version=WRITER_VERSION,
-        operation=wanted.operation,
-    )
-    return Prepared(snapshot, merged, base, delta, changelog)
 
+    def __init__(self, handle: TableHandle, options: CommitOptions, request: SnapshotRequest, commit_user: str) -> None:
+        self._handle, self._options, self._request, self._commit_user = handle, options, request, commit_user
+        self._earlier: Prepared | None = None
 
-def _restored(
-    handle: TableHandle,
-    options: CommitOptions,
-    wanted: Wanted,
-    target: Snapshot,
-    changes: Changes,
-    head: Snapshot,
-    commit_user: str,
-    time_ms: int,
-) -> Prepared:
-    """The snapshot after `head` that has the state of `target`.
+    def prepare(self, changes: Changes, head: Snapshot | None, schema_id: int, time_ms: int) -> Prepared | None:
+        """Write all but the snapshot file of the next snapshot after `head`; None when there is nothing to change.
 
-    The manifests before it name no file that is gone: one that comes again would look deleted beside them. A file that
-    is at another level in both is named before it as it is in `target`, since a DELETE of it there would stay, and hide
-    it again when a compaction moves it back.
+        Args:
+            changes: what the request changes on top of `head`.
+            head: the newest snapshot.
+            schema_id: the newest schema of the branch.
+            time_ms: now.
 
-    Source: Java `operation/FileStoreCommitImpl.rollbackToAsLatest`, but for files that changed their level.
-    """
-    live = live_entries(handle, data_manifests(handle, head))
-    back = live_entries(handle, data_manifests(handle, target))
-    before = together(where(live, ~named_in(live, back)), where(back, named_in(back, live)))
-    base = _list(handle, tuple(write_manifest(handle, before)) if len(before) else ())
-    gone = ~adds(changes.files)
-    delta = _written(handle, without_value_stats(changes.files, gone) if options.delete_drop_stats else changes.files)
-    total = target.total_record_count
-    row_ids = [n for n in (head.next_row_id, target.next_row_id) if n is not None]
-    snapshot = Snapshot(
-        id=head.id + 1,
-        schema_id=target.schema_id,
-        base_manifest_list=base.name,
-        base_manifest_list_size=base.size,
-        delta_manifest_list=delta.name,
-        delta_manifest_list_size=delta.size,
-        index_manifest=target.index_manifest,
-        commit_user=commit_user,
-        commit_identifier=wanted.identifier,
-        commit_kind=wanted.kind,
-        time_ms=time_ms,
-        total_record_count=row_total(live) + delta.rows if total is None else total,
-        delta_record_count=delta.rows,
-        watermark=target.watermark,
-        statistics=target.statistics,
-        properties=target.properties,
-        next_row_id=max(row_ids, default=None),
-        uuid=str(uuid.uuid4()),
-        writer_version=WRITER_VERSION,
-    )
-    return Prepared(snapshot, None, base, delta, None)
+        Raises:
+            CommitConflictError: index changes do not fit those of the head.
+            StorageError: a file cannot be read or written.
+        """
+        before = [] if head is None else data_manifests(self._handle, head)
+        match self._request:
+            case Restore() as restore if head is not None:
+                return self._restored(restore, changes, head, time_ms)
+            case CompactManifests():
+                everything = replace(self._options, manifest_merge_min_count=1, manifest_full_compaction_bytes=1)
+                merged: Merged | None = manifest_merge.merge(self._handle, before, everything)
+                if head is None or merged is None or not _is_less(merged):
+                    return None
+                schema_id = head.schema_id
+            case _:
+                merged = self._merged(before)
+        self._earlier = self._next(changes, head, before, merged, schema_id, time_ms)
+        return self._earlier
 
+    def _next(
+        self,
+        changes: Changes,
+        head: Snapshot | None,
+        before: list[ManifestFileMeta],
+        merged: Merged | None,
+        schema_id: int,
+        time_ms: int,
+    ) -> Prepared:
+        handle, request = self._handle, self._request
+        base = _list(handle, merged.after if merged else tuple(before))
+        delta, next_row_id = self._delta(changes, head)
+        changelog = self._changelog(changes)
+        total = 0 if head is None else head.total_record_count
+        if total is None:
+            total = row_total(live_entries(handle, before))
+        snapshot = Snapshot(
+            id=1 if head is None else head.id + 1,
+            schema_id=schema_id,
+            base_manifest_list=base.name,
+            base_manifest_list_size=base.size,
+            delta_manifest_list=delta.name,
+            delta_manifest_list_size=delta.size,
+            changelog_manifest_list=None if changelog is None else changelog.name,
+            changelog_manifest_list_size=None if changelog is None else changelog.size,
+            index_manifest=write_index(handle, head, changes.index),
+            commit_user=self._commit_user,
+            commit_identifier=request.identifier,
+            commit_kind=request.kind,
+            time_ms=time_ms,
+            total_record_count=total + delta.rows,
+            delta_record_count=delta.rows,
+            changelog_record_count=None if changelog is None else changelog.rows,
+            watermark=_watermark(request.watermark, head),
+            statistics=self._statistics(head, schema_id),
+            properties=self._properties(head, before, delta) or None,
+            next_row_id=next_row_id,
+            uuid=str(uuid.uuid4()),
+            writer_version=WRITER_VERSION,
+            operation=request.operation,
+        )
+        return Prepared(snapshot, merged, base, delta, changelog)
 
-def _merge(
-    handle: TableHandle, options: CommitOptions, before: list[ManifestFileMeta], earlier: Prepared | None
-) -> Merged | None:
-    """The head's manifests merged. A second attempt only uses the merge of the first: it is in a hurry."""
-    if earlier is None:
-        return manifest_merge.merge(handle, before, options)
-    return None if earlier.merged is None else manifest_merge.reuse(earlier.merged, before)
+    def _restored(self, request: Restore, changes: Changes, head: Snapshot, time_ms: int) -> Prepared:
+        """The snapshot after `head` that has the state of an earlier one.
+
+        The manifests before it name no file that is gone: one that comes again would look deleted beside them. A file
+        that is at another level in both is named before it as it is in the earlier one, since a DELETE of it there
+        would stay, and hide it again when a compaction moves it back.
+
+        Source: Java `operation/FileStoreCommitImpl.rollbackToAsLatest`, but for files that changed their level.
+        """
+        target, back = request.target, request.live
+        live = live_entries(self._handle, data_manifests(self._handle, head))
+        before = together(where(live, ~named_in(live, back)), where(back, named_in(back, live)))
+        base = _list(self._handle, tuple(write_manifest(self._handle, before)) if len(before) else ())
+        delta = _written(self._handle, self._without_stats_of_deleted(changes.files))
+        total = target.total_record_count
+        row_ids = [n for n in (head.next_row_id, target.next_row_id) if n is not None]
+        snapshot = Snapshot(
+            id=head.id + 1,
+            schema_id=target.schema_id,
+            base_manifest_list=base.name,
+            base_manifest_list_size=base.size,
+            delta_manifest_list=delta.name,
+            delta_manifest_list_size=delta.size,
+            index_manifest=target.index_manifest,
+            commit_user=self._commit_user,
+            commit_identifier=request.identifier,
+            commit_kind=request.kind,
+            time_ms=time_ms,
+            total_record_count=row_total(live) + delta.rows if total is None else total,
+            delta_record_count=delta.rows,
+            watermark=target.watermark,
+            statistics=target.statistics,
+            properties=target.properties,
+            next_row_id=max(row_ids, default=None),
+            uuid=str(uuid.uuid4()),
+            writer_version=WRITER_VERSION,
+        )
+        return Prepared(snapshot, None, base, delta, None)
+
+    def _merged(self, before: list[ManifestFileMeta]) -> Merged | None:
+        """The head's manifests merged. A second attempt only uses the merge of the first: it is in a hurry."""
+        if self._earlier is None:
+            return manifest_merge.merge(self._handle, before, self._options)
+        return None if self._earlier.merged is None else manifest_merge.reuse(self._earlier.merged, before)
+
+    def _delta(self, changes: Changes, head: Snapshot | None) -> tuple[Listed, int]:
+        """The list of what the snapshot changes, and the next free row id."""
+        options, tracks_rows = self._options, self._handle.options.row_tracking
+        snapshot_id, next_row_id = (1, 0) if head is None else (head.id + 1, head.next_row_id or 0)
+        stamps = options.snapshot_sequence_ordering and self._request.kind is not CommitKind.COMPACT
+        depends_on_head = tracks_rows or stamps or self._request.depends_on_head or options.discard_duplicate_files
+        if self._earlier is not None and not depends_on_head:
+            return self._earlier.delta, next_row_id
+        files = self._without_stats_of_deleted(changes.files)
+        if tracks_rows:
+            files, next_row_id = assign_row_ids(
+                files, snapshot_id, next_row_id, by_partition=options.row_tracking_groups
+            )
+        if stamps:
+            files = stamp_sequence_numbers(files, snapshot_id)
+        return _written(self._handle, files), next_row_id
+
+    def _without_stats_of_deleted(self, files: pa.Table) -> pa.Table:
+        return without_value_stats(files, ~adds(files)) if self._options.delete_drop_stats else files
+
+    def _changelog(self, changes: Changes) -> Listed | None:
+        if self._earlier is not None and not self._request.depends_on_head:
+            return self._earlier.changelog
+        return _written(self._handle, changes.changelog) if len(changes.changelog) else None
+
+    def _statistics(self, head: Snapshot | None, schema_id: int) -> str | None:
+        """The new statistics file, else the head's while it is of the newest schema."""
+        if isinstance(self._request, SetStatistics):
+            return self._request.file_name
+        if head is None or head.statistics is None:
+            return None
+        path = self._handle.layout.statistics_path(head.statistics)
+        try:
+            found = json.loads(self._handle.store.read(path))
+            of_schema = found.get("schemaId") if isinstance(found, dict) else None
+        except (StorageError, ValueError) as e:
+            _LOG.warning("cannot read the statistics %s of %s, dropped: %s", path, self._handle.describe(), e)
+            return None
+        return head.statistics if of_schema == schema_id else None
+
+    def _properties(self, head: Snapshot | None, before: list[ManifestFileMeta], delta: Listed) -> Mapping[str, str]:
+        given = self._request.properties
+        if isinstance(self._request, CompactManifests) and head is not None:
+            return head.properties or {}
+        if not self._options.sequence_in_properties:
+            return given
+        largest = _max_sequence_number(self._handle, head, before), delta.max_sequence_number
+        known = [n for n in largest if n is not None]
+        return {**given, MAX_SEQUENCE_NUMBER: str(max(known))} if known else given
 
 
 def _is_less(merged: Merged) -> bool:
     """Whether there are fewer manifests, or fewer entries in them. As many files of other sizes are no gain."""
     return len(merged.after) < len(merged.before) or any(m.num_deleted_files for m in merged.before)
-
-
-def _delta(
-    handle: TableHandle,
-    options: CommitOptions,
-    wanted: Wanted,
-    changes: Changes,
-    head: Snapshot | None,
-    earlier: Prepared | None,
-) -> tuple[Listed, int]:
-    snapshot_id, next_row_id = (1, 0) if head is None else (head.id + 1, head.next_row_id or 0)
-    stamps = options.snapshot_sequence_ordering and wanted.kind is not CommitKind.COMPACT
-    depends_on_head = handle.options.row_tracking or stamps or not wanted.same_changes
-    if earlier is not None and not depends_on_head and not options.discard_duplicate_files:
-        return earlier.delta, next_row_id
-    files = without_value_stats(changes.files, ~adds(changes.files)) if options.delete_drop_stats else changes.files
-    if handle.options.row_tracking:
-        files, next_row_id = row_tracking.assign(
-            files, snapshot_id, next_row_id, by_partition=options.row_tracking_groups
-        )
-    if stamps:
-        files = row_tracking.stamp(files, snapshot_id)
-    return _written(handle, files), next_row_id
-
-
-def _changelog(handle: TableHandle, wanted: Wanted, changes: Changes, earlier: Prepared | None) -> Listed | None:
-    if earlier is not None and wanted.same_changes:
-        return earlier.changelog
-    return _written(handle, changes.changelog) if len(changes.changelog) else None
 
 
 def _written(handle: TableHandle, entries: pa.Table) -> Listed:
@@ -286,36 +300,6 @@ def _watermark(given: int | None, head: Snapshot | None) -> int | None:
     return max(known, default=None)
 
 
-def _inherited_statistics(handle: TableHandle, head: Snapshot | None, schema_id: int) -> str | None:
-    """The head's statistics file, while it is of the newest schema."""
-    if head is None or head.statistics is None:
-        return None
-    path = handle.layout.statistics_path(head.statistics)
-    try:
-        found = json.loads(handle.store.read(path))
-        of_schema = found.get("schemaId") if isinstance(found, dict) else None
-    except (StorageError, ValueError) as e:
-        _LOG.warning("the statistics %s of %s cannot be read and are dropped: %s", path, handle.describe(), e)
-        return None
-    return head.statistics if of_schema == schema_id else None
-
-
-def _properties(
-    handle: TableHandle,
-    options: CommitOptions,
-    wanted: Wanted,
-    head: Snapshot | None,
-    before: list[ManifestFileMeta],
-    delta: Listed,
-) -> Mapping[str, str]:
-    if wanted.compacts_manifests and head is not None:
-        return head.properties or {}
-    if not options.sequence_in_properties:
-        return wanted.properties
-    known = [n for n in (_max_sequence_number(handle, head, before), delta.max_sequence_number) if n is not None]
-    return {**wanted.properties, MAX_SEQUENCE_NUMBER: str(max(known))} if known else wanted.properties
-
-
 def _max_sequence_number(handle: TableHandle, head: Snapshot | None, before: list[ManifestFileMeta]) -> int | None:
     """What the head says, else what its manifests do."""
     said = (head.properties or {}).get(MAX_SEQUENCE_NUMBER) if head is not None else None
@@ -333,7 +317,9 @@ def _largest(entries: pa.Table) -> int | None:
 _ROW_ID = "_ROW_ID"
 
 
-def assign(entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partition: bool) -> tuple[pa.Table, int]:
+def assign_row_ids(
+    entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partition: bool
+) -> tuple[pa.Table, int]:
     """Entries with sequence numbers and first row ids where they were left open, and the next free row id.
 
     A file whose smallest sequence number is 0 is all new; one whose largest is 0 has changed rows among old ones.
@@ -362,7 +348,7 @@ def assign(entries: pa.Table, snapshot_id: int, next_row_id: int, *, by_partitio
     return with_numbers(entries, "first_row_id", ids, valid | wanted), int(ends[-1])
 
 
-def stamp(entries: pa.Table, snapshot_id: int) -> pa.Table:
+def stamp_sequence_numbers(entries: pa.Table, snapshot_id: int) -> pa.Table:
     """Entries whose new files have the snapshot's id as the sequence number of all rows."""
     new = adds(entries)
     for name in ("min_sequence_number", "max_sequence_number"):

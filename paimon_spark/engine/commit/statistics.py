@@ -1,29 +1,14 @@
-"""A snapshot whose only news is a file of statistics of whole columns.
+"""The statistics file of whole columns: values and JSON.
 
-Source: Java `stats/Statistics`, `stats/ColStats`, `operation/FileStoreCommitImpl.commitStatistics`.
+Source: Java `stats/Statistics`, `stats/ColStats`.
 """
 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER, Author, make_snapshot
-from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.committer import new_commit_user
-from paimon_spark.engine.commit.entries import no_entries
-from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.commit.requests import Wanted
-from paimon_spark.errors import CommitOutcomeUnknownError
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.retry import Surroundings
-from paimon_spark.options.commit import parse_commit_options
-
-_NOW = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +48,6 @@ class Statistics:
     record_count: int
     record_size: int
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
-
-
-def commit_statistics(handle: TableHandle, statistics: Statistics, around: Surroundings = _NOW) -> Snapshot:
-    """Make statistics those of the branch, by a snapshot of kind ANALYZE; later ones of the same schema keep them.
-
-    Raises:
-        UnsupportedFeatureError: the store cannot create a snapshot exclusively (`publish.check_store`).
-        CommitRetriesExhaustedError: others were faster every time.
-        CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
-        StorageError: the store failed before that; the table is as before.
-    """
-    check_store(handle)
-    name = f"stats-{uuid.uuid4()}-0"
-    path = handle.layout.statistics_path(name)
-    handle.store.write(path, encode(statistics))
-    nothing = Changes(no_entries(), no_entries())
-    wanted = Wanted(CommitKind.ANALYZE, BATCH_COMMIT_IDENTIFIER, lambda _: nothing, statistics=name)
-    options = parse_commit_options(handle.options.raw)
-    try:
-        return make_snapshot(handle, options, wanted, Author(new_commit_user(handle.options.raw)), around).snapshot
-    except CommitOutcomeUnknownError:
-        raise
-    except Exception:
-        handle.store.delete(path)
-        raise
 
 
 def encode(statistics: Statistics) -> bytes:

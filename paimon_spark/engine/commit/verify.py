@@ -1,4 +1,4 @@
-"""A snapshot just made, looked at once more: is its branch still the history that it was made on?
+"""Verify, after publishing a snapshot, that its branch still has the history that it was made on.
 
 Commits ask for no lock, and what gives a branch another history (a merge, replacing main, rolling back, deleting or
 renaming a branch) reads that branch, writes down what it will do, and does it. A commit that lands after it was read
@@ -10,27 +10,42 @@ would be lost without a word, so who made it looks afterwards, in this order:
 
 An operation announced after 1 reads the snapshot, one that was over before 1 shows in 2.
 
-Source: own; `maintenance/intents.py` writes what is read here.
+Source: own; `maintenance/change.py` writes the lock and journal that are read here.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
     CommitOutcomeUnknownError,
-    FileMissingError,
+    CorruptFileError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import snapshot_identity
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteFiles,
+    DeleteTree,
+    IfSnapshots,
+    Put,
+    PutNew,
+    RenameTree,
+    SetAside,
+    Step,
+    TableChange,
+    find_change,
+    relative_path,
+    written_texts,
+)
+from paimon_spark.metadata.journal.lock import LockFile, find_lock
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags
@@ -55,14 +70,14 @@ _FIRST_WAIT_S: Final = 0.01
 _LAST_WAIT_S: Final = 0.5
 
 
-def counts(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Surroundings) -> bool:
-    """Look whether a snapshot just made counts. One that does not is taken back.
+def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
+    """Verify that the branch still has a snapshot just made; remove it where it does not.
 
     Args:
         handle: the branch committed to.
         made: the new snapshot.
         base: the head it was made on.
-        around: clock and sleep.
+        clock: clock and sleep.
 
     Returns:
         True as a rule. False when the snapshot counts, but the branch has another history now: its place is on the
@@ -75,44 +90,47 @@ def counts(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: S
     wait_s = _FIRST_WAIT_S
     while True:
         try:
-            return _look(handle, made, base, around)
+            return _look(handle, made, base, clock)
         except CommitError:
             raise
         except Exception as e:  # the snapshot is there, and no file of it may go
             if wait_s > _LAST_WAIT_S:
                 raise _unknown(handle, made, f"it could not be looked at again ({e})") from e
-        around.sleep(wait_s)
+        clock.sleep(wait_s)
         wait_s *= 3
 
 
-def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, around: Surroundings) -> bool:
-    """As `counts`. Safe to repeat."""
-    plan = _announced(handle, made, around)
+def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
+    """As `verify_committed`. Safe to repeat."""
+    plan = _announced(handle, made, clock)
     if plan is not None:
-        if _speaks_of(plan, made):
+        if _includes(plan, made):
             return False
-        return _taken_back(handle, made, around, is_replaced=_puts(plan, handle, made))
-    return _is_in_place(handle, made, base) or _taken_back(handle, made, around, is_replaced=False)
+        return _take_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
+    return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
 
 
-def _announced(handle: TableHandle, made: Snapshot, around: Surroundings) -> bytes | None:
-    """The plan of an operation that changes the history of the handle's branch; None when there is none."""
-    for _ in _waiting(around):
-        intent = _json(_read(handle, "intent"))
-        if intent is None or intent.get("kind") not in REPLACING:
+def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:
+    """The journal of an operation that changes the history of the handle's branch; None when there is none."""
+    for _ in _waiting(clock):
+        lock = _find_lock(handle)
+        if lock is None or lock.kind not in REPLACING:
             return None
-        plan = _read(handle, f"plan-{(intent.get('owner') or {}).get('operation')}")
-        if plan is not None:
-            return plan if _touches(plan, handle, made) else None
+        try:
+            change = find_change(handle, lock.owner)
+        except CorruptFileError:
+            return None
+        if change is not None:
+            return change if _touches(change, handle, made) else None
     raise _unknown(handle, made, "another process is about to change the branch's history, and does not say how")
 
 
-def _touches(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether a step of the plan changes what the branch has at this snapshot or just before, or what main is."""
+def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether a step changes what the branch has at this snapshot or just before, or what main is."""
     layout = handle.layout
     directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
-    snapshots = layout.snapshot_dir.removeprefix(layout.root).lstrip("/")
-    for path in _paths(plan):
+    snapshots = relative_path(handle, layout.snapshot_dir)
+    for path in (path for step in change.steps for path in _changed_paths(step)):
         number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
         if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
             return True
@@ -121,15 +139,38 @@ def _touches(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
     return False
 
 
-def _puts(plan: bytes, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether the plan puts another snapshot in the place of this one."""
-    path = handle.layout.snapshot_path(made.id).removeprefix(f"{handle.layout.root}/")
-    return any(step[0] in ("put", "put-new") and step[1] == path for step in _steps(plan))
+def _changed_paths(step: Step) -> Sequence[str]:
+    match step:
+        case Put(path) | PutNew(path) | Delete(path):
+            return (path,)
+        case DeleteFiles(paths):
+            return paths
+        case DeleteTree(directory) | IfSnapshots(directory):
+            return (directory,)
+        case SetAside(old, new) | RenameTree(old, new):
+            return old, new
 
 
-def _speaks_of(plan: bytes, made: Snapshot) -> bool:
-    """Names of manifest lists are never used twice."""
-    return made.delta_manifest_list.encode() in plan
+def _replaces(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether the change puts another snapshot in the place of this one."""
+    path = relative_path(handle, handle.layout.snapshot_path(made.id))
+    return any(isinstance(step, (Put, PutNew)) and step.path == path for step in change.steps)
+
+
+def _includes(change: TableChange, made: Snapshot) -> bool:
+    """Whether the change was planned with the snapshot. Names of manifest lists are never used twice."""
+    name = made.delta_manifest_list
+    return any(name in text for text in written_texts(change.steps)) or any(
+        root.snapshot.delta_manifest_list == name for root in change.released
+    )
+
+
+def _find_lock(handle: TableHandle) -> LockFile | None:
+    """Read the lock; None also for one that cannot be read, which operations on refs report."""
+    try:
+        return find_lock(handle)
+    except CorruptFileError:
+        return None
 
 
 def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> bool:
@@ -140,22 +181,22 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
     if own is None:
         # Others have gone on and it expired, or it was taken away.
         return made.id < min(list_snapshot_ids(handle), default=0)
-    if snapshot_identity(own) != snapshot_identity(made):
+    if not same_snapshot(own, made):
         return False
     before = None if base is None else find_snapshot(handle, base.id)
     if base is not None and before is not None:
-        return snapshot_identity(before) == snapshot_identity(base)
+        return same_snapshot(before, base)
     # The first snapshot, or one whose base has expired by now, which older ones do before.
     has_schema = bool(list_schema_ids(handle.store, layout))
     return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
 
 
-def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_replaced: bool) -> bool:
+def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
     """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
 
     When it `is_replaced`, the operation that goes on puts another file there, which must not be deleted.
     """
-    for _ in _waiting(around):
+    for _ in _waiting(clock):
         if not _is_ours(handle, made):
             break
         # What others made on it goes first: by their own hand, or with the branch.
@@ -175,7 +216,7 @@ def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_re
     if _is_elsewhere(handle, made):
         return False
     # Looked at once more when nothing moves any more: what is said to have failed is written again.
-    _until_over(handle, around)
+    _until_over(handle, clock)
     if _is_elsewhere(handle, made):
         return False
     raise CommitConflictError(
@@ -187,15 +228,16 @@ def _taken_back(handle: TableHandle, made: Snapshot, around: Surroundings, is_re
     )
 
 
-def _until_over(handle: TableHandle, around: Surroundings) -> None:
-    for _ in _waiting(around):
-        if (_json(_read(handle, "intent")) or {}).get("kind") not in REPLACING:
+def _until_over(handle: TableHandle, clock: Clock) -> None:
+    for _ in _waiting(clock):
+        lock = _find_lock(handle)
+        if lock is None or lock.kind not in REPLACING:
             return
 
 
 def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
     found = find_snapshot(handle, made.id)
-    return found is not None and snapshot_identity(found) == snapshot_identity(made)
+    return found is not None and same_snapshot(found, made)
 
 
 def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
@@ -206,13 +248,13 @@ def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
         branch = TableHandle(store, Layout(root).with_branch(name), handle.name, handle.schema, handle.options)
         tags = [tag.snapshot for tag in list_tags(branch)]
         found = find_snapshot(branch, made.id)
-        if any(snapshot_identity(s) == snapshot_identity(made) for s in (*tags, *([] if found is None else [found]))):
+        if any(same_snapshot(s, made) for s in (*tags, *([] if found is None else [found]))):
             return True
     return False
 
 
 def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
-    """Other engines believe a hint that names a snapshot which is not there; one alone looks like a broken branch."""
+    """Correct hints to the removed snapshot: other engines trust them."""
     ids = list_snapshot_ids(handle)
     for name in (LATEST, EARLIEST):
         path = f"{handle.layout.snapshot_dir}/{name}"
@@ -224,47 +266,21 @@ def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
             handle.store.delete(path)
 
 
-def _waiting(around: Surroundings) -> Iterator[None]:
-    """Once at once, then again after waits, until it took too long."""
-    started, wait_s = around.clock_ms(), _FIRST_WAIT_S
+def _waiting(clock: Clock) -> Iterator[None]:
+    """Yield at once, then after growing waits, until it took too long."""
+    started, wait_s = clock.clock_ms(), _FIRST_WAIT_S
     while True:
         yield
-        if around.clock_ms() - started > _LONGEST_MS:
+        if clock.clock_ms() - started > _LONGEST_MS:
             return
-        around.sleep(wait_s)
+        clock.sleep(wait_s)
         wait_s = min(2 * wait_s, _LAST_WAIT_S)
-
-
-def _read(handle: TableHandle, name: str) -> bytes | None:
-    try:
-        return handle.store.read(f"{handle.layout.root}/intent/{name}")
-    except FileMissingError:
-        return None
-
-
-def _json(data: bytes | None) -> dict[str, Any] | None:
-    """None also for what cannot be read: it announces nothing, and is reported by who wants to change refs."""
-    try:
-        found = json.loads(data or b"null")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _steps(plan: bytes) -> list[list[str]]:
-    steps = (_json(plan) or {}).get("steps")
-    return [s for s in steps if isinstance(s, list) and len(s) > 1] if isinstance(steps, list) else []
-
-
-def _paths(plan: bytes) -> Iterator[str]:
-    for name, *texts in _steps(plan):
-        yield from texts[:1] if name in ("put", "put-new", "delete", "if-snapshots") else texts
 
 
 def _unknown(handle: TableHandle, made: Snapshot, why: str) -> CommitOutcomeUnknownError:
     path = handle.store.url(handle.layout.snapshot_path(made.id))
     return CommitOutcomeUnknownError(
-        f"it cannot be told whether snapshot {made.id} of {handle.describe()} counts: {why}. Before writing again, "
+        f"cannot tell whether snapshot {made.id} of {handle.describe()} is committed: {why}. Before writing again, "
         f"look at {path}: if its uuid is {made.uuid}, and the snapshot before is there, the commit succeeded; until "
         "then no file of the commit may be deleted",
         table=handle.name,

@@ -23,13 +23,11 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests, read_manifests
 from paimon_spark.metadata.vector_files import vector_files
-from paimon_spark.options.commit import WRITE_ONLY
-from paimon_spark.options.compaction import parse_compaction_options
 
 
 def compacts_after_writes(handle: TableHandle) -> bool:
     """Whether writers look for buckets to compact: tables with keys, unless another job compacts them."""
-    return bool(handle.schema.primary_keys) and not WRITE_ONLY.get(handle.options.raw)
+    return bool(handle.schema.primary_keys) and not handle.options.commit.write_only
 
 
 def buckets_to_compact(handle: TableHandle, snapshot: Snapshot, written: Places) -> set[tuple[bytes, int]]:
@@ -54,13 +52,13 @@ def plan_after_write(handle: TableHandle, snapshot: Snapshot, written: Places) -
     entries = Touched(handle, array_of(sorted({p for p, _ in wanted}), pa.binary())).live(snapshot)
     buckets = buckets_of(entries.filter(_in_buckets(entries, wanted)), wanted)
     new = (b for b in buckets if b.bucket >= 0 and any(f.level == 0 for f in b.files))
-    full = parse_compaction_options(handle.options.raw).full_after_writes
+    full = handle.options.compaction.full_after_writes
     return keyed_tasks(handle, new, vector_files(handle, snapshot), full=full)
 
 
 def _least_runs(handle: TableHandle) -> int:
     """So many sorted runs make a bucket be looked at."""
-    options = parse_compaction_options(handle.options.raw)
+    options = handle.options.compaction
     if hides_level0(handle) or options.force_up_level0 or options.full_after_writes:
         return 1
     return min(2, options.stop_trigger) if options.may_be_early else options.stop_trigger

@@ -27,12 +27,11 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.vector_files import changed_vectors
-from paimon_spark.options.compaction import CLUSTERS, parse_append_compaction_options
+from paimon_spark.options.compaction import CLUSTERS
 from paimon_spark.types import TRACKING_FIELDS
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]
@@ -45,10 +44,10 @@ def check_append(handle: TableHandle) -> None:
     Raises:
         UnsupportedFeatureError: names the feature.
     """
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     if handle.options.data_evolution:
         raise _refused(handle, "data-evolution.enabled", "a row of it lies in several files")
-    if CLUSTERS.get(handle.options.raw):
+    if handle.options.append_compaction.clusters:
         raise _refused(handle, CLUSTERS.key, "its compaction sorts rows, which is not done here")
 
 
@@ -66,7 +65,7 @@ def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vector
         CommitConflictError: files are of a newer schema than the handle's.
     """
     check_append(handle)
-    options = parse_append_compaction_options(handle.options.raw)
+    options = handle.options.append_compaction
     ordered = has_buckets(handle)
     out: list[BucketTask] = []
     for bucket in buckets:

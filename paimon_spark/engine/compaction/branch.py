@@ -23,7 +23,7 @@ def compact_branch(
 
     Those are in a snapshot of their own, which stays when what follows fails.
     """
-    user = new_commit_user(handle.options.raw)
+    user = new_commit_user(handle.options)
     settled = settle_postponed(handle, user, partitions=partitions, where=where)
     compacted = compact_table(handle, full=full, partitions=partitions, where=where, runner=runner)
     return _together(settled, compacted) if settled.snapshot_ids else compacted

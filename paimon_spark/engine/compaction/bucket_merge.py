@@ -48,8 +48,8 @@ from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.options.compaction import parse_compaction_options
-from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
+from paimon_spark.options.core import ChangelogProducer, MergeEngine
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     SEQUENCE_NUMBER,
     VALUE_KIND,
@@ -326,7 +326,7 @@ def _changelog_rule(options: TableOptions, names: Sequence[str], *, into_last: b
         return None
     if producer not in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
         return None
-    compaction = parse_compaction_options(options.raw)
+    compaction = options.compaction
     compared = None
     if compaction.row_deduplicate:
         compared = tuple(n for n in names if n not in compaction.row_deduplicate_ignored)

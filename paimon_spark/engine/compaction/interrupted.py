@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.engine.commit.committer import CommitResult
+from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle

@@ -31,9 +31,8 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.options.compaction import CompactionOptions, parse_compaction_options
-from paimon_spark.options.data_files import parse_data_file_options
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.compaction import CompactionOptions
+from paimon_spark.options.core import MergeEngine
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]
 """Index files of deletion vectors by partition and bucket, as of `vector_files.vector_files`."""
@@ -54,7 +53,7 @@ def keyed_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vectors
         vectors: of the same snapshot.
         full: all into the last level; else what is worth it by now, and level 0 where it is hidden.
     """
-    options = parse_compaction_options(handle.options.raw)
+    options = handle.options.compaction
     moment = Moment(time.localtime().tm_hour, wall_clock_ms())
     out = []
     for bucket in buckets:
@@ -102,7 +101,7 @@ class _Expired:
 
 
 def _small_bytes(handle: TableHandle, options: CompactionOptions) -> int:
-    return int(parse_data_file_options(handle.options.raw, True).target_file_size * options.small_file_ratio)
+    return int(handle.options.data_files.target_bytes(keyed=True) * options.small_file_ratio)
 
 
 def compact_bucket(
@@ -189,7 +188,7 @@ class _BucketCompaction:
         unit, files = self.unit, self.task.files
         if unit.way is Way.EACH_ALONE:
             return [Rewrite((Section(((n,),)),)) for n in unit.files]
-        options = parse_compaction_options(self.handle.options.raw)
+        options = self.handle.options.compaction
         expired = _Expired(self.handle, files)
         types = [f.type for f in self.handle.schema.key_type]
         small_bytes = _small_bytes(self.handle, options)
@@ -217,7 +216,7 @@ class _BucketCompaction:
     def _may_leave_level0(self, file: DataFileMeta, merge: BucketMerge) -> bool:
         """Whether a file that shares no key with what is merged may leave a hidden level 0 as it is."""
         table, level = self.handle.options, self.unit.level
-        options = parse_data_file_options(table.raw, True)
+        options = table.data_files
         extension = options.data(level).extension(options.suffix_with_codec)
         # What lies deeper may change the rows of all engines but this.
         as_they_are = table.merge_engine is MergeEngine.DEDUPLICATE and not table.sequence_fields

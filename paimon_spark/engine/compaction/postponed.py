@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.committer import CommitResult, Committer
-from paimon_spark.engine.commit.publish import is_alive
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.compaction.interrupted import expired_under_way
 from paimon_spark.engine.compaction.run import CompactResult, buckets_of, entries_of
 from paimon_spark.engine.compaction.task import Bucket
@@ -27,15 +28,14 @@ from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.partition_path import PartitionDirectories
-from paimon_spark.metadata.retry import Retries, Surroundings
+from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import parse_commit_options
-from paimon_spark.options.write import ROWKIND_FIELD, buckets_of_new_partition
+from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
+from paimon_spark.options.core import BUCKET
+from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.types import VALUE_KIND
 
@@ -62,7 +62,7 @@ def settle_postponed(
         CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
         PaimonError: as `plan_compaction`, or a file cannot be read or written; the table is as before.
     """
-    retries = Retries(parse_commit_options(handle.options.raw), Surroundings())
+    retries = Retries(handle.options.commit, Clock())
     while handle.options.bucket == POSTPONE_BUCKET:
         head = latest_snapshot(handle)
         if head is None:
@@ -71,7 +71,7 @@ def settle_postponed(
         if current.layout != handle.layout:  # main has come to mean another branch
             handle = current
             continue
-        check_writable(current.schema, current.options.raw, current.name)
+        current.check_writable()
         committer = Committer(current, commit_user)
         try:
             messages = _messages(current, head, commit_user, partitions, where)
@@ -85,7 +85,7 @@ def settle_postponed(
             break
         try:
             # The rows were numbered after those that the buckets had.
-            return _result(committer.commit(messages, base=head), messages)
+            return _result(committer.commit(messages, planned_on=PlannedOn.of(head, must_remain=True)), messages)
         except CommitOutcomeUnknownError:
             raise
         except CommitConflictError:
@@ -117,7 +117,7 @@ def _messages(
     try:
         for bucket in waiting:
             rows = sum(f.row_count for f in bucket.files)
-            total = totals.get(bucket.partition) or buckets_of_new_partition(handle.options.raw, rows)
+            total = totals.get(bucket.partition) or handle.options.postponed_bucket.buckets_of_new_partition(rows)
             out += _settled(handle, head, commit_user, bucket, total)
     except BaseException:
         Committer(handle, commit_user).abort(out)
@@ -171,9 +171,8 @@ def _schema(handle: TableHandle) -> pa.Schema:
 
 def _with_buckets(handle: TableHandle, total_buckets: int) -> TableHandle:
     """The table as one with buckets, and rows whose kinds stand beside them."""
-    raw = {k: v for k, v in handle.options.raw.items() if k != ROWKIND_FIELD.key}
-    raw["bucket"] = str(total_buckets)
-    return replace(handle, options=replace(handle.options, bucket=total_buckets, raw=raw))
+    options = handle.options.changed({ROWKIND_FIELD.key: None, BUCKET.key: str(total_buckets)})
+    return replace(handle, options=options)
 
 
 def _result(committed: CommitResult, messages: Sequence[CommitMessage]) -> CompactResult:

@@ -21,7 +21,6 @@ from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.compaction import parse_record_expiry_options
 from paimon_spark.types import DataField
 
 _SMALLEST_MILLIS = 1_000_000_000_000
@@ -48,7 +47,7 @@ class RecordExpiry:
             InvalidOptionError: the options do not name the column.
             ColumnNotFoundError: there is no such column.
         """
-        options = parse_record_expiry_options(handle.options.raw)
+        options = handle.options.record_expiry
         if options is None:
             return None
         return cls(fields_of(handle.schema, (options.column,))[0], int(time.time()) - options.kept_s)

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from paimon_spark import progress
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
-from paimon_spark.engine.commit.committer import CommitResult, Committer, new_commit_user
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import Touched, column, numbers, where
 from paimon_spark.engine.commit.overwrite import partitions_named
-from paimon_spark.engine.commit.publish import is_alive
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, PlannedOn
 from paimon_spark.engine.compaction.append import append_tasks, run_append_task
 from paimon_spark.engine.compaction.interrupted import compacted_by_twin, expired_under_way
 from paimon_spark.engine.compaction.keyed import compact_bucket, keyed_tasks
@@ -31,14 +31,12 @@ from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.retry import Retries, Surroundings
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.retry import Clock, Retries
+from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
-from paimon_spark.options.commit import parse_commit_options
 from paimon_spark.predicate.ast import Predicate, conjunction
 
 Places: TypeAlias = Collection[tuple[bytes, int]]
@@ -102,7 +100,7 @@ def plan_compaction(
         InvalidInputError: a partition is named wrongly.
         UnsupportedFeatureError: the table has something that would be compacted wrongly.
     """
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     entries = entries_of(handle, snapshot, partitions, where, buckets)
     make = keyed_tasks if handle.schema.primary_keys else append_tasks
     tasks = make(handle, buckets_of(entries, buckets), vector_files(handle, snapshot), full=full)
@@ -233,7 +231,7 @@ def compact_table(
     def plan(current: TableHandle, head: Snapshot, buckets: Places | None) -> list[BucketTask]:
         return plan_compaction(current, head, full=full, partitions=partitions, where=where, buckets=buckets)
 
-    return compact_planned(handle, plan, new_commit_user(handle.options.raw), runner)
+    return compact_planned(handle, plan, new_commit_user(handle.options), runner)
 
 
 def compact_planned(
@@ -257,7 +255,7 @@ def compact_planned(
         properties: kept in the snapshot.
     """
     attempts = _Attempts(handle, plan, commit_user, runner, identifier, properties)
-    retries = Retries(parse_commit_options(handle.options.raw), Surroundings())
+    retries = Retries(handle.options.commit, Clock())
     try:
         while (result := attempts.next()) is None:
             if not retries.again():
@@ -318,13 +316,15 @@ class _Attempts:
         if not messages:
             return CompactResult(head)
         # Rows with keys were merged with all that the bucket had; those without stand for themselves.
-        base = head if current.schema.primary_keys else None
+        planned_on = PlannedOn.of(head, must_remain=True) if current.schema.primary_keys else None
         try:
-            committed = self._committer.commit(messages, self._identifier, base=base, properties=self._properties)
+            committed = self._committer.commit(
+                messages, self._identifier, planned_on=planned_on, properties=self._properties
+            )
         except CommitConflictError as e:
             self.conflict = e
             return None
-        if not committed.ours:
+        if committed.is_duplicate:
             self.conflict = compacted_by_twin(current, committed)
             return None
         return _result(committed, messages)

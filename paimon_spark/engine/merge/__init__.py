@@ -11,7 +11,6 @@ partial_update_exact.py  the same row by row, for keys with deletes
 aggregators.py           aggregate functions on whole columns
 aggregators_exact.py     aggregate functions value by value
 exact_values.py          columns as Python values, compared as in Java; sketches and bitmaps
-field_options.py         options of single columns and of merge engines
 changelog.py             differences of two merged states; changelogs of compactions
 
 Source: Java `mergetree/**`.

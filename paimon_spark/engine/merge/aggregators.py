@@ -18,28 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.merge.aggregators_exact import (
-    FUNCTIONS,
     JAVA_SPACES,
     exact_aggregate,
     retract_refused,
 )
 from paimon_spark.engine.merge.exact_values import from_python, to_python
-from paimon_spark.engine.merge.field_options import FieldOptions
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Rows
 from paimon_spark.engine.merge.ordering import decimal_halves, pack, sort_rows, value_words
-from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.metadata.definition.merge_rules import check_function
+from paimon_spark.options.merge import FieldOptions
 from paimon_spark.types import (
-    ArrayType,
-    AtomicType,
-    BinaryType,
-    CharType,
     DataType,
-    DecimalType,
-    MapType,
-    MultisetType,
-    RowType,
-    VectorType,
 )
 
 _SAFE: Final = float(2**62)
@@ -145,58 +135,9 @@ def _listed(mask: Bool | None) -> list[bool] | None:
 
 
 def aggregator(function: str, options: FieldOptions, type: DataType) -> Aggregator:
-    """The function called `function` for a column.
-
-    Raises:
-        UnsupportedFeatureError: nobody here knows the function.
-        InvalidOptionError: it does not take columns of this type.
-    """
-    if function not in FUNCTIONS:
-        raise UnsupportedFeatureError(
-            f"column {options.column!r}: aggregate function {function!r} is unknown; known are "
-            + ", ".join(sorted(FUNCTIONS)),
-            feature=function,
-        )
-    wanted = _wanted_type(function, type)
-    if wanted is not None:
-        raise InvalidOptionError(
-            f"column {options.column!r}: aggregate function {function!r} needs {wanted}, the column is {type}",
-            option=f"fields.{options.column}.aggregate-function",
-        )
-    if function == "nested_partial_update" and not options.nested_key:
-        raise InvalidOptionError(
-            f"column {options.column!r}: nested_partial_update needs 'fields.{options.column}.nested-key'",
-            option=f"fields.{options.column}.nested-key",
-        )
+    """The function called `function` for a column. Raises as `check_function`."""
+    check_function(function, options, type)
     return Aggregator(function, options, type)
-
-
-def _wanted_type(function: str, t: DataType) -> str | None:
-    """What kind of column the function needs, when `t` is not one."""
-    rows = isinstance(t, ArrayType) and isinstance(t.element, RowType)
-    match function:
-        case "sum" | "product":
-            fits = isinstance(t, DecimalType) or (isinstance(t, AtomicType) and t.name in _NUMERIC)
-            return None if fits else "a number"
-        case "bool_and" | "bool_or":
-            return None if isinstance(t, AtomicType) and t.name == "BOOLEAN" else "a BOOLEAN"
-        case "listagg":
-            return None if isinstance(t, CharType) else "a STRING"
-        case "collect":
-            return None if isinstance(t, ArrayType) else "an ARRAY"
-        case "merge_map":
-            return None if isinstance(t, MapType) else "a MAP"
-        case "merge_map_with_keytime":
-            return None if isinstance(t, MapType) and isinstance(t.value, RowType) else "a MAP of ROWs"
-        case "nested_update" | "nested_partial_update":
-            return None if rows else "an ARRAY of ROWs"
-        case "max" | "min":
-            nested = isinstance(t, (ArrayType, MapType, MultisetType, RowType, VectorType))
-            return "a comparable type" if nested else None
-        case "hll_sketch" | "theta_sketch" | "rbm32" | "rbm64":
-            return None if isinstance(t, BinaryType) else "a VARBINARY"
-        case _:
-            return None
 
 
 _Done = tuple[ColumnResult, Bool | None]

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.merge.exact_values import SKETCH_FUNCTIONS, Union, Value, decoded, frozen, order_key, union_of
-from paimon_spark.engine.merge.field_options import FieldOptions, NestedKeyNullStrategy
 from paimon_spark.errors import DataError
+from paimon_spark.options.merge import FieldOptions, NestedKeyNullStrategy
 
 JAVA_SPACES: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
@@ -427,11 +427,10 @@ _WITH_OPTIONS: Final[dict[str, Callable[[FieldOptions, str, pa.DataType], ExactA
     "nested_update": _NestedUpdate,
     "nested_partial_update": _NestedPartialUpdate,
 }
-FUNCTIONS: Final = frozenset((*_SIMPLE, *_WITH_OPTIONS))
 
 
 def exact_aggregate(function: str, options: FieldOptions, type: pa.DataType) -> ExactAggregate:
-    """The function called `function` (one of `FUNCTIONS`) for a column of Arrow type `type`."""
+    """The function called `function` (one of `merge_rules.FUNCTIONS`) for a column of Arrow type `type`."""
     simple = _SIMPLE.get(function)
     if simple is not None:
         return simple(options.column, function, type)

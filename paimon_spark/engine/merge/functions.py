@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.aggregators import Aggregator, Events, aggregator
-from paimon_spark.engine.merge.field_options import AGGREGATION_REMOVE, DEFAULT_AGGREGATE, field_options
+from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged, Rows
 from paimon_spark.engine.merge.partial_update import PartialUpdate
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.table import MergeEngine, TableOptions
+from paimon_spark.metadata.definition.merge_rules import column_functions
+from paimon_spark.options.core import MergeEngine
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import RowKind
 
 
@@ -109,19 +110,5 @@ def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFu
         case MergeEngine.PARTIAL_UPDATE:
             return PartialUpdate(schema, options)
         case MergeEngine.AGGREGATION:
-            return Aggregation(_aggregators(schema, options), AGGREGATION_REMOVE.get(options.raw))
-
-
-def _aggregators(schema: TableSchema, options: TableOptions) -> dict[str, Aggregator]:
-    default = DEFAULT_AGGREGATE.get(options.raw) or "last_non_null_value"
-    out = {}
-    for field in schema.fields:
-        configured = field_options(field.name, options.raw)
-        if field.name in options.sequence_fields:
-            function = "last_value"
-        elif field.name in schema.primary_keys:
-            function = "primary-key"
-        else:
-            function = configured.aggregate_function or default
-        out[field.name] = aggregator(function, configured, field.type)
-    return out
+            functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
+            return Aggregation(functions, options.merge.aggregation_removes)

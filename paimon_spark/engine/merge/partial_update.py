@@ -6,30 +6,21 @@ Source: Java `mergetree/compact/PartialUpdateMergeFunction`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.merge.aggregators import Aggregator, Events, aggregator
-from paimon_spark.engine.merge.field_options import (
-    DEFAULT_AGGREGATE,
-    PARTIAL_UPDATE_REMOVE,
-    PARTIAL_UPDATE_REMOVE_BY_GROUP,
-    SequenceGroup,
-    field_options,
-    sequence_groups,
-)
+from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
 from paimon_spark.engine.merge.ordering import column_words, pack, sort_rows, value_words
 from paimon_spark.engine.merge.partial_update_exact import ExactPartialUpdate
-from paimon_spark.errors import DataError, InvalidOptionError
+from paimon_spark.errors import DataError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.table import IGNORE_DELETE, TableOptions
+from paimon_spark.metadata.definition.merge_rules import SequenceGroup, column_functions, partial_update_groups
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import RowKind
-
-_LAST_NON_NULL: Final = "last_non_null_value"
 
 
 class PartialUpdate:
@@ -45,58 +36,12 @@ class PartialUpdate:
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._ignore_delete = options.ignore_delete
-        self._remove_on_delete = PARTIAL_UPDATE_REMOVE.get(options.raw)
-        self._groups = sequence_groups(schema, options.raw)
-        self._removing = frozenset(PARTIAL_UPDATE_REMOVE_BY_GROUP.get(options.raw))
+        self._remove_on_delete = options.merge.partial_update_removes
+        self._groups = partial_update_groups(schema, options)
+        self._removing = frozenset(options.merge.removing_columns)
         self._group_of = {column: g for g in self._groups for column in g.columns}
         self._not_null = frozenset(f.name for f in schema.fields if not f.type.nullable)
-        self._check()
-        self._functions = self._aggregators(schema, options)
-
-    def _check(self) -> None:
-        conflicts = (
-            (self._remove_on_delete and self._ignore_delete, PARTIAL_UPDATE_REMOVE.key, IGNORE_DELETE.key),
-            (
-                bool(self._removing) and self._ignore_delete,
-                PARTIAL_UPDATE_REMOVE_BY_GROUP.key,
-                IGNORE_DELETE.key,
-            ),
-            (
-                self._remove_on_delete and bool(self._groups),
-                PARTIAL_UPDATE_REMOVE.key,
-                "fields.<column>.sequence-group",
-            ),
-        )
-        for both, one, other in conflicts:
-            if both:
-                raise InvalidOptionError(f"options {one} and {other} exclude each other", option=one)
-        known = {c for g in self._groups for c in g.sequence}
-        for column in sorted(self._removing - known):
-            raise InvalidOptionError(
-                f"option {PARTIAL_UPDATE_REMOVE_BY_GROUP.key}: {column!r} is not a sequence column of any "
-                "sequence group",
-                option=PARTIAL_UPDATE_REMOVE_BY_GROUP.key,
-            )
-
-    def _aggregators(self, schema: TableSchema, options: TableOptions) -> dict[str, Aggregator]:
-        default = DEFAULT_AGGREGATE.get(options.raw)
-        out = {}
-        for field in schema.fields:
-            group = self._group_of.get(field.name)
-            if field.name in schema.primary_keys or (group is not None and field.name in group.sequence):
-                continue
-            configured = field_options(field.name, options.raw)
-            function = configured.aggregate_function or default
-            if function is None:
-                continue
-            if group is None and function != _LAST_NON_NULL:
-                raise InvalidOptionError(
-                    f"column {field.name!r}: aggregate function {function!r} needs a sequence group in a "
-                    "partial-update table",
-                    option=f"fields.{field.name}.aggregate-function",
-                )
-            out[field.name] = aggregator(function, configured, field.type)
-        return out
+        self._functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         needed = dict.fromkeys(columns)

@@ -16,10 +16,10 @@ import pyarrow as pa
 from paimon_spark.engine.merge.aggregators import Aggregator
 from paimon_spark.engine.merge.aggregators_exact import ExactAggregate, exact_aggregate
 from paimon_spark.engine.merge.exact_values import Value, from_python, order_key, to_python
-from paimon_spark.engine.merge.field_options import SequenceGroup
 from paimon_spark.engine.merge.key_value import Groups, Kinds
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.metadata.definition.merge_rules import SequenceGroup
 from paimon_spark.types import RowKind
 
 Row = dict[str, Value]

@@ -27,7 +27,7 @@ from paimon_spark.format.arrays.nested import Convert, with_children, with_eleme
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.table import MergeEngine, read_defaults
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.types import (
     INTEGER_NAMES,
     STRING,
@@ -257,7 +257,7 @@ def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
         DataError: a default is not of its column's type.
         UnsupportedFeatureError: text cannot become the column's type at all.
     """
-    texts = read_defaults(request.options.raw)
+    texts = request.options.read_defaults
     out: dict[str, pa.Scalar] = {}
     for f in request.schema.fields if texts else ():
         text = texts.get(f.name)
@@ -330,9 +330,9 @@ def _whole_columns(request: ReadRequest) -> set[str]:
     whole = {*schema.trimmed_primary_keys, *options.sequence_fields}
     if options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
         return whole
-    from paimon_spark.engine.merge.field_options import sequence_groups  # plain reads do without the modules of merging
+    from paimon_spark.metadata.definition.merge_rules import sequence_groups
 
-    whole.update(name for group in sequence_groups(schema, options.raw) for name in group.sequence)
+    whole.update(name for group in sequence_groups(schema, options.merge) for name in group.sequence)
     # Elements of arrays and maps may be compared with each other; single values are only picked by their order.
     whole.update(f.name for f in schema.fields if not isinstance(f.type, TimestampType))
     return whole

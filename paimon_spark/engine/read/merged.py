@@ -33,7 +33,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField, RowKind
 
@@ -162,7 +162,7 @@ class _SplitMerge:
     def batches(self) -> Iterator[pa.RecordBatch]:
         if not self.split.files:
             return
-        if self.request.options.raw.get("sequence.snapshot-ordering", "").strip().lower() == "true":
+        if self.request.options.commit.snapshot_sequence_ordering:
             raise UnsupportedFeatureError(
                 f"table {self.request.table_name}: merging rows of a table with 'sequence.snapshot-ordering' is "
                 "not supported",

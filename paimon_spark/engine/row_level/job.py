@@ -43,7 +43,7 @@ from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.types import VALUE_KIND, RowKind
@@ -246,7 +246,7 @@ def plan_rows(
     return RowLevelJob(
         handle,
         way,
-        new_commit_user(handle.options.raw),
+        new_commit_user(handle.options),
         base,
         plan.splits,
         plan.request,
@@ -281,8 +281,7 @@ def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[C
 
 def _by_value_kind(handle: TableHandle) -> TableHandle:
     """The table to write to with kinds of our own, whatever its column of option `rowkind.field` holds."""
-    raw = {k: v for k, v in handle.options.raw.items() if k != ROWKIND_FIELD.key}
-    return replace(handle, options=replace(handle.options, raw=raw))
+    return replace(handle, options=handle.options.changed({ROWKIND_FIELD.key: None}))
 
 
 def _cleared(handle: TableHandle, batch: pa.RecordBatch) -> pa.RecordBatch:

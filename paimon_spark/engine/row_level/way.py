@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from paimon_spark.engine.merge.field_options import (
-    AGGREGATION_REMOVE,
-    DEFAULT_AGGREGATE,
-    PARTIAL_UPDATE_REMOVE,
-    PARTIAL_UPDATE_REMOVE_BY_GROUP,
-    field_options,
-    sequence_groups,
-)
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.metadata.features import check_writable
+from paimon_spark.metadata.definition.merge_rules import sequence_groups
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.table import ChangelogProducer, MergeEngine
-from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.options.core import ChangelogProducer, MergeEngine
+from paimon_spark.options.merge import PARTIAL_UPDATE_REMOVE_BY_GROUP
 
 _REPLACES = (None, "last_value", "last_non_null_value")
 """Aggregate functions with which a row may be written twice."""
@@ -50,7 +42,7 @@ def way_of(handle: TableHandle) -> Way:
     Raises:
         UnsupportedFeatureError: they cannot, and why.
     """
-    check_writable(handle.schema, handle.options.raw, handle.name)
+    handle.check_writable()
     if handle.options.data_evolution:
         raise _refused(handle, "data-evolution.enabled", "a row of it lies in several files; use Java Paimon")
     if handle.schema.primary_keys:
@@ -69,14 +61,11 @@ def check_deletes(handle: TableHandle) -> None:
     options = handle.options
     if options.ignore_delete:
         raise _refused(handle, "ignore-delete", "it skips rows of kind -D; set ignore-delete=false first")
-    raw, engine = options.raw, options.merge_engine
+    engine, merge = options.merge_engine, options.merge
     deletes = (
         engine is MergeEngine.DEDUPLICATE
-        or (engine is MergeEngine.AGGREGATION and AGGREGATION_REMOVE.get(raw))
-        or (
-            engine is MergeEngine.PARTIAL_UPDATE
-            and (PARTIAL_UPDATE_REMOVE.get(raw) or bool(PARTIAL_UPDATE_REMOVE_BY_GROUP.get(raw)))
-        )
+        or (engine is MergeEngine.AGGREGATION and merge.aggregation_removes)
+        or (engine is MergeEngine.PARTIAL_UPDATE and (merge.partial_update_removes or bool(merge.removing_columns)))
     )
     if not deletes:
         raise _refused(handle, "merge-engine", f"merge-engine {engine.value} keeps them; {_ADVICE[engine]}")
@@ -102,15 +91,14 @@ def check_updates(handle: TableHandle) -> None:
         )
     if engine is not MergeEngine.PARTIAL_UPDATE:
         return
-    raw, schema = handle.options.raw, handle.schema
-    default = DEFAULT_AGGREGATE.get(raw)
-    functions = {f.name: field_options(f.name, raw).aggregate_function or default for f in schema.fields}
+    merge, schema = handle.options.merge, handle.schema
+    functions = {f.name: merge.column(f.name).aggregate_function or merge.default_aggregate for f in schema.fields}
     adding = sorted(n for n, f in functions.items() if n not in schema.primary_keys and f not in _REPLACES)
     if adding:
         raise _refused(
             handle, "fields.<column>.aggregate-function", f"column {adding[0]} would take in its old value again"
         )
-    if sequence_groups(schema, raw):
+    if sequence_groups(schema, merge):
         raise _refused(
             handle,
             "fields.<column>.sequence-group",
@@ -144,11 +132,11 @@ def check_set(handle: TableHandle, columns: Iterable[str]) -> None:
 
 def removing_columns(handle: TableHandle) -> tuple[str, ...]:
     """Columns of which one must hold something, or a row of kind -D does not delete; empty where it always does."""
-    raw = handle.options.raw
-    if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE or PARTIAL_UPDATE_REMOVE.get(raw):
+    merge = handle.options.merge
+    if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE or merge.partial_update_removes:
         return ()
-    removing = set(PARTIAL_UPDATE_REMOVE_BY_GROUP.get(raw))
-    groups = sequence_groups(handle.schema, raw)
+    removing = set(merge.removing_columns)
+    groups = sequence_groups(handle.schema, merge)
     return tuple(c for g in groups if removing.intersection(g.sequence) for c in g.sequence)
 
 
@@ -165,13 +153,13 @@ def cleared_columns(handle: TableHandle) -> tuple[str, ...]:
     it, of those that cannot be null. With a changelog of the rows as written these keep their values.
     """
     options = handle.options
-    engine, raw = options.merge_engine, options.raw
-    begins_anew = (engine is MergeEngine.AGGREGATION and AGGREGATION_REMOVE.get(raw)) or (
-        engine is MergeEngine.PARTIAL_UPDATE and PARTIAL_UPDATE_REMOVE.get(raw)
+    engine = options.merge_engine
+    begins_anew = (engine is MergeEngine.AGGREGATION and options.merge.aggregation_removes) or (
+        engine is MergeEngine.PARTIAL_UPDATE and options.merge.partial_update_removes
     )
     if not begins_anew or options.changelog_producer is ChangelogProducer.INPUT:
         return ()
-    kept = {*handle.schema.primary_keys, *options.sequence_fields, ROWKIND_FIELD.get(raw)}
+    kept = {*handle.schema.primary_keys, *options.sequence_fields, options.write.rowkind_field}
     return tuple(f.name for f in handle.schema.fields if f.type.nullable and f.name not in kept)
 
 

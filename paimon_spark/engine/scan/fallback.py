@@ -9,7 +9,6 @@ Source: Java `table/FallbackReadFileStoreTable`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from paimon_spark.engine.scan.one_branch import BranchPlan, plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
@@ -19,10 +18,8 @@ from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_at_or_before_ms
+from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH
 from paimon_spark.types import DataType, RowType
-
-FALLBACK_BRANCH: Final = "scan.fallback-branch"
-PRIMARY_BRANCH: Final = "scan.primary-branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class OtherPartitions:
 
     @property
     def _option(self) -> str:
-        return PRIMARY_BRANCH if self.other.first else FALLBACK_BRANCH
+        return (PRIMARY_BRANCH if self.other.first else FALLBACK_BRANCH).key
 
     def _named(self, partition: bytes) -> str:
         path = partition_path_of(self.handle, partition)
@@ -110,14 +107,13 @@ def other_branch(handle: TableHandle) -> OtherBranch | None:
 
     As in Paimon a branch that was dropped is read past.
     """
-    options = handle.options.raw
-    for key in (FALLBACK_BRANCH, PRIMARY_BRANCH):
-        name = options.get(key, "").strip()
+    options = handle.options
+    for key, name in ((FALLBACK_BRANCH.key, options.fallback_branch), (PRIMARY_BRANCH.key, options.primary_branch)):
         if name:
             if name == handle.branch:
                 return None
             try:
-                return OtherBranch(open_branch(handle, name), key == PRIMARY_BRANCH)
+                return OtherBranch(open_branch(handle, name), key == PRIMARY_BRANCH.key)
             except BranchNotFoundError:
                 return None
     return None
@@ -194,7 +190,7 @@ def check_same_columns(a: TableHandle, b: TableHandle) -> None:
         raise SchemaMismatchError(
             f"table {a.name} reads branch {b.branch!r} beside {a.branch!r}, but their columns differ: "
             f"{_columns(a.schema.row_type)} and {_columns(b.schema.row_type)}; give both branches the same columns, "
-            f"or unset {FALLBACK_BRANCH} and {PRIMARY_BRANCH}",
+            f"or unset {FALLBACK_BRANCH.key} and {PRIMARY_BRANCH.key}",
             table=a.name,
             branch=b.branch,
         )

@@ -39,8 +39,8 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.ranges import ResolvedRange
 from paimon_spark.metadata.snapshots import earliest_snapshot, get_snapshots
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.scan import Incremental, IncrementalMode
-from paimon_spark.options.table import ChangelogProducer
 
 _NO_DELETIONS: Final = Deletions({})
 

@@ -32,12 +32,11 @@ from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.features import check_readable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.types import RowType
 
@@ -131,7 +130,7 @@ def check_query(handle: TableHandle, query: ScanQuery) -> None:
     """
     known = frozenset(handle.schema.row_type.names)
     named = {f.name for f in output_of(handle, query)} | names_of(query.predicate)
-    check_readable(handle.schema, handle.options.raw, handle.name, sorted(named & known))
+    handle.check_readable(sorted(named & known))
 
 
 def read_entries(

@@ -27,7 +27,7 @@ from paimon_spark.format.metadata_files.data_file import wall_clock_of
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.table import MergeEngine, read_defaults
+from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.predicate.stats import ColumnStats, may_match
 from paimon_spark.types import RowType
@@ -66,7 +66,7 @@ def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool =
     """
     schema = handle.schema
     partition_keys, keys = frozenset(schema.partition_keys), frozenset(schema.trimmed_primary_keys)
-    filled = read_defaults(handle.options.raw).keys()  # what is stored of these columns is not what is read
+    filled = handle.options.read_defaults.keys()  # what is stored of these columns is not what is read
     parts = [p for p in conjuncts(query.predicate) if not names_of(p) & filled]
     of_partition = [p for p in parts if (names := names_of(p)) and names <= partition_keys]
     rest = [p for p in parts if p not in of_partition]

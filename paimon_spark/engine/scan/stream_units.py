@@ -60,7 +60,7 @@ from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import delta_entries, file_ids
 from paimon_spark.metadata.manifests import data_manifests, delta_manifests
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
-from paimon_spark.options.table import ChangelogProducer, MergeEngine
+from paimon_spark.options.core import ChangelogProducer, MergeEngine
 
 _NO_DELETIONS: Final = Deletions({})
 _DIGEST_BYTES: Final = 8

@@ -18,7 +18,7 @@ from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
 from paimon_spark.format.binary_row import decode_column, decode_upper_bounds
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.table import MergeEngine
+from paimon_spark.options.core import MergeEngine
 
 Longs = npt.NDArray[np.int64]
 

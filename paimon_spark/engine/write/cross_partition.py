@@ -32,8 +32,8 @@ from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.metadata.partition_path import partition_path
-from paimon_spark.options.table import MergeEngine
-from paimon_spark.options.write import MOST_BUCKETS, parse_dynamic_bucket_options
+from paimon_spark.options.core import MergeEngine
+from paimon_spark.options.write import MOST_BUCKETS
 from paimon_spark.types import VALUE_KIND, RowKind
 
 I64 = npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ class CrossPartitions:
         self._engine = handle.options.merge_engine
         self._keys = list(handle.schema.primary_keys)
         self._partitions = partitions
-        self._room = _Room(parse_dynamic_bucket_options(handle.options.raw).target_rows)
+        self._room = _Room(handle.options.dynamic_bucket.target_rows)
         self._places = KeyPlaces()
         self._kept = KeyPlaces()
         self._kept_hit: set[int] = set()

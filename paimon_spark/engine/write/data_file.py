@@ -141,7 +141,7 @@ class DataFileWriter:
                 options.zstd_level,
                 row_is_nullable=not layout.has_keys,
                 settings=options.settings,
-                row_group_bytes=min(options.block_size or _ROW_GROUP_BYTES, options.target_file_size),
+                row_group_bytes=min(options.block_size or _ROW_GROUP_BYTES, options.target_bytes(layout.has_keys)),
                 row_group_rows=_KEYED_ROW_GROUP_ROWS if layout.has_keys else _ROW_GROUP_ROWS,
             )
         )

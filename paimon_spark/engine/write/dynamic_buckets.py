@@ -31,7 +31,7 @@ from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
-from paimon_spark.options.write import DynamicBucketOptions, parse_dynamic_bucket_options
+from paimon_spark.options.write import DynamicBucketOptions
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ class DynamicBuckets:
 
     def __init__(self, request: WriteRequest) -> None:
         self._request = request
-        self._options = parse_dynamic_bucket_options(request.handle.options.raw)
+        self._options = request.handle.options.dynamic_bucket
         self._partitions: dict[bytes, _PartitionBuckets] = {}
         self._base = _base_index(request)
         self._name = f"index-{new_file_id(request.job)}"

@@ -167,7 +167,7 @@ class _Column:
         row = f", in the row with {', '.join(others[:3])}" if others else ""
         what = f"a column of the {self._key}" if self._key else f"{self._field.type}"
         return DataError(
-            f"column {self._field.name} of {self._where} is {what}, and null is to be written to it{row}; "
+            f"column {self._field.name} of {self._where} is {what}, and the rows to write have a null in it{row}; "
             "nothing is written. Fill or filter the nulls",
             column=self._field.name,
             value=None,

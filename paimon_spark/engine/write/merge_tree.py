@@ -27,8 +27,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.options.table import ChangelogProducer
-from paimon_spark.options.write import SPILL_MAX_DISK, SPILLABLE
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
 SHARED_STRIDE: Final = 4096
@@ -84,8 +83,8 @@ class MergeTreeWriter:
             sequence_numbers=True,
         )
         self._changelog = options.changelog_producer is ChangelogProducer.INPUT
-        self._spillable = SPILLABLE.get(options.raw)
-        self._most_spilled = SPILL_MAX_DISK.get(options.raw)
+        self._spillable = options.write.spillable
+        self._most_spilled = options.write.spill_max_disk_bytes
         self._spill, self._owns_spill = (SpillFile(), True) if spill is None else (spill, False)
         self._runs: list[SpilledRun] = []
         self._buffer: list[pa.RecordBatch] = []

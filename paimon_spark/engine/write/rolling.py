@@ -24,7 +24,6 @@ from paimon_spark.options.data_files import (
     FileKindOptions,
     StatsKind,
     StatsMode,
-    parse_data_file_options,
 )
 
 _CHECK_ROWS: Final = 100_000
@@ -42,6 +41,7 @@ class DataFiles:
         schema = handle.schema
         self.store = handle.store
         self.options = _file_options(request, bucket)
+        self.target_bytes = self.options.target_bytes(bool(schema.primary_keys))
         self.layout = FileLayout.of(schema, self.options, keeps_row_ids=keeps_row_ids)
         self._layout_of_table = handle.layout
         self.directory = request.directories.bucket_path(partition, bucket)
@@ -79,7 +79,7 @@ class DataFiles:
 def _file_options(request: WriteRequest, bucket: int) -> DataFileOptions:
     """The table's options; files of the postponed bucket are Avro where it can be, and tell who wrote them."""
     schema = request.handle.schema
-    options = parse_data_file_options(request.handle.options.raw, bool(schema.primary_keys))
+    options = request.handle.options.data_files
     if bucket != POSTPONE_BUCKET:
         return options
     options = replace(options, prefix=f"{options.prefix}-u-{request.commit_user}-s-{request.writer_number}-w-")
@@ -129,7 +129,7 @@ class RollingWriter:
                 rows = min(rows, self._most_rows - file.row_count)
             file.write(batch.slice(start, rows))
             start += rows
-            if file.row_count == self._most_rows or file.estimated_bytes >= self._files.options.target_file_size:
+            if file.row_count == self._most_rows or file.estimated_bytes >= self._files.target_bytes:
                 self._finish(file)
 
     def flush(self) -> None:

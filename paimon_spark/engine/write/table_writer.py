@@ -16,7 +16,6 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import Router
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.options.write import parse_write_options
 
 
 class TableWriter:
@@ -35,7 +34,7 @@ class TableWriter:
 
     def __init__(self, request: WriteRequest, source: pa.Schema) -> None:
         handle = request.handle
-        options = parse_write_options(handle.options.raw)
+        options = handle.options.write
         self._request = request
         self._mapper = InputMapper(handle.schema, source, options, handle.describe(), request.padded)
         self._states = BucketStates(handle, None if request.ignores_existing else request.base)

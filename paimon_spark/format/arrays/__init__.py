@@ -1,1 +1,1 @@
-"""TODO: what format.arrays is for."""
+"""Arrow arrays: the types that rows have in this package, and conversions from and to numpy and Python."""

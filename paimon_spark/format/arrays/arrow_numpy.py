@@ -1,8 +1,7 @@
-"""Arrow ↔ numpy through buffers. The one door between them.
+"""Conversions between Arrow arrays and numpy arrays that share their buffers.
 
 `Array.to_numpy()` and `pa.array(ndarray)` import pandas when it is installed, which costs every Python
-worker a third of a second; these functions never do. Views share memory with their Arrow array and must
-not be written to.
+worker a third of a second; these functions never do. Views must not be written to.
 """
 
 from __future__ import annotations

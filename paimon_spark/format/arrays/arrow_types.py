@@ -1,10 +1,7 @@
-"""Paimon types as canonical Arrow types: the one shape rows have between the modules of this package.
+"""Canonical Arrow types of Paimon types, which rows have everywhere in this package.
 
 Nullability of every field, nested ones too, is that of the Paimon type; Arrow itself forbids null map keys.
-
-Arrow fields that carry the field ids Java writes into data files.
-
-Java finds columns by name; the ids are for other engines, and for files read without their schema.
+Fields of data files carry the ids that Java writes: Java finds columns by name, other engines by id.
 
 Source: Java `table/SpecialFields`, `format/parquet/ParquetSchemaConverter`.
 """

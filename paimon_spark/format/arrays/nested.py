@@ -1,9 +1,7 @@
-"""Nested Arrow arrays taken apart and put together again, nulls and empties kept exactly.
+"""Rebuilding of nested Arrow arrays around converted children, and the leaves of nested columns.
 
 A null row is not a row of nulls, a null list not an empty one: validity and offsets are carried over as
 they are and only the children change.
-
-Columns without children, wherever they are nested: their Parquet paths, and other types in their place.
 """
 
 from __future__ import annotations
@@ -208,7 +206,7 @@ def _replaced_field(f: pa.Field, choose: Choose) -> pa.Field:
 
 
 def _conversion(kind: pa.DataType, choose: Choose) -> Convert | None:
-    """How arrays of `kind` get the replaced types and lose nulls that nobody sees; None when neither can be."""
+    """The conversion of `kind` to the replaced types, without nulls below null rows; None if nothing changes."""
     target = _replaced(kind, choose)
     if pa.types.is_struct(kind):
         steps = [_conversion(f.type, choose) for f in kind]

@@ -1,7 +1,4 @@
-"""Python values as Arrow arrays and scalars, without `pa.array` and `pa.scalar`, which import pandas.
-
-Arrow columns as Python objects, many times faster than `to_pylist`, for the few types metadata has.
-"""
+"""Python values to Arrow arrays and back, without importing pandas as `pa.array` and `pa.scalar` do."""
 
 from __future__ import annotations
 

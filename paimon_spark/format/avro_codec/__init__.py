@@ -1,1 +1,1 @@
-"""TODO: what format.avro_codec is for."""
+"""Avro: object containers, and their records as Arrow columns."""

@@ -1,12 +1,12 @@
-"""Avro's binary encoding decoded in lock step: one lane per block, numpy over the lanes.
+"""Block-parallel decoder of Avro records: one value of every block at a time, with numpy.
 
 Avro values have no fixed places, so one block can only be decoded from front to back. Many blocks can be
-decoded side by side: every reader here reads one value in each of its lanes, whose places are the int64
+decoded side by side: every reader here reads one value of each block, whose positions are the int64
 array `at`, and moves them on. Values pile up in the order they were read (a value's number there is its
 slot); `finish` puts slots into the order asked for and makes the Arrow array.
 
 Places never turn negative and reading beyond the buffer raises IndexError, so garbage costs no more than its
-bytes. That a lane ended where its block ends is for the caller to check.
+bytes. That reading ended where the blocks end is for the caller to check.
 
 Source: Avro 1.11 specification, chapter Binary Encoding.
 """
@@ -59,7 +59,7 @@ class Source:
         self.words: U64 = np.ndarray((len(data) - 7,), np.dtype("<u8"), buffer=data, strides=(1,))
 
     def long(self, at: I64, wide: bool) -> I64:
-        """A zigzag varint per lane. `wide` says that most take more than one byte: a matter of speed only."""
+        """A zigzag varint per block. `wide` says that most take more than one byte: a matter of speed only."""
         if not wide:
             first = self.bytes[at]
             if first.max() < 0x80:
@@ -106,7 +106,7 @@ class Reader(Protocol):
     """Reads values of one type."""
 
     def read(self, at: I64) -> None:
-        """Read one value per lane, at least one lane; `at` moves on in place."""
+        """Read one value per block, of at least one block; `at` moves on in place."""
         ...
 
     def finish(self, slots: I64, valid: Bool | None) -> pa.Array:
@@ -325,7 +325,7 @@ class _Array:
             at[some] = places
 
     def _read_short(self, at: I64, slots: I64, count: I64, total: I64) -> None:
-        """Read whole arrays at once where lanes hold equally few one-byte numbers; sets their count to 0."""
+        """Read whole arrays at once where blocks hold equally few one-byte numbers; sets their count to 0."""
         n = int(count.max())
         width = n * self.stride
         if n > _SHORT_ARRAY or int(at.max()) + width >= len(self.source.bytes):

@@ -1,4 +1,4 @@
-"""Avro object containers: bytes → header, blocks, records. The only module that imports fastavro.
+"""Avro object containers: parsing of headers, schemas and blocks, and records by fastavro.
 
 Containers are parsed here, as `fastavro.block_reader` takes three to five times as long for zstd blocks and sets no
 limits: block sizes, decompressed bytes and record counts are checked before anything is decoded, and schemas that

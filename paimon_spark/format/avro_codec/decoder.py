@@ -1,8 +1,7 @@
-"""Avro containers → Arrow columns, many files at once.
+"""Decoding of Avro containers into Arrow columns, many files at once.
 
-Two decoders give equal results: fastavro, record by record, and `avro_lanes`, which decodes many blocks in
-lock step and pays once there are enough of them. `PAIMON_SPARK_AVRO=records` in the environment switches
-the second off.
+Two decoders give equal results: fastavro, record by record, and `block_decoder`, which decodes many blocks in parallel
+and pays once there are enough of them. `PAIMON_SPARK_AVRO=records` in the environment switches the second off.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from paimon_spark.format.avro_codec import block_decoder
 from paimon_spark.format.avro_codec.block_decoder import I64, Bool
 from paimon_spark.format.avro_codec.container import AvroType, Container, Payload, RecordDecoder
 
-LOCK_STEP: Final = os.environ.get("PAIMON_SPARK_AVRO", "columns") != "records"
-_LANES: Final = 1024
+BLOCK_PARALLEL: Final = os.environ.get("PAIMON_SPARK_AVRO", "columns") != "records"
+_MOST_BLOCKS: Final = 1024
 _GROUP_BYTES: Final = 64 << 20
-# Microseconds per type in the schema: a step whatever its lanes, a value in a step, a value by fastavro.
+# Microseconds per type in the schema: a step whatever its blocks, a value in a step, a value by fastavro.
 _STEP_COST: Final = 12.0
 _VALUE_COST: Final = 0.03
 _RECORD_COST: Final = 0.5
@@ -65,12 +64,12 @@ _ARROW: Final[dict[str, pa.DataType]] = {
 }
 
 
-def decode(containers: Sequence[Container], *, lock_step: bool | None = None) -> pa.ChunkedArray:
+def decode(containers: Sequence[Container], *, in_parallel: bool | None = None) -> pa.ChunkedArray:
     """The records of containers of one schema, in order.
 
     Args:
         containers: all with equal `schema_text`, at least one.
-        lock_step: forces a decoder (fastavro still takes types the other lacks); None picks the cheaper.
+        in_parallel: forces a decoder (fastavro still takes types the other lacks); None picks the cheaper.
 
     Raises:
         CorruptFileError: names the file that cannot be decoded.
@@ -80,30 +79,30 @@ def decode(containers: Sequence[Container], *, lock_step: bool | None = None) ->
         type_ = arrow_type(containers[0].type)
     except FormatError as e:
         raise _corrupt(containers[0].path, e) from e
-    return pa.chunked_array(list(iter_arrays(containers, lock_step=lock_step)), type_)
+    return pa.chunked_array(list(iter_arrays(containers, in_parallel=in_parallel)), type_)
 
 
-def iter_arrays(containers: Sequence[Container], *, lock_step: bool | None = None) -> Iterator[pa.Array]:
+def iter_arrays(containers: Sequence[Container], *, in_parallel: bool | None = None) -> Iterator[pa.Array]:
     """As `decode`, one array for every `_GROUP_BYTES` or so: memory is bounded by what the caller keeps."""
     decoder = RecordDecoder(containers[0])
     type_ = containers[0].type
     for group in _groups(containers):
-        lanes = LOCK_STEP and _pays([p.rows for p in group], type_) if lock_step is None else lock_step
-        array = _decode_lanes(group, type_) if lanes else None
+        parallel = BLOCK_PARALLEL and _pays([p.rows for p in group], type_) if in_parallel is None else in_parallel
+        array = _decode_in_parallel(group, type_) if parallel else None
         yield _decode_records(group, type_, decoder) if array is None else array
 
 
 def _groups(containers: Sequence[Container]) -> Iterator[list[Payload]]:
-    """Blocks to decode together: at most `_LANES`, evenly, and no more after `_GROUP_BYTES`."""
+    """Blocks to decode together: at most `_MOST_BLOCKS`, evenly, and no more after `_GROUP_BYTES`."""
     total = sum(len(c.blocks) for c in containers)
-    lanes = -(-total // max(-(-total // _LANES), 1))
+    most = -(-total // max(-(-total // _MOST_BLOCKS), 1))
     group: list[Payload] = []
     size = 0
     for container in containers:
         for payload in container.payloads():
             group.append(payload)
             size += len(payload.data)
-            if len(group) == lanes or size > _GROUP_BYTES:
+            if len(group) == most or size > _GROUP_BYTES:
                 yield group
                 group, size = [], 0
     if group:
@@ -111,13 +110,13 @@ def _groups(containers: Sequence[Container]) -> Iterator[list[Payload]]:
 
 
 def _pays(counts: list[int], t: AvroType) -> bool:
-    """Whether decoding blocks of so many records in lock step is cheaper."""
+    """Whether decoding blocks of so many records in parallel is cheaper."""
     total, steps = sum(counts), max(counts, default=0)
     return steps * _STEP_COST + total * _VALUE_COST < total * _RECORD_COST
 
 
 def _decode_records(group: list[Payload], t: AvroType, decoder: RecordDecoder) -> pa.Array:
-    """The records of blocks by fastavro: the reference that the lock-step decoder must equal."""
+    """The records of blocks by fastavro: the reference that the block-parallel decoder must equal."""
     try:
         return array_of([r for payload in group for r in decoder.decode(payload)], t)
     except _ARRAY_ERRORS as e:
@@ -133,10 +132,10 @@ def _corrupt(path: str, e: Exception) -> CorruptFileError:
     return e if isinstance(e, CorruptFileError) else CorruptFileError(f"{path} is corrupt: {e}", path=path)
 
 
-def _decode_lanes(group: list[Payload], t: AvroType) -> pa.Array | None:
-    """The records of blocks in lock step; None where they must go record by record.
+def _decode_in_parallel(group: list[Payload], t: AvroType) -> pa.Array | None:
+    """The records of blocks decoded in parallel; None where they must go record by record.
 
-    When something does not fit it is not known in which lane: fastavro will say it, with the file's name.
+    When something does not fit it is not known in which block: fastavro will say it, with the file's name.
     """
     ends = np.cumsum(np.array([len(p.data) for p in group], np.int64))
     if ends[-1] + block_decoder.PADDING > np.iinfo(np.int32).max:
@@ -156,13 +155,13 @@ def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
     Raises:
         FormatError: a block's records do not end where it does.
     """
-    # Lanes with more records come first, so the lanes still at work are always the first ones.
+    # Blocks with more records come first, so those with records left are always the first ones.
     by_count = np.argsort(-counts, kind="stable")
     starts = np.concatenate(([0], ends[:-1]))
     at = starts[by_count]
     active = np.searchsorted(-counts[by_count], -np.arange(1, counts.max() + 1), side="right")
-    for lanes in active.tolist():
-        root.read(at[:lanes])
+    for count in active.tolist():
+        root.read(at[:count])
     if not np.array_equal(at, ends[by_count]):
         raise FormatError("records do not end where their block does")
     rank = np.empty(len(counts), np.int64)

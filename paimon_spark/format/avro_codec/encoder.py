@@ -1,13 +1,9 @@
-"""Arrow columns → records in Avro's binary encoding, without a loop over rows. The reverse of `avro_columns`.
+"""Encoding of Arrow columns as Avro records, without a loop over rows, and containers of them.
 
 Every record is a row of pieces. Numbers, lengths and branches that follow each other are the bytes of one
 matrix with a mask; text and bytes are pieces as they lie in their Arrow buffers; Arrow joins the pieces of each row.
 
-Source: Avro 1.11 specification, chapter Binary Encoding.
-
-Avro object containers: records already encoded → bytes of a file.
-
-Source: Avro 1.11 specification, chapter Object Container Files; Java `format/avro/AvroFileFormat`.
+Source: Avro 1.11 specification, chapters Binary Encoding and Object Container Files; Java `format/avro/AvroFileFormat`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Values of one Paimon type as another, exactly as Java casts them. On Arrow arrays; knows no files.
+"""Conversion of values between types, on Arrow arrays, by policy.
 
-Used where old files are read as a newer schema, and where the text of a default becomes a value.
-
-casts.py  which cast, by source and target type
-text.py   from and to text       time.py  between dates, times and timestamps
+assignment.py, nested_assignment.py  rows to write, of any Arrow type, to a column's type: Spark's store assignment
+evolution.py     changed column types: which changes are allowed, and old values cast as Java does
+conformance.py   arrays of a data file's library to canonical arrays, and those to what Spark takes
+text.py, timestamps.py  conversions that the others share
 """

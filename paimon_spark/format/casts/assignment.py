@@ -1,9 +1,9 @@
-"""Values of any Arrow type → canonical arrays of a column's type: the casts of a write.
+"""Store assignment: conversion of rows to write into the types of their columns.
 
-They follow Spark's ANSI store assignment, and never lose anything: a cast that could lose for every value is refused
+It follows Spark's ANSI store assignment and never loses anything: a cast that could lose for every value is refused
 when it is planned, one that may fit is checked value by value.
 
-CHAR and VARCHAR take text as it comes, within their length: Java's core and Flink fill nothing up either.
+CHAR and VARCHAR take text as it comes, within their length: Java's core and Flink do not pad either.
 
 Source: Spark `Cast.canANSIStoreAssign`; `CharVarcharCodegenUtils` for text that is too long.
 """
@@ -21,6 +21,7 @@ from paimon_spark.errors import DataError, SchemaMismatchError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.casts.timestamps import PER_SECOND
 from paimon_spark.types import (
     BIGINT,
     BOOLEAN,
@@ -46,7 +47,6 @@ _EXACT_FLOATS: Final = {"FLOAT": 24, "DOUBLE": 53}
 """Bits of integers that every value of the type can have."""
 _TOLD_APART: Final = {"FLOAT": 6, "DOUBLE": 15}
 """Digits of decimals that the type tells apart and gives back."""
-_NANOS_PER: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def assignment(source: pa.DataType, target: DataType, column: str, where: str) -> Assign:
@@ -70,9 +70,8 @@ def assignment(source: pa.DataType, target: DataType, column: str, where: str) -
     found = _rule(source, target)
     if found is None:
         raise SchemaMismatchError(
-            f"column {column} of {where} is {target}, and the rows to write have {_spelled(source)}, which does not "
-            f"become {_bare(target)} by itself: it could lose something; write the cast, "
-            f"CAST({column} AS {_bare(target)})",
+            f"column {column} of {where} is {target}, and the rows to write have {_spelled(source)}, which is not "
+            f"converted implicitly, as values could be lost; write CAST({column} AS {_bare(target)})",
             column=column,
         )
     return _explained(found, column, where, target)
@@ -244,7 +243,7 @@ def _to_timestamp(source: pa.DataType, target: TimestampType) -> Assign | None:
 
 def _precise(array: pa.Array, target: TimestampType) -> pa.Array:
     """The array, when no value has more fractional digits than the type."""
-    step = 10 ** (9 - target.precision) // _NANOS_PER[array.type.unit]
+    step = PER_SECOND[array.type.unit] // 10**target.precision
     if step > 1:
         lost = (arrow_numpy.values(array) % step != 0) & arrow_numpy.validity(array)
         if lost.any():

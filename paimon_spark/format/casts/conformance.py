@@ -1,32 +1,23 @@
-"""What a data file's library decodes → the canonical Arrow type of the column's Paimon type.
+"""Conversion of arrays that a data file's library decodes into canonical arrays, and of those for Spark.
 
 Writers differ: decimals over any physical type, text without its annotation, times as plain integers,
 nanosecond timestamps for columns that need milliseconds, other nullability. None of it changes a value.
 
 Source: Java `format/parquet/reader/ParquetVectorUpdaterFactory`, `format/orc/reader/AbstractOrcColumnVector`.
-
-Arrow batches made to fit a schema exactly: names, order, types, nullability of nested fields.
-
-Where only names or nullability differ nothing is copied. Values never change, except that nanoseconds are
-cut to microseconds, downwards, as Paimon's own connector does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
-from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import fixed_array, validity, values
-from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type, record_batch
+from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
 from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
+from paimon_spark.format.casts.timestamps import INT96, from_int96, rescale
 from paimon_spark.types import (
     ArrayType,
     AtomicType,
@@ -40,14 +31,6 @@ from paimon_spark.types import (
     TimestampType,
     TimeType,
 )
-
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-
-INT96 = pa.binary(12)
-_EPOCH_JULIAN_DAY = 2440588
-_DAY_NANOSECONDS = 86_400_000_000_000
-NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def conformer(found: pa.DataType, wanted: DataType, path: str, *, padded_chars: bool = False) -> Convert | None:
@@ -170,7 +153,7 @@ def _plain_list(array: pa.Array) -> pa.ListArray:
 
 
 def _atomic(found: pa.DataType, wanted: DataType, target: pa.DataType) -> Convert | None:
-    """A conversion between types without children; None when there is none."""
+    """A conversion between types without children; None if there is no such conversion."""
     if pa.types.is_dictionary(found):
         inner = None if found.value_type == target else _atomic(found.value_type, wanted, target)
         if found.value_type != target and inner is None:
@@ -184,9 +167,9 @@ def _atomic(found: pa.DataType, wanted: DataType, target: pa.DataType) -> Conver
         case TimeType():
             return _time(found, target)
         case TimestampType() if pa.types.is_timestamp(found):
-            return lambda a: rescale_timestamps(a, target)
+            return lambda a: rescale(a, target)
         case TimestampType() if found == INT96:
-            return lambda a: _int96_timestamps(a, target)
+            return lambda a: from_int96(a, target)
         case AtomicType(name="DATE") if pa.types.is_int32(found):
             return lambda a: a.cast(target)
         case AtomicType(name="TINYINT" | "SMALLINT" | "INT" | "BIGINT") if pa.types.is_integer(found):
@@ -212,62 +195,6 @@ def _time(found: pa.DataType, target: pa.DataType) -> Convert | None:
     return None
 
 
-def rescale_timestamps(array: pa.Array, target: pa.TimestampType) -> pa.Array:
-    """Timestamps in the unit and zone of `target`; digits that do not fit are cut downwards.
-
-    Raises:
-        DataError: an instant does not fit 64 bits of the finer unit.
-    """
-    have, want = NANOSECONDS[array.type.unit], NANOSECONDS[target.unit]
-    if have == want:
-        return array.cast(pa.int64()).cast(target)
-    if have > want:
-        return finer_timestamps(arrow_numpy.values(array), have // want, 0, arrow_numpy.validity(array), target)
-    data = arrow_numpy.values(array) // (want // have)
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
-    return arrow_numpy.fixed_array(data, target, valid)
-
-
-def _int96_timestamps(array: pa.Array, target: pa.TimestampType) -> pa.Array:
-    """Timestamps from nanoseconds of the day, possibly negative, and the Julian day."""
-    words = np.frombuffer(array.buffers()[1], "<i4")[3 * array.offset :][: 3 * len(array)].reshape(-1, 3)
-    of_day = np.ascontiguousarray(words[:, :2]).view("<i8")[:, 0]
-    days = words[:, 2].astype(np.int64) - _EPOCH_JULIAN_DAY
-    valid = arrow_numpy.validity(array)
-    unit = NANOSECONDS[target.unit]
-    if target.unit == "ns":
-        second = NANOSECONDS["s"]
-        seconds = days * (_DAY_NANOSECONDS // second) + of_day // second
-        return finer_timestamps(seconds, second, of_day % second, valid, target)
-    return arrow_numpy.fixed_array(
-        np.where(valid, days * (_DAY_NANOSECONDS // unit) + of_day // unit, 0), target, valid
-    )
-
-
-def finer_timestamps(data: I64, factor: int, rest: I64 | int, valid: Bool, target: pa.TimestampType) -> pa.Array:
-    """`data * factor + rest` in the target's unit, with `rest` from 0 to `factor` exclusive.
-
-    Raises:
-        DataError: 64 bits do not hold it.
-    """
-    last, last_rest = divmod(2**63 - 1, factor)
-    first, first_rest = divmod(-(2**63), factor)
-    outside = valid & (
-        (data > last) | (data < first) | ((data == last) & (rest > last_rest)) | ((data == first) & (rest < first_rest))
-    )
-    if bool(outside.any()):
-        raise DataError(
-            f"it holds timestamps outside {NANOSECOND_DAYS}, which a column of nanosecond precision cannot "
-            "have in Arrow; leave the column out with the option columns"
-        )
-    return arrow_numpy.fixed_array(np.where(valid, data * factor + rest, 0), target, valid)
-
-
-_Array: TypeAlias = Any
-"""A pyarrow Array; the attributes used here depend on its type."""
-_Convert: TypeAlias = Callable[[_Array], _Array]
-
-
 def fit(
     batches: Iterable[pa.RecordBatch], sources: Sequence[str], target: pa.Schema, table: str
 ) -> Iterator[pa.RecordBatch]:
@@ -277,24 +204,24 @@ def fit(
         DataError: a value does not fit into Spark's type.
     """
     made_for: pa.Schema | None = None
-    steps: list[tuple[int, _Convert]] = []
+    steps: list[tuple[int, Convert | None]] = []
     for batch in batches:
         if made_for is None or not batch.schema.equals(made_for):
             made_for = batch.schema
             steps = [
-                (made_for.get_field_index(name), converter(made_for.field(name).type, field.type))
+                (made_for.get_field_index(name), fitter(made_for.field(name).type, field.type))
                 for name, field in zip(sources, target, strict=True)
             ]
         columns = [
-            _converted(convert, batch.column(index), name, table)
+            _fitted(convert, batch.column(index), name, table)
             for (index, convert), name in zip(steps, target.names, strict=True)
         ]
         yield record_batch(columns, target, batch.num_rows)
 
 
-def _converted(convert: _Convert, array: _Array, column: str, table: str) -> _Array:
+def _fitted(convert: Convert | None, array: pa.Array, column: str, table: str) -> pa.Array:
     try:
-        return convert(array)
+        return conformed(array, convert, column)
     except pa.ArrowInvalid as e:
         raise DataError(
             f"table {table}: a value of column {column} does not fit into Spark's type: {e}",
@@ -303,59 +230,29 @@ def _converted(convert: _Convert, array: _Array, column: str, table: str) -> _Ar
         ) from e
 
 
-def converter(source: pa.DataType, target: pa.DataType) -> _Convert:
-    """A function from arrays of `source` to arrays of `target`."""
+def fitter(source: pa.DataType, target: pa.DataType) -> Convert | None:
+    """How arrays of one canonical type become arrays of another for Spark; None when they already are.
+
+    Nanoseconds are cut to microseconds, downwards, as Paimon's own connector does. No other value changes.
+    """
     if source.equals(target, check_metadata=True):
-        return _same
+        return None
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-        return _microseconds(source, target)
+        return lambda a: rescale(a, target)
     if pa.types.is_time32(source) and pa.types.is_int32(target):
-        return lambda array: array.view(target)
+        return lambda a: a.view(target)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
-        return _struct(source, target)
+        # Fields are found by name, so `target` may have fewer.
+        steps = [(i := source.get_field_index(f.name), fitter(source.field(i).type, f.type)) for f in target]
+        return lambda a: with_children(a, target, [_step(a.field(i), step) for i, step in steps])
     if pa.types.is_map(source) and pa.types.is_map(target):
-        entries = _struct(_entries(source), _entries(target))
-        return lambda array: _rebuilt(array, target, entries(array.values))
+        keys, items = fitter(source.key_type, target.key_type), fitter(source.item_type, target.item_type)
+        return lambda a: with_entries(a, target, keys, items)
     if pa.types.is_list(source) and pa.types.is_list(target):
-        element = converter(source.value_type, target.value_type)
-        return lambda array: _rebuilt(array, target, element(array.values))
-    return lambda array: pc.cast(array, target, safe=True)
+        element = fitter(source.value_type, target.value_type)
+        return lambda a: with_elements(a, target, element)
+    return lambda a: pc.cast(a, target, safe=True)
 
 
-def _same(array: _Array) -> _Array:
-    return array
-
-
-def _microseconds(source: Any, target: pa.DataType) -> _Convert:
-    if source.unit != "ns":
-        return lambda array: pc.cast(array, target, safe=True)
-
-    def convert(array: _Array) -> _Array:
-        # Arrow's own cast cuts towards zero, which is upwards before 1970.
-        return fixed_array(np.floor_divide(values(array), 1000), target, validity(array))
-
-    return convert
-
-
-def _struct(source: Any, target: Any) -> _Convert:
-    """Fields are found by name, so `target` may have fewer."""
-    fields = list(target)
-    parts = [(source.get_field_index(f.name), converter(source.field(f.name).type, f.type)) for f in fields]
-
-    def convert(array: _Array) -> _Array:
-        children = [step(array.field(index)) for index, step in parts]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-
-    return convert
-
-
-def _entries(t: Any) -> pa.DataType:
-    """The struct of a map's entries, its fields called key and value whatever the file calls them."""
-    return pa.struct([t.key_field.with_name("key"), t.item_field.with_name("value")])
-
-
-def _rebuilt(array: _Array, target: pa.DataType, child: _Array) -> _Array:
-    """The same offsets and nulls around another child."""
-    buffers = array.buffers()[:2]
-    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset, [child])
+def _step(array: pa.Array, convert: Convert | None) -> pa.Array:
+    return array if convert is None else convert(array)

@@ -1,34 +1,32 @@
-"""Values of a column's old type as its new type, exactly as Java casts them when it reads old files.
+"""Changes of column types: which type may become which, and casts of old values as Java makes them.
 
 Every rule is one function over arrays. Rules without a form in Arrow or numpy work on the distinct values.
 Conversions that involve a local time zone use that of this process, as Java uses the JVM's.
 
-Source: Java `casting/CastExecutors` and its rules, `utils/BinaryStringUtils`, `utils/DateTimeUtils`.
-
-Casts between dates, times and timestamps.
-
-Source: Java `casting/TimestampToTimestampCastRule` and its kin, `utils/DateTimeUtils`.
+Source: Paimon spec, chapter Schema; Java `casting/CastExecutors` and its rules, `types/DataTypeCasts`,
+`utils/DefaultValueUtils`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type
+from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import Convert
-from paimon_spark.format.arrays.python_values import scalar_of
+from paimon_spark.format.arrays.python_values import array_of, scalar_of
 from paimon_spark.format.casts import text as cast_text
+from paimon_spark.format.casts import timestamps
 from paimon_spark.format.casts.text import float_text
 from paimon_spark.types import (
     INTEGER_NAMES,
+    STRING,
     AtomicType,
     BinaryType,
     CharType,
@@ -95,7 +93,7 @@ def _to_number(source: DataType, target: DataType) -> Convert | None:
     if isinstance(source, CharType):
         return cast_text.number_parser(target)
     if isinstance(source, TimestampType) and _name(target) in ("INT", "BIGINT"):
-        return lambda a: epoch_seconds(a).cast(kind, safe=False)
+        return lambda a: timestamps.epoch_seconds(a).cast(kind, safe=False)
     return None
 
 
@@ -143,7 +141,7 @@ def _to_text(source: DataType, target: DataType) -> Convert | None:
     if isinstance(source, TimeType):
         return lambda a: cast_text.time_text(a, source.precision)
     if isinstance(source, TimestampType):
-        return lambda a: cast_text.timestamp_text(wall_clock(a), source.precision)
+        return lambda a: cast_text.timestamp_text(timestamps.wall_clock(a), source.precision)
     return None
 
 
@@ -173,19 +171,19 @@ def _to_bytes(source: DataType, target: DataType) -> Convert | None:
 def _to_time(source: DataType, target: DataType) -> Convert | None:
     """To dates, times and timestamps."""
     if _name(target) == "DATE":
-        return _by_source(source, TimestampType, dates, cast_text.parsed_dates)
+        return _by_source(source, TimestampType, timestamps.dates, cast_text.parsed_dates)
     if isinstance(target, TimeType):
-        return _by_source(source, TimestampType, times, cast_text.parsed_times)
+        return _by_source(source, TimestampType, timestamps.times, cast_text.parsed_times)
     if not isinstance(target, TimestampType):
         return None
     if isinstance(source, TimestampType):
-        return lambda a: between_timestamps(a, source, target)
+        return lambda a: timestamps.between_timestamps(a, source, target)
     if _name(source) in ("INT", "BIGINT"):
-        return lambda a: from_seconds(a, target)
+        return lambda a: timestamps.from_seconds(a, target)
     if _name(source) == "DATE":
-        return lambda a: from_dates(a, target)
+        return lambda a: timestamps.from_dates(a, target)
     if isinstance(source, TimeType):
-        return lambda a: from_times(a, target)
+        return lambda a: timestamps.from_times(a, target)
     if isinstance(source, CharType):
         return lambda a: cast_text.parsed_timestamps(a, target)
     return None
@@ -249,140 +247,100 @@ def _decimal_to_float(array: pa.Array, source: DecimalType) -> pa.Array:
     return arrow_numpy.fixed_array(data, pa.float64(), valid)
 
 
-_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_DAY_MS: Final = 86_400_000
-_EPOCH: Final = datetime(1970, 1, 1)
+_TEXTS: Final = ("CHAR", "VARCHAR")
+_BYTES: Final = ("BINARY", "VARBINARY")
+_NUMBERS: Final = (*INTEGER_NAMES, "FLOAT", "DOUBLE", "DECIMAL")
+_TIMESTAMPS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ")
+_TIMES: Final = (*_TIMESTAMPS, "DATE", "TIME")
+_EVERYTHING: Final = (*_TEXTS, *_BYTES, *_NUMBERS, *_TIMES, "BOOLEAN")
+_IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
+    "CHAR": ("CHAR",),
+    "VARCHAR": _TEXTS,
+    "BOOLEAN": ("BOOLEAN",),
+    "BINARY": ("BINARY",),
+    "VARBINARY": _BYTES,
+    "DECIMAL": _NUMBERS,
+    "TINYINT": ("TINYINT",),
+    "SMALLINT": ("TINYINT", "SMALLINT"),
+    "INT": ("TINYINT", "SMALLINT", "INT"),
+    "BIGINT": INTEGER_NAMES,
+    "FLOAT": (*INTEGER_NAMES, "FLOAT", "DECIMAL"),
+    "DOUBLE": _NUMBERS,
+    "DATE": ("DATE", "TIMESTAMP"),
+    "TIME": ("TIME", "TIMESTAMP"),
+    "TIMESTAMP": _TIMESTAMPS,
+    "TIMESTAMP_LTZ": _TIMESTAMPS,
+}
+"""By the target: what becomes it without being asked for. FLOAT from BIGINT loses digits, as in Java."""
+
+_TO_NUMBER: Final = (*_NUMBERS, *_TEXTS, "BOOLEAN")
+_TO_TIMESTAMP: Final = (*_TIMESTAMPS, "DATE", "TIME", *_TEXTS, "INT", "BIGINT")
+_EXPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
+    "CHAR": _EVERYTHING,
+    "VARCHAR": _EVERYTHING,
+    "BOOLEAN": (*_TEXTS, *INTEGER_NAMES),
+    "BINARY": (*_TEXTS, "VARBINARY"),
+    "VARBINARY": (*_TEXTS, "BINARY"),
+    "DECIMAL": _TO_NUMBER,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "FLOAT", "DOUBLE"), _TO_NUMBER),
+    **dict.fromkeys(("INT", "BIGINT"), (*_TO_NUMBER, *_TIMESTAMPS)),
+    "DATE": (*_TIMESTAMPS, *_TEXTS),
+    "TIME": (*_TIMESTAMPS, *_TEXTS),
+    "TIMESTAMP": _TO_TIMESTAMP,
+    "TIMESTAMP_LTZ": _TO_TIMESTAMP,
+}
+"""By the target: what becomes it when asked for; values may be cut, rounded or null. Only what Java can carry out."""
 
 
-def _valid(array: pa.Array) -> Any:
-    return None if array.null_count == 0 else arrow_numpy.validity(array)
+def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
+    """Whether a column of `source` may become one of `target`, nullability aside; rows and collections only stay.
 
-
-def _count(array: pa.Array, per_second: int) -> Any:
-    """Timestamps as whole counts of a coarser or equal unit, rounded down; finer units multiply."""
-    have = _PER_SECOND[array.type.unit]
-    data = arrow_numpy.values(array)
-    if have >= per_second:
-        return data // (have // per_second)
-    factor = per_second // have
-    limit = (2**63 - 1) // factor
-    outside = ((data > limit) | (data < -limit)) & arrow_numpy.validity(array)
-    if bool(outside.any()):
-        raise DataError(
-            f"it holds timestamps outside {NANOSECOND_DAYS}, which the column's new nanosecond precision "
-            "cannot have in Arrow; leave the column out with the option columns"
-        )
-    return np.where(arrow_numpy.validity(array), data, 0) * factor
-
-
-def _rezoned(data: Any, array: pa.Array, per_second: int, shift: Callable[[datetime], datetime]) -> Any:
-    """Every count moved as `shift` moves its second: the same whole seconds for equal seconds."""
-    valid = arrow_numpy.validity(array)
-    seconds = np.where(valid, data, 0) // per_second
-    distinct, inverse = np.unique(seconds, return_inverse=True)
-    moved = np.empty(len(distinct), np.int64)
-    for i, second in enumerate(distinct.tolist()):
-        moved[i] = _moved(second, shift)
-    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
-
-
-def _moved(second: int, shift: Callable[[datetime], datetime]) -> int:
-    try:
-        return (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
-    except (OverflowError, ValueError) as e:
-        raise DataError(f"a timestamp {second} seconds from 1970 cannot change its time zone: {e}") from e
-
-
-def _to_wall_clock(instant: datetime) -> datetime:
-    return instant.replace(tzinfo=timezone.utc).astimezone().replace(tzinfo=None)
-
-
-def _to_instant(wall_clock: datetime) -> datetime:
-    # Where clocks jump forward, timestamp() moves on by the jump as Java does; astimezone() goes back.
-    return _EPOCH + timedelta(seconds=round(wall_clock.timestamp()))
-
-
-def wall_clock(array: pa.Array) -> pa.Array:
-    """Timestamps as wall clock times without zone: local-zoned ones in the zone of this process."""
-    if array.type.tz is None:
-        return array
-    per_second = _PER_SECOND[array.type.unit]
-    data = _rezoned(arrow_numpy.values(array), array, per_second, _to_wall_clock)
-    return arrow_numpy.fixed_array(data, pa.timestamp(array.type.unit), _valid(array))
-
-
-def between_timestamps(array: pa.Array, source: TimestampType, target: TimestampType) -> pa.Array:
-    """Another precision (digits are cut) and another meaning of the zone."""
-    kind = arrow_type(target)
-    data = arrow_numpy.values(array)
-    if source.local_zone != target.local_zone:
-        shift = _to_wall_clock if source.local_zone else _to_instant
-        data = _rezoned(data, array, _PER_SECOND[array.type.unit], shift)
-        array = arrow_numpy.fixed_array(data, array.type, _valid(array))
-    data = _count(array, _PER_SECOND[kind.unit])
-    if target.precision < source.precision:
-        data = _cut(data, target.precision, _PER_SECOND[kind.unit])
-    return arrow_numpy.fixed_array(data, kind, _valid(array))
-
-
-def _cut(data: Any, precision: int, per_second: int) -> Any:
-    """Fewer digits: milliseconds go towards zero, what is below them downwards."""
-    step = per_second // 10**precision
-    if step <= 1:
-        return data
-    if per_second == 1_000:
-        return np.sign(data) * (np.abs(data) // step) * step
-    return data // step * step
-
-
-def dates(array: pa.Array) -> pa.Array:
-    """The day of each timestamp: that of the wall clock for local-zoned ones.
-
-    Without zone, milliseconds are divided towards zero, as every released Java does up to 2.0: what is less than a
-    day before 1970 is 1970-01-01.
+    Args:
+        source: the type of the values there are.
+        target: the type they shall have.
+        explicit: whether values may be changed by it, as `CAST` does.
     """
-    if array.type.tz is None:
-        ms = _count(array, 1_000)
-        days = np.sign(ms) * (np.abs(ms) // _DAY_MS)
-    else:
-        days = _count(wall_clock(array), 1) // (_DAY_MS // 1000)
-    return arrow_numpy.fixed_array(days.astype(np.int32), pa.date32(), _valid(array))
+    if source.with_nullable(True) == target.with_nullable(True):
+        return True
+    old, new = root(source), root(target)
+    if old in _TIMES and isinstance(target, CharType) and target.with_nullable(True) != STRING:
+        return False
+    return old in _IMPLICIT.get(new, ()) or (explicit and old in _EXPLICIT.get(new, ()))
 
 
-def times(array: pa.Array) -> pa.Array:
-    """The time of day of each timestamp, on the wall clock, cut to milliseconds."""
-    of_day = _count(wall_clock(array), 1_000) % _DAY_MS
-    return arrow_numpy.fixed_array(of_day.astype(np.int32), pa.time32("ms"), _valid(array))
+def root(t: DataType) -> str:
+    """The word of a type, without lengths and precision; empty for rows, collections and foreign types."""
+    match t:
+        case AtomicType():
+            return t.name
+        case CharType():
+            return "VARCHAR" if t.varying else "CHAR"
+        case BinaryType():
+            return "VARBINARY" if t.varying else "BINARY"
+        case DecimalType():
+            return "DECIMAL"
+        case TimeType():
+            return "TIME"
+        case TimestampType():
+            return "TIMESTAMP_LTZ" if t.local_zone else "TIMESTAMP"
+    return ""
 
 
-def epoch_seconds(array: pa.Array) -> pa.Array:
-    """Seconds since 1970, towards zero from milliseconds; zones do not matter."""
-    ms = _count(array, 1_000)
-    return arrow_numpy.fixed_array(np.sign(ms) * (np.abs(ms) // 1_000), pa.int64(), _valid(array))
+def check_default(column: str, t: DataType, text: str | None) -> None:
+    """Check that the text of a default can be a value of the column.
+
+    Raises:
+        InvalidInputError: it cannot.
+    """
+    if text is None:
+        return
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
+    if not _is_value(t, bare):
+        raise InvalidInputError(f"column {column}: the default {text!r} is no value of type {t}", column=column)
 
 
-def from_seconds(array: pa.Array, target: TimestampType) -> pa.Array:
-    """Seconds since 1970 as timestamps. For local-zoned ones Java takes the local wall clock for the instant."""
-    seconds = arrow_numpy.values(array).astype(np.int64)
-    if target.local_zone:
-        seconds = _rezoned(seconds, array, 1, _to_wall_clock)
-    return _of_ms(seconds * 1_000, array, target)
-
-
-def from_dates(array: pa.Array, target: TimestampType) -> pa.Array:
-    """Midnight: local for local-zoned timestamps."""
-    ms = arrow_numpy.values(array).astype(np.int64) * _DAY_MS
-    if target.local_zone:
-        ms = _rezoned(ms, array, 1_000, _to_instant)
-    return _of_ms(ms, array, target)
-
-
-def from_times(array: pa.Array, target: TimestampType) -> pa.Array:
-    """Milliseconds of the day 1970-01-01, whatever the zone."""
-    return _of_ms(arrow_numpy.values(array).astype(np.int64), array, target)
-
-
-def _of_ms(ms: Any, array: pa.Array, target: TimestampType) -> pa.Array:
-    kind = arrow_type(target)
-    found = arrow_numpy.fixed_array(ms, pa.timestamp("ms"), _valid(array))
-    return arrow_numpy.fixed_array(_count(found, _PER_SECOND[kind.unit]), kind, _valid(array))
+def _is_value(t: DataType, text: str) -> bool:
+    try:
+        return int(caster(STRING, t)(array_of([text], pa.string())).null_count) == 0
+    except (DataError, UnsupportedFeatureError):
+        return False

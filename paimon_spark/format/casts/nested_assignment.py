@@ -1,4 +1,4 @@
-"""Casts of a write for columns with children: ROW by name, ARRAY, MAP, MULTISET and VARIANT."""
+"""Store assignment for columns with children: ROW by name, ARRAY, MAP, MULTISET and VARIANT."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _refuse_nulls(array: pa.Array, parent: arrow_numpy.Bool | None, target: Data
         missing &= parent
     if missing.any():
         raise DataError(
-            f"{path} of {where} is {target}, and null is to be written to it; nothing is written. "
+            f"{path} of {where} is {target}, and the rows to write have a null in it; nothing is written. "
             "Fill or filter the nulls",
             column=path,
             value=None,
@@ -214,7 +214,7 @@ def _gathered(array: pa.Array, plain: pa.ListType) -> pa.ListArray:
 
 
 def _without_hidden(array: pa.Array) -> pa.Array:
-    """The list or map array without elements that lie below its nulls, which nobody sees and nobody checks."""
+    """The list or map array without the elements below its nulls, which no check has to pass."""
     if array.null_count == 0:
         return array
     offsets, _ = arrow_numpy.byte_slices(array)

@@ -1,10 +1,7 @@
-"""Casts from and to text and bytes.
+"""Casts from and to text and bytes, as Java makes them.
 
-Source: Java `utils/BinaryStringUtils`, `utils/DateTimeUtils`, `data/Decimal`.
-
-Floating-point numbers as text, and text as such numbers.
-
-Source: Java `Float.toString` and `Double.toString` as JDK 19 and later define them (JDK-4511638).
+Source: Java `utils/BinaryStringUtils`, `utils/DateTimeUtils`, `data/Decimal`; `Float.toString` and `Double.toString` as
+JDK 19 and later define them (JDK-4511638).
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.format.arrays.python_values import array_of, scalar_of
 from paimon_spark.types import (
+    INTEGER_BITS,
     MAX_LENGTH,
     AtomicType,
     BinaryType,
@@ -48,9 +46,8 @@ _TIMESTAMP: Final = re.compile(
 )
 _ARROW_PLAIN_SCALE: Final = 6
 """Decimals of a greater scale may be printed with an exponent by Arrow."""
-_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
-_FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
+TRUE_WORDS: Final = frozenset(("t", "true", "y", "yes", "1"))
+FALSE_WORDS: Final = frozenset(("f", "false", "n", "no", "0"))
 
 
 def by_distinct(array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
@@ -92,8 +89,8 @@ def number_parser(target: DataType) -> Convert:
     """Text as numbers of `target`."""
     assert isinstance(target, AtomicType)
     kind = arrow_type(target)
-    if target.name in _BITS:
-        bits = _BITS[target.name]
+    if target.name in INTEGER_BITS:
+        bits = INTEGER_BITS[target.name]
         return lambda a: by_distinct(a, lambda v: _integer(v, bits), kind)
     single = target.name == "FLOAT"
     return lambda a: by_distinct(a, lambda v: _float(v, single), kind)
@@ -122,9 +119,9 @@ def parsed_booleans(array: pa.Array) -> pa.Array:
 
     def parse(text: str) -> bool:
         lower = text.lower()
-        if lower in _TRUE:
+        if lower in TRUE_WORDS:
             return True
-        if lower in _FALSE:
+        if lower in FALSE_WORDS:
             return False
         raise ValueError("expected t, true, y, yes, 1, f, false, n, no or 0")
 
@@ -316,7 +313,7 @@ def float_text(array: pa.Array) -> pa.Array:
 
 
 def float_of_text(text: str, *, single: bool) -> Any:
-    """The numpy float32 or float64 that some writer spelled as `text`; None when it is no number.
+    """The number that any writer means by `text`, as numpy float32 or float64; None if it is not a number.
 
     Every spelling that rounds to the number will do: those of older JDKs and of Python, and the digits of the DOUBLE
     that a FLOAT equals.

@@ -1,17 +1,10 @@
-"""Avro data files.
+"""Reader and writer of Avro data files.
 
 Values come raw from the decoder; logical types only tell units. That is why it does not matter that Java
 writes TIMESTAMP and TIMESTAMP_LTZ under swapped names: both are counts since 1970, in UTC.
 
-Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`, `FieldReaderFactory`.
-
-Avro data files, encoded a table of rows at a time.
-
-Source: Paimon spec, chapter Data file; Java `format/avro/AvroFileFormat`, `AvroRowDatumWriter`.
-
-Paimon types as Avro schemas, as Java writes them.
-
-Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`.
+Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`, `FieldReaderFactory`,
+`AvroFileFormat`, `AvroRowDatumWriter`.
 """
 
 from __future__ import annotations
@@ -39,7 +32,8 @@ from paimon_spark.format.arrays.nested import (
 from paimon_spark.format.avro_codec import decoder, encoder
 from paimon_spark.format.avro_codec.container import AvroType, Block, Container, open_container, parse_type
 from paimon_spark.format.avro_codec.encoder import ContainerWriter
-from paimon_spark.format.casts.conformance import conformed, conformer, rescale_timestamps
+from paimon_spark.format.casts.conformance import conformed, conformer
+from paimon_spark.format.casts.timestamps import rescale
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, RowGroups, Rows, WrittenFile
 from paimon_spark.options.descriptor import Option, string
 from paimon_spark.types import (
@@ -144,7 +138,7 @@ def _conformer(found: AvroType, wanted: DataType, path: str) -> Convert | None:
             return lambda a: decimals(a.cast(pa.binary()), wanted, scale)
         case TimestampType() if found.kind == "long":
             unit = pa.timestamp(_unit(found, wanted))
-            return lambda a: rescale_timestamps(a.cast(unit), target)
+            return lambda a: rescale(a.cast(unit), target)
     return conformer(decoder.arrow_type(found), wanted, path)
 
 
@@ -227,7 +221,7 @@ _BLOCK_BYTES: Final = 64_000
 
 
 class AvroFileWriter:
-    """Writes one Avro file; see `writing.FileWriter`."""
+    """Writes one Avro file; see `requests.FileWriter`."""
 
     def __init__(self, write: FileWrite) -> None:
         schema = file_schema(write.fields, write.row_is_nullable)

@@ -1,11 +1,9 @@
-"""Compacted changelogs: changelog files of several buckets in one, each found by the name of its part.
+"""Compacted changelogs: changelog files of several buckets in one file, each a slice found by its name.
 
 `bucket-3/compacted-changelog-x$0-100-100-50.cc-orc` is 50 bytes at 100 of
 `bucket-0/compacted-changelog-x$0-100.cc-orc`, and that name itself means the first 100 bytes of the file.
 
 Source: Java `utils/CompactedChangelogPathResolver`, Flink's `CompactedChangelogReadOnlyFormat`.
-
-A part of a file as a file of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +40,8 @@ def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
     if m is None:
         url = store.url(path)
         raise CorruptFileError(
-            f"the name of the compacted changelog {url} does not say which bytes are meant", path=url
+            f"invalid name of a compacted changelog: {url}; expected <name>$<bucket>-<length>[-<offset>-<length>].cc-…",
+            path=url,
         )
     whole = int(m["whole"])
     if m["offset"] is None:

@@ -1,4 +1,4 @@
-"""Reading and writing of ORC data files.
+"""Reader and writer of ORC data files.
 
 Types are those of Java, but CHAR and VARCHAR are written as plain strings: Arrow cannot name them. Java asks for the
 type it knows and converts, so it reads the same values.
@@ -24,7 +24,8 @@ from paimon_spark.errors import FormatError, InvalidOptionError, StorageError, U
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
-from paimon_spark.format.casts.conformance import NANOSECONDS, conformed, conformer
+from paimon_spark.format.casts.conformance import conformed, conformer
+from paimon_spark.format.casts.timestamps import PER_SECOND
 from paimon_spark.format.data_files.orc_footer import SAFE_SECONDS, OrcFooter, read_footer
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, Rows, WrittenFile, opened
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
@@ -106,7 +107,7 @@ _FIELD_ID: Final = b"paimon.id"
 
 
 class OrcFileWriter:
-    """Writes one ORC file; see `writing.FileWriter`. Rows wait inside the library until a stripe is full."""
+    """Writes one ORC file; see `requests.FileWriter`. Rows wait inside the library until a stripe is full."""
 
     def __init__(self, write: FileWrite) -> None:
         for f in write.fields:
@@ -241,7 +242,7 @@ def _checked(array: pa.Array) -> pa.Array:
     """
     values = arrow_numpy.values(array)
     valid = arrow_numpy.validity(array)
-    per_second = NANOSECONDS["s"] // NANOSECONDS[array.type.unit]
+    per_second = PER_SECOND[array.type.unit]
     if bool(((values < 0) & (values % per_second != 0) & valid).any()):
         raise UnsupportedFeatureError(
             "a timestamp before 1970 with a fraction of a second cannot be written to ORC so that Java reads it; "

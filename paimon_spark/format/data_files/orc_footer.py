@@ -1,4 +1,4 @@
-"""Facts of an ORC file's footer that pyarrow does not give: rows of stripes and ranges of timestamp columns.
+"""Parser of ORC footers for what pyarrow does not tell: rows of stripes and ranges of timestamps.
 
 Source: ORC specification v1, chapters File Tail and Compression.
 """

@@ -1,4 +1,4 @@
-"""Edit Parquet footers that Arrow reads or writes differently from Java.
+"""Editing of Parquet footers where Arrow reads or writes them differently from Java.
 
 Java writes TIMESTAMP(7-9) as INT96, with a negative time of day before 1970. Arrow turns INT96 into
 64-bit nanoseconds and silently goes around where they end; in coarser units it takes the time of day as

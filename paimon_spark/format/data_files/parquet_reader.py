@@ -1,4 +1,4 @@
-"""Parquet data files.
+"""Reader of Parquet data files.
 
 Row groups that statistics rule out are skipped; the others are decoded batch by batch, never whole.
 

@@ -1,4 +1,4 @@
-"""Parquet data files as Java lays them out.
+"""Writer of Parquet data files, laid out as Java does.
 
 Columns get a dictionary only where a sample says that values repeat: trying costs half of the encoding time and
 makes files of distinct values larger. Nanosecond timestamps are INT96, as every release of Java reads them; Arrow
@@ -28,6 +28,7 @@ from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, leaf_arrays, leaf_types, replaced_fields
+from paimon_spark.format.casts.timestamps import INT96, to_int96
 from paimon_spark.format.data_files.parquet_footer import MAGIC, bytes_as_int96, without_bounds
 from paimon_spark.format.data_files.requests import FileWrite, RowGroups, WrittenFile
 from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
@@ -43,9 +44,6 @@ BLOCK_SIZE: Option[int | None] = Option("parquet.block.size", memory_size, None,
 
 _ROW_GROUP_BYTES: Final = 64 << 20
 _SAMPLE_ROWS: Final = 20_000
-_INT96: Final = pa.binary(12)
-_NANOS_PER_DAY: Final = 86_400_000_000_000
-_EPOCH_JULIAN_DAY: Final = 2_440_588
 _CODECS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _CODEC_NAMES: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
 _TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters
@@ -53,7 +51,7 @@ _TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq
 
 
 class ParquetFileWriter:
-    """Writes one Parquet file; see `writing.FileWriter`."""
+    """Writes one Parquet file; see `requests.FileWriter`."""
 
     def __init__(self, write: FileWrite) -> None:
         self._write = write
@@ -65,7 +63,7 @@ class ParquetFileWriter:
         self._out = write.store.open_output(write.path)
         kinds = [[kind for _, kind in leaf_types(f.name, f.type)] for f in self._schema]
         self._nans = NanChunks(kinds)
-        self._has_int96 = any(_INT96 in column for column in kinds)
+        self._has_int96 = any(INT96 in column for column in kinds)
         self._sink = _FooterSink(self._out) if self._has_int96 or self._nans.has_floats else None
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
@@ -131,7 +129,7 @@ class ParquetFileWriter:
         settings = self._write.settings
         level = ZSTD_LEVEL.get(settings) or self._write.zstd_level
         options: dict[str, Any] = {"write_time_adjusted_to_utc": True} if _TELLS_TIME_IN_UTC else {}
-        plain = [path for f in self._schema for path, kind in leaf_types(f.name, f.type) if kind != _INT96]
+        plain = [path for f in self._schema for path, kind in leaf_types(f.name, f.type) if kind != INT96]
         self._writer = pq.ParquetWriter(
             self._out if self._sink is None else self._sink.file,
             self._schema,
@@ -187,16 +185,7 @@ def _distinct(values: pa.Array) -> int:
 
 
 def _as_int96(kind: pa.DataType) -> Replacement | None:
-    return Replacement(_INT96, _int96) if pa.types.is_timestamp(kind) and kind.unit == "ns" else None
-
-
-def _int96(array: pa.Array) -> pa.Array:
-    """Nanoseconds of the day and Julian day, little endian."""
-    days, of_day = np.divmod(arrow_numpy.values(array), _NANOS_PER_DAY)
-    words = np.empty(len(array), np.dtype([("nanos", "<i8"), ("day", "<i4")]))
-    words["nanos"] = of_day
-    words["day"] = days + _EPOCH_JULIAN_DAY
-    return arrow_numpy.fixed_array(words, _INT96, None if array.null_count == 0 else arrow_numpy.validity(array))
+    return Replacement(INT96, to_int96) if pa.types.is_timestamp(kind) and kind.unit == "ns" else None
 
 
 class NanChunks:

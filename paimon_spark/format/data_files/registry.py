@@ -1,4 +1,4 @@
-"""The reader of a data file, chosen by the file's name, and the writer of a new one.
+"""Choice of the reader of a data file by its name, and of the writer of a new one.
 
 Table options do not matter to readers: one table may mix formats.
 
@@ -32,7 +32,7 @@ READABLE: Final = ("parquet", "orc", "avro")
 
 
 def format_of(file_name: str) -> str:
-    """The format a data file's name tells: its last extension, leaving out that of a compression.
+    """The format of a data file by its name: the last extension that is not a compression.
 
     `vector` for the column files of vector stores, whatever they are stored as.
     """

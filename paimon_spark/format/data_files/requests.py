@@ -149,12 +149,12 @@ class FileWriter(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close without finishing and delete what is there. Raises nothing."""
+        """Close without finishing and delete the file. Raises nothing."""
         ...
 
 
 class RowGroups:
-    """Gathers batches and hands them on, as a table and the rows that each of its row groups shall have."""
+    """Buffers batches and emits them as tables, with the number of rows of their row groups."""
 
     def __init__(
         self, schema: pa.Schema, most_bytes: int, most_rows: int, emit: Callable[[pa.Table, int], None]
@@ -168,7 +168,7 @@ class RowGroups:
         self.bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows, and emit what is there once it fills a row group."""
+        """Add rows, and emit the buffer once it fills a row group."""
         if not batch.num_rows:
             return
         self._batches.append(batch)
@@ -178,7 +178,7 @@ class RowGroups:
             self.flush()
 
     def flush(self) -> None:
-        """Emit what is there, in as many row groups of equal size as come nearest to the limits."""
+        """Emit the buffer, in as many row groups of equal size as come nearest to the limits."""
         if not self._batches:
             return
         table = pa.Table.from_batches(self._batches, self._schema)
@@ -188,5 +188,5 @@ class RowGroups:
         self._emit(table, each)
 
     def clear(self) -> None:
-        """Forget what is there."""
+        """Discard the buffer."""
         self._batches, self.rows, self.bytes = [], 0, 0

@@ -1,4 +1,4 @@
-"""Statistics of the rows of a data file, collected while it is written, in the modes of Paimon.
+"""Column statistics of a data file, collected while it is written and kept as `metadata.stats-mode` says.
 
 What is kept is exact or says nothing: a column with NaN has no minimum and maximum, for readers do not agree on
 where NaN belongs; zeros count as -0.0 in minima and 0.0 in maxima, so that either sign is found.
@@ -28,7 +28,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class ColumnStats(NamedTuple):
-    """Statistics of a column, as `spec.binary_row` encodes values. None is unknown; all None: nothing is kept."""
+    """Statistics of a column, as `binary_row` encodes values. None is unknown; all None: nothing is kept."""
 
     min: Value = None
     max: Value = None
@@ -51,12 +51,12 @@ class StatsCollector:
             self.flush()
 
     def result(self) -> list[ColumnStats]:
-        """What was seen, per column."""
+        """The statistics so far, per column."""
         self.flush()
         return [c.result() for c in self._columns]
 
     def flush(self) -> None:
-        """Look at the rows kept so far, and let go of them."""
+        """Add the buffered rows to the statistics and release them."""
         if self._rows:
             table = pa.Table.from_batches(self._batches)
             for column, values in zip(self._columns, table.columns, strict=True):
@@ -111,7 +111,7 @@ def _floating_ends(values: pa.ChunkedArray) -> tuple[float, float]:
 
 
 def kept(stats: ColumnStats, mode: StatsMode) -> ColumnStats:
-    """What of a column's statistics its mode keeps."""
+    """The part of a column's statistics that its mode keeps."""
     if mode.kind is StatsKind.NONE:
         return ColumnStats()
     if mode.kind is StatsKind.COUNTS:
@@ -125,7 +125,7 @@ def kept(stats: ColumnStats, mode: StatsMode) -> ColumnStats:
 
 
 def row_values(fields: Sequence[DataField], columns: Sequence[pa.Array], row: int) -> list[Value]:
-    """One row of columns, as `spec.binary_row` encodes values."""
+    """One row of columns, as `binary_row` encodes values."""
     scalars = (column[row] for column in columns)
     return [
         _value_of(f.type)(raw_value(scalar)) if scalar.is_valid else None
@@ -134,7 +134,7 @@ def row_values(fields: Sequence[DataField], columns: Sequence[pa.Array], row: in
 
 
 def above(value: str | bytes, length: int) -> str | bytes | None:
-    """A value of at most `length` characters or bytes that is not less than `value`; None when there is none."""
+    """A value of at most `length` characters or bytes that is not less than `value`; None if there is no such value."""
     if len(value) <= length:
         return value
     if isinstance(value, bytes):
@@ -172,7 +172,7 @@ def raw_value(scalar: pa.Scalar) -> Any:
 
 
 def _value_of(kind: DataType) -> Callable[[Any], Value]:
-    """What makes of a raw value one that `spec.binary_row` encodes."""
+    """The conversion of a raw value into one that `binary_row` encodes."""
     if not isinstance(kind, TimestampType):
         return lambda raw: raw
     per_milli = _PER_MILLI[timestamp_unit(kind.precision)]

@@ -1,13 +1,9 @@
-"""DataFileMeta: what a manifest says of one data file.
+"""DataFileMeta: the description of a data file in a manifest, with its SimpleStats.
 
-A NamedTuple, because plans hold them by the hundred thousand: building one costs a third of a
+NamedTuples, because plans hold them by the hundred thousand: building one costs a third of a
 dataclass and pickles to a plain tuple.
 
-Source: Paimon spec, chapter Manifest; Java `io/DataFileMeta`.
-
-SimpleStats: minimum, maximum and null count of columns, as stored in manifests.
-
-Source: Paimon spec, chapter Manifest; Java `stats/SimpleStats`.
+Source: Paimon spec, chapter Manifest; Java `io/DataFileMeta`, `stats/SimpleStats`.
 """
 
 from __future__ import annotations

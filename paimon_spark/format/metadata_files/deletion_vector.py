@@ -1,4 +1,4 @@
-"""Deletion vectors: bytes ↔ positions of deleted rows.
+"""Deletion vectors: positions of deleted rows to bytes and back.
 
 A vector is a Roaring bitmap in its portable form, between a size, a magic number and a checksum. There are two
 magics: 32-bit positions (size and magic big endian, the recorded length counts magic and bitmap) and 64-bit

@@ -1,4 +1,4 @@
-"""Index manifests and hash index files: bytes ↔ entries.
+"""Index manifests and hash index files: entries to bytes and back.
 
 Source: Paimon spec, chapter Manifest (Index Manifest); Java `manifest/IndexManifestEntry`, `index/IndexFileMeta`,
 `index/DeletionVectorMeta`, `index/GlobalIndexMeta`, `index/HashIndexFile`.

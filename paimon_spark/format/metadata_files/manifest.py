@@ -1,4 +1,4 @@
-"""Manifests and manifest lists: bytes → entries as Arrow columns, and list rows as `ManifestFileMeta`.
+"""Reading of manifests into Arrow columns and of manifest lists into `ManifestFileMeta`.
 
 Entries stay columns until files are chosen: a table may have a million of them.
 
@@ -45,7 +45,7 @@ class FileKind(IntEnum):
 
 
 class ManifestFileMeta(NamedTuple):
-    """One manifest, as its list describes it; counts and ranges are over all entries, DELETE ones included.
+    """A row of a manifest list; counts and ranges are over all entries, DELETE ones included.
 
     Attributes:
         partition_stats: over the partition columns.

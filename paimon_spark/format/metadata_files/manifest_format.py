@@ -1,18 +1,12 @@
-"""Manifests, manifest lists and index manifests as Parquet and ORC files, and what tells them from Avro.
-
-The records are those of `manifest_schema`. Their columns are matched by name; ids, widths and what may be null are
-as Java writes them.
-
-Source: Java `manifest/ManifestFile`, `manifest/ManifestList`, `manifest/IndexManifestFile` (`manifest.format`),
-`format/parquet/ParquetSchemaConverter`, `format/orc/OrcTypeUtil`, `table/SpecialFields`.
-
-Avro schemas of manifests, manifest lists and index manifests as the newest Paimon writes them.
+"""Schemas of the records of manifest files, and their encoding as Parquet and ORC.
 
 Java compares the field names, their order and their types of a manifest with its own before it copies blocks
-from it, so fields stand in Java's order, and null comes first in every union.
+from it, so fields stand in Java's order, and null comes first in every union. In Parquet and ORC columns are matched
+by name; ids, widths and what may be null are as Java writes them.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/ManifestEntry.SCHEMA`, `io/DataFileMeta.SCHEMA`,
-`manifest/ManifestFileMeta.SCHEMA`, `manifest/IndexManifestEntry.SCHEMA`, `format/avro/AvroSchemaConverter`.
+`manifest/ManifestFileMeta.SCHEMA`, `manifest/IndexManifestEntry.SCHEMA`, `format/avro/AvroSchemaConverter`,
+`format/parquet/ParquetSchemaConverter`, `format/orc/OrcTypeUtil`, `table/SpecialFields`; option `manifest.format`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists: entries → bytes.
+"""Writing of manifests and manifest lists.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/ManifestEntrySerializer`, `io/DataFileMetaSerializer`.
 """

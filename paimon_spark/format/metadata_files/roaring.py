@@ -1,4 +1,4 @@
-"""Roaring bitmaps of 32 and 64 bits: bytes ↔ containers, and their union.
+"""Roaring bitmaps of 32-bit and 64-bit numbers: encoding, decoding and union.
 
 A bitmap is kept as Java keeps it, in containers of 65,536 numbers that are sorted or bits, so that a bitmap of
 all numbers takes half a gigabyte at most and one of few numbers next to nothing. Two forms are known:

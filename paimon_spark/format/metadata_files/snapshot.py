@@ -1,4 +1,4 @@
-"""Snapshot and Tag: one `snapshot-<id>`, `changelog-<id>` or `tag-<name>` file.
+"""Snapshot and Tag: the files `snapshot-<id>`, `changelog-<id>` and `tag-<name>`.
 
 Source: Paimon spec, chapter Snapshot; Java `Snapshot`, `tag/Tag`.
 """

@@ -1,4 +1,4 @@
-"""TableSchema: one `schema-<id>` file.
+"""TableSchema: the file `schema-<id>`.
 
 Source: Paimon spec, chapter Schema; Java `schema/TableSchema`, `schema/SchemaSerializer`.
 """

@@ -40,10 +40,10 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import create_schema, latest_schema, seen_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.commit import MANIFEST_FORMAT
+from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
-from paimon_spark.options.table import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 
 Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 _TRIES: Final = 100
@@ -174,7 +174,7 @@ def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:
 def _warn_of_unknown(before: TableSchema, after: TableSchema, table: str) -> None:
     for key in unknown_options(after.options):
         if key not in before.options:
-            _LOG.warning("%s: %s is no option of Paimon%s; it is kept", table, key, did_you_mean(key, TABLE_OPTIONS))
+            _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
 
 
 _ONE_WAY: Final = (IGNORE_DELETE, Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped."))

@@ -1,4 +1,4 @@
-"""What a table's schema lacks for the rows of a write with `write.merge-schema`.
+"""Schema changes that `write.merge-schema` makes for the rows of a write.
 
 New columns and fields are added behind the others, nullable. Types of existing columns stay, unless
 `write.merge-schema.type-widening` is set; then a column becomes wide enough for the rows. A column never gets
@@ -9,7 +9,6 @@ Source: Java `schema/SchemaMergingUtils`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,11 +16,11 @@ import pyarrow as pa
 from pyarrow.types import is_null
 
 from paimon_spark.errors import InvalidOptionError, SchemaMismatchError
-from paimon_spark.format.casts.type_changes import can_cast
+from paimon_spark.format.casts.evolution import can_cast
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.schema_changes import AddColumn, Path, SchemaChange, UpdateType, shown
-from paimon_spark.options.descriptor import Option, boolean
+from paimon_spark.options.write import EXPLICIT_CAST, TYPE_WIDENING, SchemaMergeOptions
 from paimon_spark.types import (
     INTEGER_NAMES,
     VALUE_KIND,
@@ -39,19 +38,10 @@ from paimon_spark.types import (
     TimeType,
 )
 
-TYPE_WIDENING: Final = Option(
-    "write.merge-schema.type-widening", boolean, False, "write.merge-schema also widens the types of columns."
-)
-EXPLICIT_CAST: Final = Option(
-    "write.merge-schema.explicit-cast",
-    boolean,
-    False,
-    "Type widening also makes changes that may lose something of values already there.",
-)
 _DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
-def merged_schema(schema: TableSchema, incoming: pa.Schema, options: Mapping[str, str]) -> list[SchemaChange]:
+def merged_schema(schema: TableSchema, incoming: pa.Schema, options: SchemaMergeOptions) -> list[SchemaChange]:
     """The changes that make room for rows of `incoming`; none when there is room. `options` are those of the write.
 
     Raises:
@@ -64,14 +54,13 @@ def merged_schema(schema: TableSchema, incoming: pa.Schema, options: Mapping[str
     return merged_row(schema, from_arrow.row_type(pa.schema(typed)), options)
 
 
-def merged_row(schema: TableSchema, incoming: RowType, options: Mapping[str, str]) -> list[SchemaChange]:
+def merged_row(schema: TableSchema, incoming: RowType, options: SchemaMergeOptions) -> list[SchemaChange]:
     """As `merged_schema`, for rows whose types in the table would be those of `incoming`."""
-    widening, explicit = TYPE_WIDENING.get(options), EXPLICIT_CAST.get(options)
-    if explicit and not widening:
+    if options.explicit_casts and not options.widens_types:
         raise InvalidOptionError(
             f"option {EXPLICIT_CAST.key} = true needs {TYPE_WIDENING.key} = true", option=EXPLICIT_CAST.key
         )
-    merge = _Merge(widening, explicit)
+    merge = _Merge(options.widens_types, options.explicit_casts)
     merge.row(schema.row_type, incoming, ())
     return merge.changes
 

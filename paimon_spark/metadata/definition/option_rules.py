@@ -1,4 +1,4 @@
-"""Which table options go together, and with which columns and keys.
+"""Rules for table options: which go together, and with which columns and keys.
 
 Source: Java `schema/SchemaValidation`.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.commit import parse_manifest_options
+from paimon_spark.metadata.definition.merge_rules import check_merging
+from paimon_spark.options.core import ChangelogProducer, MergeEngine
+from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
-from paimon_spark.options.known import is_table_option, per_level
-from paimon_spark.options.table import ChangelogProducer, MergeEngine, TableOptions
+from paimon_spark.options.known import is_table_option
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     ArrayType,
     AtomicType,
@@ -56,7 +57,7 @@ _NOT_HERE: Final = (
 
 
 def check_options(schema: TableSchema, options: TableOptions) -> None:
-    """Check what options say together with the table's columns and keys.
+    """Check options against each other and against the table's columns and keys.
 
     Raises:
         InvalidOptionError: they contradict each other or the table's kind.
@@ -67,7 +68,7 @@ def check_options(schema: TableSchema, options: TableOptions) -> None:
 
 
 def unknown_options(options: Mapping[str, str]) -> list[str]:
-    """Keys that Paimon does not know, sorted. They are kept: some engines store their own."""
+    """Keys that Paimon does not know, sorted. Tables store them, as some engines have their own."""
     return sorted(key for key in options if not is_table_option(key))
 
 
@@ -175,7 +176,7 @@ def _sequence_fields(schema: TableSchema, options: TableOptions) -> None:
 
 def _merging(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys:
-        create_merge_function(schema, options)
+        check_merging(schema, options)
     if options.merge_engine is MergeEngine.FIRST_ROW:
         producer = options.changelog_producer
         if producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
@@ -222,7 +223,7 @@ def _formats(schema: TableSchema, options: TableOptions) -> None:
     changelog = _text(options, "changelog-file.format")
     if changelog:
         used["changelog-file.format"] = changelog
-    for level, name in per_level(_text(options, "file.format.per.level")).items():
+    for level, name in FILE_FORMAT_PER_LEVEL.get(options.raw).items():
         used[f"file.format.per.level ({level})"] = name
     for where, name in used.items():
         if name.lower() not in READABLE:
@@ -331,7 +332,7 @@ def _upsert_key(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _manifests(schema: TableSchema, options: TableOptions) -> None:
-    manifests = parse_manifest_options(options.raw)
+    manifests = options.manifests
     check_codec(manifests.format.value, manifests.compression)
     if not _flag(options, "manifest-sort.enabled"):
         return
@@ -359,7 +360,7 @@ def _others(schema: TableSchema, options: TableOptions) -> None:
     if _flag(options, "table-read.sequence-number.enabled") and not schema.primary_keys:
         raise _refuse("table-read.sequence-number.enabled needs a primary key", "table-read.sequence-number.enabled")
     if _flag(options, "auto-create"):
-        raise _refuse("auto-create is no option of a table; leave it out", "auto-create")
+        raise _refuse("auto-create is not a table option; leave it out", "auto-create")
     both = ("scan.fallback-branch", "scan.primary-branch")
     if all(_text(options, key) for key in both):
         raise _refuse(f"{both[0]} and {both[1]} exclude each other", both[0])

@@ -1,4 +1,4 @@
-"""What Paimon demands of a table's columns, keys and buckets; `option_rules` has the rest.
+"""Validation of a schema: columns, keys and buckets; `option_rules` has the rest.
 
 Source: Java `schema/SchemaValidation` and the constructors of `schema/Schema`, `schema/TableSchema`.
 """
@@ -14,9 +14,10 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import check_options
 from paimon_spark.metadata.features import check_definition
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.options.core import BUCKET
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.known import check_values
-from paimon_spark.options.table import BUCKET, parse_table_options
+from paimon_spark.options.table import parse_table_options
 from paimon_spark.types import (
     KEY_PREFIX,
     ROW_ID,

@@ -1,8 +1,10 @@
-"""TableChange: what an operation does to a table's refs, as steps that can be repeated. JSON and back; pure.
+"""TableChange: what an operation does to snapshots, tags and branches, as steps; its journal as JSON.
 
-Steps name paths relative to the table's directory. They are run in order; after a crash all of them are run again from
-the first, so each must do no harm when it was done before, and readers must find the old state or the new one after
-every step. Source of the idea: redo logs.
+Steps name paths relative to the table's directory and run in order. After a crash all of them run again from the
+first, so each must do no harm when it was done before, and readers must find the old state or the new one after every
+step.
+
+Source: own, a redo log.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
@@ -19,17 +21,19 @@ from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.lock import Owner, journal_path
 from paimon_spark.metadata.layout import MAIN, is_file_name
+from paimon_spark.metadata.small_files import find_decoded
 
 VERSION: Final = 1
 
-_PLACES: Final = frozenset(("snapshot", "changelog", "tag", "schema", "consumer", "sink", "branch", "MAIN-BRANCH"))
-"""What steps may touch: refs. Files that refs share are deleted by `removal.py` alone."""
+_REF_PATHS: Final = frozenset(("snapshot", "changelog", "tag", "schema", "consumer", "sink", "branch", "MAIN-BRANCH"))
+"""Directories and files that steps may touch. Files that several roots share are deleted by `maintenance.removal`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Make or replace a small file; readers see the old bytes or the new ones."""
+    """Create or replace a small file; readers see the old bytes or the new ones."""
 
     path: str
     text: str
@@ -37,7 +41,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class PutNew:
-    """Make a file where the plan found none. What others made there since is not lost: it goes to `aside` first."""
+    """Create a file where there was none; what other engines created there since is moved to `aside` first."""
 
     path: str
     text: str
@@ -46,11 +50,11 @@ class PutNew:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove a file; one that is not there is fine.
+    """Delete a file, if it exists.
 
     Attributes:
-        sha256: hex digest of the bytes it must still have; a file with others stays. For snapshots that make way for
-            others of the same id: repeated after a crash, the step must not meet what was committed since.
+        sha256: hex digest of the bytes that it must still have; a file with other bytes stays. For snapshots whose id
+            may be given again: the step, repeated after a crash, must not delete what was committed since.
     """
 
     path: str
@@ -59,21 +63,21 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFiles:
-    """Remove many files, in no order; those that are not there are fine."""
+    """Delete the files that exist, in any order."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTree:
-    """Remove a directory with all that is in it; one that is not there is fine."""
+    """Delete a directory and everything in it, if it exists."""
 
     directory: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Move the snapshot files that are left in a directory to another one: those that nobody knew of."""
+    """Move the snapshot files left in a directory to another one: those that other engines committed meanwhile."""
 
     directory: str
     aside: str
@@ -81,7 +85,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class RenameTree:
-    """Move a branch's directory; when only `new` is there, it was done before."""
+    """Move a branch's directory; when only `new` exists, that was done before."""
 
     old: str
     new: str
@@ -89,7 +93,7 @@ class RenameTree:
 
 @dataclass(frozen=True, slots=True)
 class IfSnapshots:
-    """Run more steps when a directory holds snapshot files: those that `PutNew` or `SetAside` moved there."""
+    """Run more steps when a directory holds snapshot files, which `PutNew` or `SetAside` moved there."""
 
     directory: str
     steps: tuple[Put | Delete, ...]
@@ -99,7 +103,7 @@ Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | 
 
 
 class RootKind(str, Enum):
-    """What kind of file the root is; it says what of its snapshot is needed.
+    """The kind of a root, which decides what of its snapshot is needed.
 
     A SNAPSHOT needs its state (base and delta lists, index manifest, statistics) and its changelog. A TAG needs its
     state alone. A CHANGELOG needs its changelog list, or where it has none (no changelog producer) its base and delta
@@ -114,7 +118,7 @@ class RootKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A file that holds on to others.
+    """A snapshot, tag or long-lived changelog, whose files must be kept.
 
     Attributes:
         branch_directory: the branch whose directory the file lies in (`main` for the table's own).
@@ -128,24 +132,24 @@ class Root:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What no two roots share."""
+        """Unique among the roots of a table."""
         return self.kind.value, self.branch_directory, self.name
 
     def describe(self) -> str:
-        """The root in words, for messages."""
+        """The root as text, for messages."""
         on = "" if self.branch_directory == MAIN else f" of branch {self.branch_directory!r}"
         return f"{self.kind.value} {self.name if self.kind is not RootKind.TAG else repr(self.name)}{on}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What one operation does.
+    """One operation.
 
     Attributes:
-        kind: the verb, `create-branch`; for messages and for who finishes it.
-        label: the operation in words, for messages: `merge into main of branch 'fix'`.
+        kind: such as `create-branch`.
+        label: the operation as text, for messages: `merge into main of branch 'fix'`.
         steps: run in order.
-        released: roots that are no longer there after the steps. Files that then no root needs are deleted.
+        released: roots that do not exist any more after the steps. Files that no other root needs are then deleted.
     """
 
     kind: str
@@ -154,16 +158,16 @@ class TableChange:
     released: tuple[Root, ...] = ()
 
 
-def encode(change: TableChange) -> dict[str, object]:
-    """The change as JSON values. Raises ValueError: a step touches what is no ref of the table, a bug of its verb."""
+def encode(change: TableChange) -> bytes:
+    """The change as a journal. Raises ValueError: a step touches other files than refs, a bug of its operation."""
     for path in _paths(change.steps):
         if not _is_ref_path(path):
             raise ValueError(f"a step of {change.label} may not touch {path!r}")
-    return {
+    raw = {
         "version": VERSION,
         "kind": change.kind,
         "label": change.label,
-        "steps": [_encoded(step) for step in change.steps],
+        "steps": [_encode_step(step) for step in change.steps],
         "released": [
             {
                 "kind": root.kind.value,
@@ -174,25 +178,34 @@ def encode(change: TableChange) -> dict[str, object]:
             for root in change.released
         ],
     }
+    return json.dumps(raw, ensure_ascii=False).encode()
 
 
-def decode(raw: object, path: str) -> TableChange:
-    """The change of JSON values. Raises CorruptFileError naming `path`."""
+def decode(data: bytes, path: str) -> TableChange:
+    """The change in the bytes of a journal; `path` is for messages. Raises CorruptFileError."""
     try:
+        raw = json.loads(data)
         if not isinstance(raw, dict) or raw["version"] != VERSION:
-            raise FormatError(f"it is no change of version {VERSION}")
-        steps = tuple(_decoded(step) for step in raw["steps"])
-        for place in _paths(steps):
-            if not _is_ref_path(place):
-                raise FormatError(f"a step touches {place!r}, which is no ref of the table")
-        released = tuple(_root(r, path) for r in raw["released"])
+            raise FormatError(f"it is not a change of version {VERSION}")
+        steps = tuple(_decode_step(step) for step in raw["steps"])
+        for touched in _paths(steps):
+            if not _is_ref_path(touched):
+                raise FormatError(f"a step touches {touched!r}, which is not a snapshot, tag or branch of the table")
+        released = tuple(_decode_root(r, path) for r in raw["released"])
         return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released)
     except (KeyError, TypeError, ValueError, AttributeError, FormatError) as e:
         raise CorruptFileError(
-            f"{path} is not a readable plan of a change: {e}. Nothing was done; if nobody is at work on the table, "
+            f"{path} is not a readable plan of a change: {e}. Nothing was done; if no process works on the table, "
             "remove the file and look at the table with doctor()",
             path=path,
         ) from e
+
+
+def find_change(handle: TableHandle, owner: Owner) -> TableChange | None:
+    """The change in the journal of an operation; None when it has not written one. Raises CorruptFileError."""
+    return find_decoded(
+        handle.store, journal_path(handle, owner), lambda data, path: decode(data, handle.store.url(path))
+    )
 
 
 def put_all(files: Sequence[tuple[str, bytes]]) -> tuple[Put, ...]:
@@ -201,7 +214,7 @@ def put_all(files: Sequence[tuple[str, bytes]]) -> tuple[Put, ...]:
 
 
 def roots_put(change: TableChange) -> list[Root]:
-    """The snapshots, tags and changelogs that the steps put. Raises CorruptFileError: one is none."""
+    """The snapshots, tags and changelogs that the steps write. Raises CorruptFileError: one cannot be decoded."""
     roots = []
     for step in change.steps:
         found = _ROOT.fullmatch(step.path) if isinstance(step, (Put, PutNew)) else None
@@ -213,13 +226,22 @@ def roots_put(change: TableChange) -> list[Root]:
     return roots
 
 
+def written_texts(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the texts of all files that the steps write, also those that they write only in some cases."""
+    for step in steps:
+        if isinstance(step, (Put, PutNew)):
+            yield step.text
+        elif isinstance(step, IfSnapshots):
+            yield from written_texts(step.steps)
+
+
 def relative_path(handle: TableHandle, path: str) -> str:
     """A path below the table's directory, as steps name it."""
     return path.removeprefix(f"{handle.layout.root}/")
 
 
 def delete_unchanged(handle: TableHandle, path: str, data: bytes) -> Delete:
-    """The step that removes a file with these bytes, and no other that comes in its place after a crash."""
+    """The step that deletes a file only while it has these bytes."""
     return Delete(relative_path(handle, path), hashlib.sha256(data).hexdigest())
 
 
@@ -228,7 +250,7 @@ _ROOT: Final = re.compile(
 )
 
 
-def _encoded(step: Step) -> list[object]:
+def _encode_step(step: Step) -> list[object]:
     match step:
         case Put(path, text):
             return ["put", path, text]
@@ -245,14 +267,14 @@ def _encoded(step: Step) -> list[object]:
         case RenameTree(old, new):
             return ["rename-tree", old, new]
         case IfSnapshots(directory, steps):
-            return ["if-snapshots", directory, *map(_encoded, steps)]
+            return ["if-snapshots", directory, *map(_encode_step, steps)]
 
 
-def _decoded(raw: Sequence[object]) -> Step:
+def _decode_step(raw: Sequence[object]) -> Step:
     if not isinstance(raw, list):
-        raise FormatError(f"{raw!r} is no step")
+        raise FormatError(f"{raw!r} is not a step")
     if raw[:1] == ["if-snapshots"]:
-        steps = tuple(map(_decoded, raw[2:]))
+        steps = tuple(map(_decode_step, raw[2:]))
         return IfSnapshots(_text(raw[1]), tuple(step for step in steps if isinstance(step, (Put, Delete))))
     name, *texts = (_text(part) for part in raw)
     match name, texts:
@@ -272,17 +294,17 @@ def _decoded(raw: Sequence[object]) -> Step:
             return SetAside(directory, aside)
         case "rename-tree", [old, new]:
             return RenameTree(old, new)
-    raise FormatError(f"the step {name!r} is not known")
+    raise FormatError(f"unknown step {name!r}")
 
 
-def _root(raw: Mapping[str, Any], path: str) -> Root:
+def _decode_root(raw: Mapping[str, Any], path: str) -> Root:
     snapshot = snapshot_file.decode(json.dumps(raw["snapshot"]).encode(), path)
     return Root(RootKind(raw["kind"]), _text(raw["branch"]), _text(raw["name"]), snapshot)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise FormatError(f"{str(value)[:50]!r} is no text")
+        raise FormatError(f"{str(value)[:50]!r} is not text")
     return value
 
 
@@ -306,6 +328,6 @@ def _paths(steps: Sequence[Step]) -> list[str]:
 
 
 def _is_ref_path(path: str) -> bool:
-    """Whether it is a path of refs that stays in the table."""
+    """Whether the path is of a ref, and inside the table."""
     parts = path.split("/")
-    return all(map(is_file_name, parts)) and parts[0] in _PLACES
+    return all(map(is_file_name, parts)) and parts[0] in _REF_PATHS

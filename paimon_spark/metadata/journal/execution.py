@@ -1,4 +1,4 @@
-"""Steps of a change, run on the table's store. Each may be run again after a crash."""
+"""Run a step of a change. Each step may run again after a crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONCURRENT: Final = 8
 
 
 def run_step(handle: TableHandle, step: Step) -> None:
-    """Do one step. Raises StorageError."""
+    """Run one step. Raises StorageError."""
     store, root = handle.store, handle.layout.root
     match step:
         case Put(path, text):
@@ -66,7 +66,7 @@ def _put_new(handle: TableHandle, path: str, data: bytes, aside: str) -> None:
         store.create_exclusive(path, data)
     except FileAlreadyThereError:
         found = store.read(path)
-        if found != data:  # else the step was done before
+        if found != data:  # otherwise the step was done before
             store.write(aside, found)
             store.write(path, data)
 
@@ -79,23 +79,23 @@ def _has(handle: TableHandle, path: str, sha256: str) -> bool:
 
 
 def _move_branch(handle: TableHandle, old: str, new: str) -> None:
-    """Move a branch's directory, at once where the store can; readers see it in one of the two places at any moment."""
+    """Move a branch's directory, at once where the store can; readers always see it in exactly one place."""
     store = handle.store
     if not store.list(old):
         if not store.exists(new):
-            raise FileMissingError(f"cannot move {store.url(old)}: nothing is there", path=old)
+            raise FileMissingError(f"cannot move {store.url(old)}: it does not exist", path=old)
         return
     ids = _schemas_in(handle, old)
     if not _is_moved(handle, new):
-        if ids:  # what lies at `new` is of a copy that was broken off, or of a commit that came too late
+        if ids:  # files at `new` are of an interrupted copy, or of a late commit
             store.delete_tree(new)
         if store.renames_directories:
             with suppress(FileAlreadyThereError):
                 store.rename_tree(old, new)
                 return
         _copy_branch(handle, old, new, ids)
-    _take_late_commits(handle, old, new)
-    # The schemas go first: without one nothing is a branch, whatever else is left.
+    _move_late_commits(handle, old, new)
+    # Schemas first: a directory without them is not a branch, whatever else is left.
     store.delete_many([_schema_path(old, i) for i in ids])
     store.delete_tree(old)
     store.delete(f"{new}/schema/{HANDOVER}")
@@ -106,10 +106,10 @@ def _is_moved(handle: TableHandle, new: str) -> bool:
 
 
 def _copy_branch(handle: TableHandle, old: str, new: str, ids: Sequence[int]) -> None:
-    """Copy everything, the schemas last; with the last of them the new directory is the branch instead of the old."""
+    """Copy everything, schemas last: with the last of them the new directory becomes the branch instead of the old."""
     store = handle.store
     if ids:
-        # That of `old` first: who finds the other one finds it too.
+        # In `old` first: a reader that finds the one in `new` finds this one too.
         note = encode_handover(Handover(_branch_of(new), frozenset(ids)))
         store.write(f"{old}/schema/{HANDOVER}", note)
         store.write(f"{new}/schema/{HANDOVER}", note)
@@ -122,8 +122,8 @@ def _copy_branch(handle: TableHandle, old: str, new: str, ids: Sequence[int]) ->
         _copy(handle, _schema_path(old, i), _schema_path(new, i))
 
 
-def _take_late_commits(handle: TableHandle, old: str, new: str) -> None:
-    """Move snapshots that others committed to the old directory after it was copied, where they follow on the new."""
+def _move_late_commits(handle: TableHandle, old: str, new: str) -> None:
+    """Move snapshots committed to the old directory after it was copied, where they follow the new head."""
     store = handle.store
     head = max(numbered(store, f"{new}/snapshot", SNAPSHOT_PREFIX), default=0)
     for snapshot_id in numbered(store, f"{old}/snapshot", SNAPSHOT_PREFIX):

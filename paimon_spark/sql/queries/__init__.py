@@ -1,1 +1,1 @@
-"""SELECT, and every other statement that Spark runs: the Paimon tables in it are put in as DataFrames."""
+"""Queries that Spark runs: Paimon tables in them are replaced by DataFrames, the rest of the text stays as written."""

@@ -1,12 +1,7 @@
-"""Bases of branches that nothing protects, and guards of branches that are gone.
+"""Checks of a branch, one function for each kind of damage that other engines leave.
 
-Refs whose files are gone.
-
-Names of tags and branches that we would not have given.
-
-Histories that other engines put together, hints that they believe, and tags of another branch's snapshots.
-
-Schemas that a branch lacks, or that are not the same on two branches that share a history.
+Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
+history; missing schemas, and schemas that differ between branches.
 """
 
 from __future__ import annotations
@@ -37,13 +32,13 @@ from paimon_spark.metadata.manifests import read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
-from paimon_spark.versioning.doctor.findings import Case, Finding, Looked, Severity, some
+from paimon_spark.versioning.doctor.findings import Case, Finding, Inspected, Severity, some
 from paimon_spark.versioning.names import check_branch_name, check_tag_name
 from paimon_spark.versioning.relation import contradicts, follows
-from paimon_spark.versioning.tag_steps import guard_put, known, plan_guards
+from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards
 
 
-def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
+def unprotected_bases(table: Inspected, branch: TableHandle) -> list[Case]:
     """A branch whose base other engines would let expire."""
     if is_main(branch):
         return []
@@ -55,7 +50,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     child = branch
     for name, snapshot_id in ancestry(branch, fork.snapshot_id)[1:]:
         parent = branch.on_branch_directory(name)
-        base = known(parent, snapshot_id) or known(child, snapshot_id)
+        base = find_known_snapshot(parent, snapshot_id) or find_known_snapshot(child, snapshot_id)
         child = parent
         tag = find_tag(parent, guard)
         if tag is None and base is not None:
@@ -65,7 +60,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     if not lacking and not stale:
         return []
     parent = branch.on_branch_directory(fork.parent)
-    base = known(branch, fork.snapshot_id) or known(parent, fork.snapshot_id)
+    base = find_known_snapshot(branch, fork.snapshot_id) or find_known_snapshot(parent, fork.snapshot_id)
     where = ", ".join([*lacking, *stale])
     finding = Finding(
         "unprotected-base",
@@ -89,7 +84,7 @@ def unprotected_bases(table: Looked, branch: TableHandle) -> list[Case]:
     return [Case(finding, steps, guards.released)]
 
 
-def stale_guards(table: Looked, branch: TableHandle) -> list[Case]:
+def stale_guards(table: Inspected, branch: TableHandle) -> list[Case]:
     """Guards of branches that are gone."""
     there = set(branch_names(branch.store, branch.layout))
     found = []
@@ -108,7 +103,7 @@ def stale_guards(table: Looked, branch: TableHandle) -> list[Case]:
     return found
 
 
-def missing_files(table: Looked) -> list[Case]:
+def missing_files(table: Inspected) -> list[Case]:
     """Refs whose manifest lists, index manifests or statistics are gone, and heads and tags whose manifests are."""
     main = table.main
     manifests, _, statistics = (
@@ -157,7 +152,7 @@ def _lost_manifests(main: TableHandle, lists: Sequence[str], there: frozenset[st
 _SAVEPOINT: Final = "savepoint-"
 
 
-def ambiguous_names(table: Looked, branch: TableHandle) -> list[Case]:
+def ambiguous_names(table: Inspected, branch: TableHandle) -> list[Case]:
     """Names that we would not have given."""
     cases = []
     others = [b.branch for b in table.branches if b.branch != MAIN]
@@ -195,7 +190,7 @@ _NEIGHBOURS_COMPARED: Final = 200
 """Neighbours in a history, newest first, whose manifest lists are compared."""
 
 
-def splices(table: Looked, branch: TableHandle) -> list[Case]:
+def splices(table: Inspected, branch: TableHandle) -> list[Case]:
     """Neighbours in the history that do not follow on one another."""
     snapshots = [r.snapshot for r in table.of(branch, RootKind.SNAPSHOT)]
     pairs = list(itertools.pairwise(snapshots))
@@ -240,7 +235,7 @@ def _continues(before: Snapshot, after: Snapshot) -> bool:
     )
 
 
-def stale_hints(table: Looked, branch: TableHandle) -> list[Case]:
+def stale_hints(table: Inspected, branch: TableHandle) -> list[Case]:
     """A hint that engines believe though it is wrong: no snapshot follows the one it names."""
     places = (
         (RootKind.SNAPSHOT, branch.layout.snapshot_dir),
@@ -264,7 +259,7 @@ def stale_hints(table: Looked, branch: TableHandle) -> list[Case]:
     return found
 
 
-def foreign_tags(table: Looked, branch: TableHandle) -> list[Case]:
+def foreign_tags(table: Inspected, branch: TableHandle) -> list[Case]:
     """Tags on main of snapshots that are not of main's own history, as far as main's snapshots show it."""
     alive = {r.snapshot.id: r.snapshot for r in table.of(branch, RootKind.SNAPSHOT)}
     if not is_main(branch) or not alive:
@@ -285,12 +280,12 @@ def foreign_tags(table: Looked, branch: TableHandle) -> list[Case]:
     return found
 
 
-def _is_of(table: Looked, branch: TableHandle, snapshot: Snapshot) -> bool:
+def _is_of(table: Inspected, branch: TableHandle, snapshot: Snapshot) -> bool:
     roots = [*table.of(branch, RootKind.SNAPSHOT), *table.of(branch, RootKind.TAG)]
     return any(same_snapshot(r.snapshot, snapshot) for r in roots)
 
 
-def _foreign_tag(table: Looked, root: Root, why: str, homes: Sequence[TableHandle]) -> Finding:
+def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHandle]) -> Finding:
     name, home = root.name, homes[0].branch if homes else None
     if home is None:
         remedy = (
@@ -319,7 +314,7 @@ _SCHEMAS_COMPARED: Final = 200
 """Schemas before the newest shared one that are compared."""
 
 
-def missing_schemas(table: Looked, branch: TableHandle) -> list[Case]:
+def missing_schemas(table: Inspected, branch: TableHandle) -> list[Case]:
     """Schemas that refs name, or that lie between the first and the newest, but that the branch lacks."""
     store, layout = branch.store, branch.layout
     there = set(list_schema_ids(store, layout))
@@ -332,7 +327,9 @@ def missing_schemas(table: Looked, branch: TableHandle) -> list[Case]:
     for schema_id in lacking:
         copies: list[Step] = []
         for parent, left in parents:
-            base = known(branch, left.snapshot_id or 0) or known(parent, left.snapshot_id or 0)
+            base = find_known_snapshot(branch, left.snapshot_id or 0) or find_known_snapshot(
+                parent, left.snapshot_id or 0
+            )
             if base is not None and schema_id <= base.schema_id:
                 text = _found(parent, schema_id)
                 copies = [] if text is None else [Put(relative_path(branch, layout.schema_path(schema_id)), text)]
@@ -352,7 +349,7 @@ def missing_schemas(table: Looked, branch: TableHandle) -> list[Case]:
     return found
 
 
-def other_schemas(table: Looked, branch: TableHandle) -> list[Case]:
+def other_schemas(table: Inspected, branch: TableHandle) -> list[Case]:
     """Schemas that a branch and main have under one id, though not the same, and that snapshots of both name."""
     if is_main(branch):
         return []
@@ -383,12 +380,12 @@ def other_schemas(table: Looked, branch: TableHandle) -> list[Case]:
     return [Case(finding)]
 
 
-def _from_the_same_history(table: Looked, main: TableHandle, schema_id: int) -> list[Step]:
+def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) -> list[Step]:
     """The schema as a branch has it that shares a snapshot with it, as after a fast-forward of snapshots only."""
     refs = [r for r in table.of(main, RootKind.SNAPSHOT) if r.snapshot.schema_id >= schema_id]
     for branch in table.branches:
         for root in refs:
-            if is_main(branch) or not same_snapshot(known(branch, root.snapshot.id), root.snapshot):
+            if is_main(branch) or not same_snapshot(find_known_snapshot(branch, root.snapshot.id), root.snapshot):
                 continue
             text = _found(branch, schema_id)
             if text is not None:

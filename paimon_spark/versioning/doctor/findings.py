@@ -1,4 +1,4 @@
-"""What the doctor says: a finding, the steps that mend it, and what is looked at for them."""
+"""Finding: a problem that the doctor reports; Case: a finding with the steps that repair it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Inspected:
     """What is looked at, read once.
 
     Attributes:

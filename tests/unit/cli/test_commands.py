@@ -193,6 +193,7 @@ def test_merge_branch_with_a_source_branch_is_paimons_which_appends(cli: Command
     assert (done.json["snapshot_id"], done.json["record_count"]) == (4, 1)
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3, 4, 5, 6]
     assert cli("merge_branch", "--table", "db.orders", "--source_branch", "fix", "--name", "fix").code == 2
+    assert cli("merge_branch", "--table", "db.orders").code == 2
 
 
 def test_tags_live_as_the_actions_say(cli: CommandLine) -> None:
@@ -314,6 +315,24 @@ def test_tables_are_compacted_one_by_one_or_all(cli: CommandLine) -> None:
     assert cli("compact", "db.orders", "--full", "--compact-strategy", "minor").code == 2
     assert cli("compact-database", "--including_tables", "(").code == 2
     assert cli.done("compact-manifest", "db.orders").code == 0
+
+
+def test_idle_partitions_are_compacted(cli: CommandLine) -> None:
+    idle = ("compact", "db.orders", "--full", "--partition-idle-time")
+    assert cli.done(*idle, "1 d").out == "no partition has been idle for so long\n"
+    assert "snapshot 4" in cli.done(*idle, "0 ms").out
+    assert cli(*idle, "1 d", "--where", "dt = '2024-01-01'").code == 2
+    assert cli("compact-database", "--partition-idle-time", "1 d").code == 2
+
+
+def test_a_tag_is_made_from_a_watermark(cli: CommandLine) -> None:
+    orders = load_catalog(str(cli.warehouse)).table("db.orders")
+    orders.write(rows(7), **{"end-input.watermark": "100"})
+    tagged = ("create-tag-from-watermark", "--table", "db.orders", "--tag", "w", "--watermark")
+    assert [(r["tagName"], r["snapshot"], r["watermark"]) for r in cli.done(*tagged, "50", "--json").json] == [
+        ("w", 4, "100")
+    ]
+    assert cli(*tagged, "101").code == 3
 
 
 def test_consumers_are_reset_and_cleared(cli: CommandLine) -> None:

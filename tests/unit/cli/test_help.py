@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from paimon_spark.cli.call import Call
+from paimon_spark.cli.commands import commands
 from paimon_spark.cli.help import completion
 from paimon_spark.cli.main import main
-from paimon_spark.cli.program import commands
+from paimon_spark.cli.request import CommandRequest
 from paimon_spark.operations.operation import Effect, Operation
 from tools.reference.command_line import command_line_page
 
@@ -97,4 +97,4 @@ def test_bash_completes_verbs_options_and_choices() -> None:
 
 
 def test_a_call_gives_none_for_arguments_that_a_command_lacks() -> None:
-    assert Call({}, "x")["branch"] is None
+    assert CommandRequest({}, "x")["branch"] is None

@@ -16,7 +16,7 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.bucket_hash import buckets, decimal_hash, hashes
-from paimon_spark.options.table import BucketFunction
+from paimon_spark.options.core import BucketFunction
 from paimon_spark.types import DataType, TimestampType, parse_type
 from tests.harness.java_vectors import JavaVectors, java_vectors, keeps_room_for_null
 

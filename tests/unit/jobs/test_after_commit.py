@@ -26,7 +26,7 @@ from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
@@ -55,8 +55,8 @@ def rows(*values: Any) -> pa.Table:
     return pa.table({"k": pa.array(list(range(len(values))), pa.int32()), "v": pa.array(values, pa.string())})
 
 
-def clock(ms: int) -> Surroundings:
-    return Surroundings(clock_ms=lambda: ms, random=lambda: 0.0)
+def clock(ms: int) -> Clock:
+    return Clock(clock_ms=lambda: ms, random=lambda: 0.0)
 
 
 def last(table: Table) -> tuple[int]:
@@ -116,8 +116,8 @@ def test_a_commit_of_nothing_does_nothing(tmp_path: Path) -> None:
 def test_everything_happens_once_in_javas_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = a_table(tmp_path)
     order: list[str] = []
-    for name in [n for n in vars(module._Work) if not n.startswith("_")]:
-        monkeypatch.setattr(module._Work, name, lambda _, name=name: order.append(name))
+    for name in [n for n in vars(module._Maintenance) if not n.startswith("_")]:
+        monkeypatch.setattr(module._Maintenance, name, lambda _, name=name: order.append(name))
     table.write(rows("a"))
     assert order == [
         "batch_tag", "tags", "expire_tags", "savepoint", "expire_partitions", "expire_consumers", "expire_snapshots",
@@ -131,7 +131,7 @@ def test_on_a_table_with_compaction_it_happens_once_after_both(tmp_path: Path, m
     lookup = {"bucket": "1", "deletion-vectors.enabled": "true"}
     catalog.create_table("db.t", KEYED, primary_keys=["k"], options=lookup)
     calls: list[int] = []
-    monkeypatch.setattr(module._Work, "expire_snapshots", lambda self: calls.append(self.head_id))
+    monkeypatch.setattr(module._Maintenance, "expire_snapshots", lambda self: calls.append(self.head_id))
     result = catalog.table("db.t").write(rows("a"))
     assert result.snapshot_ids == (1, 2) and calls == [2]
 
@@ -143,12 +143,12 @@ def test_tags_go_when_their_time_is_over(tmp_path: Path) -> None:
     create_tag(table.handle, "long", time_retained="30 d")
     create_tag(table.handle, "ever")
     made = table.snapshots()[0].time_ms
-    after_commit(table.handle, (1,), around=clock(made + DAY // 2))
+    after_commit(table.handle, (1,), clock=clock(made + DAY // 2))
     assert tag_names(table.handle) == ["ever", "long", "short"]
-    after_commit(table.handle, (1,), around=clock(made + 2 * DAY))
+    after_commit(table.handle, (1,), clock=clock(made + 2 * DAY))
     assert tag_names(table.handle) == ["ever", "long"]
     off = load_table(table.location, **{"tag.time-expire-enabled": "false"})
-    after_commit(off.handle, (1,), around=clock(made + 50 * DAY))
+    after_commit(off.handle, (1,), clock=clock(made + 50 * DAY))
     assert tag_names(table.handle) == ["ever", "long"]
 
 
@@ -247,24 +247,24 @@ def test_partitions_expire_at_most_once_an_interval(tmp_path: Path) -> None:
     def left() -> set[str]:
         return set(table.scan().to_arrow().column("v").to_pylist())
 
-    after_commit(on.handle, last(table), around=clock(start))
+    after_commit(on.handle, last(table), clock=clock(start))
     assert left() == {"20200101", "nothing"}
-    after_commit(on.handle, last(table), around=clock(start + 3_600_000))
+    after_commit(on.handle, last(table), clock=clock(start + 3_600_000))
     assert left() == {"20200101", "nothing"}
-    after_commit(on.handle, last(table), around=clock(start + 3_600_001))
+    after_commit(on.handle, last(table), clock=clock(start + 3_600_001))
     assert left() == {"nothing"}
     assert table.snapshots()[-1].commit_kind is CommitKind.OVERWRITE
     table.write(rows("20200102"))
-    after_commit(on.handle, last(table), around=clock(start + 3_700_000))
+    after_commit(on.handle, last(table), clock=clock(start + 3_700_000))
     assert left() == {"20200102", "nothing"}
     at_end = load_table(table.location, **{"write-only": "false", "end-input.check-partition-expire": "true"})
-    after_commit(at_end.handle, last(table), batch=False, around=clock(start + 3_700_000))
+    after_commit(at_end.handle, last(table), batch=False, clock=clock(start + 3_700_000))
     assert left() == {"20200102", "nothing"}
-    after_commit(at_end.handle, last(table), around=clock(start + 3_700_000))
+    after_commit(at_end.handle, last(table), clock=clock(start + 3_700_000))
     assert left() == {"nothing"}
     table.write(rows("20200103"))
     always = load_table(table.location, **{"write-only": "false", "partition.expiration-check-interval": "0"})
-    after_commit(always.handle, last(table), around=clock(start + 3_700_000))
+    after_commit(always.handle, last(table), clock=clock(start + 3_700_000))
     assert left() == {"nothing"}
 
 
@@ -326,8 +326,8 @@ def test_errors_that_nobody_thought_of_are_told_with_their_trace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = a_table(tmp_path)
-    monkeypatch.setattr(module._Work, "tags", lambda _: 1 / 0)
-    monkeypatch.setattr(module._Work, "expire_tags", _raises(StorageError("the store is gone")))
+    monkeypatch.setattr(module._Maintenance, "tags", lambda _: 1 / 0)
+    monkeypatch.setattr(module._Maintenance, "expire_tags", _raises(StorageError("the store is gone")))
     assert table.write(rows("b")).snapshot_id == 1
     assert [r.exc_info is not None for r in caplog.records] == [True, False]
     assert caplog.messages[0] == "failed after snapshot 1 of table db.t: making automatic tags"

@@ -11,7 +11,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, NotFoundError
-from paimon_spark.jobs.drop_partitions import drop_partitions
+from paimon_spark.jobs.maintain import drop_partitions
 
 
 def rows(table: Table) -> list[int]:

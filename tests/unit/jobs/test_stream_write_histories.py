@@ -178,7 +178,7 @@ def test_main_that_means_another_directory_is_followed(kind: str, tmp_path: Path
     early = write(sink, 1, rows_of(1, text="early"))
     table(path).replace_main("b")
     late = write(sink, 1, rows_of(1, text="late"))
-    assert late[0].base_id == 2
+    assert late[0].base is not None and late[0].base.id == 2
     result = sink.commit(late, 1)
     assert result.snapshot_ids == (3,)
     texts = ["branch", "late"] if kind == "keys" else ["branch", "late", "old"]

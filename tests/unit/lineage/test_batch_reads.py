@@ -11,13 +11,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.lineage import read_notes as notes_module
-from paimon_spark.lineage import settings
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import ReadNote, all_batch_jobs, batch_notes, this_process
 from paimon_spark.lineage.settings import enable, forget_settings
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table
+from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, forget_warnings
 
 T = TableRef("db", "t")
 JOB = {"lineage.job": "j"}
@@ -26,8 +24,7 @@ JOB = {"lineage.job": "j"}
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[Table]:
     """Snapshots 1, 2 and 3, each with one row more."""
-    notes_module._warned.clear()
-    settings._warned.clear()
+    forget_warnings()
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     made = catalog.create_table("db.t", "k BIGINT, p STRING", partition_keys=["p"])
@@ -70,7 +67,7 @@ def test_rows_that_are_read_are_noted_and_plans_are_not(table: Table) -> None:
 def test_reads_without_a_job_are_not_noted(table: Table) -> None:
     assert table.scan().to_arrow().num_rows == 3
     assert all_batch_jobs(warehouse(table)) == []
-    assert not warehouse(table).store.exists(f"{warehouse(table).own}/notes")
+    assert not warehouse(table).store.exists(f"{warehouse(table).lineage_dir}/notes")
 
 
 def test_a_version_is_noted_as_its_snapshot(table: Table) -> None:
@@ -114,7 +111,7 @@ def test_system_tables_and_lineage_tables_are_not_noted(table: Table, tmp_path: 
 
 
 def test_where_lineage_is_off_a_job_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    settings._warned.clear()
+    forget_warnings()
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", "k BIGINT")
@@ -135,7 +132,7 @@ def test_a_table_outside_of_any_warehouse_is_read_as_ever(tmp_path: Path) -> Non
 
 
 def test_a_note_that_cannot_be_written_fails_no_read(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    blocked = Path(warehouse(table).own) / "notes"
+    blocked = Path(warehouse(table).lineage_dir) / "notes"
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.write_text("no directory")
     with caplog.at_level(logging.WARNING):

@@ -27,7 +27,6 @@ from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.lineage import batch_recording as batch_recording_module
 from paimon_spark.lineage import pending_notes as left_notes
 from paimon_spark.lineage import read_notes as notes
-from paimon_spark.lineage import settings
 from paimon_spark.lineage.maintenance import sync
 from paimon_spark.lineage.pending_notes import rows_of_pending_notes
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
@@ -35,6 +34,7 @@ from paimon_spark.lineage.read_notes import now_ms
 from paimon_spark.lineage.recorder import Recorder, recorder_for
 from paimon_spark.lineage.table_index import TableIndex
 from paimon_spark.lineage.tables import Rows
+from paimon_spark.lineage.warehouse import forget_warnings
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -47,7 +47,7 @@ JOB = {"lineage.job": "j"}
 
 @pytest.fixture(autouse=True)
 def nothing_was_warned_of_yet() -> None:
-    settings._warned.clear()
+    forget_warnings()
 
 
 @pytest.fixture
@@ -244,8 +244,8 @@ def test_a_job_that_noted_no_read_has_unknown_sources_and_one_warning(
     x.write(ROWS, **JOB)
     x.write(ROWS, **JOB)
     assert said(x).knows_sources is False and said(x).sources == ()
-    assert len(warnings_of(caplog, "give option lineage.job = 'j' to the reads too")) == 1
-    assert len(warnings_of(caplog, "one number as option lineage.barrier")) == 1
+    assert len(warnings_of(caplog, "give the reads the option lineage.job = 'j' too")) == 1
+    assert len(warnings_of(caplog, "the same number as option lineage.barrier")) == 1
 
 
 def test_without_a_job_nothing_is_recorded(catalog: Catalog) -> None:

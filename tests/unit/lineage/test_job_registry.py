@@ -120,7 +120,7 @@ def test_damage_is_an_error_that_names_the_file() -> None:
     claim_name(warehouse, "j", FIRST)
     path = jobs.job_path(warehouse, "j")
     warehouse.store.write(path, b"{")
-    with pytest.raises(CorruptFileError, match=r"jobs/j\.json.*removed"):
+    with pytest.raises(CorruptFileError, match=r"jobs/j\.json.*remove it"):
         claim_name(warehouse, "j", SECOND)
 
 
@@ -222,7 +222,7 @@ def test_a_registration_that_is_damaged_is_passed_over_and_made_anew() -> None:
 def test_numbers_go_up_by_one_and_old_files_go(tmp_path: Path) -> None:
     index = MemoryIndex(local_warehouse(tmp_path))
     assert [draw_barrier(index, "a/b") for _ in range(100)] == list(range(100))
-    assert len(index.warehouse.store.list(f"{index.warehouse.own}/jobs/a%2Fb")) <= 20
+    assert len(index.warehouse.store.list(f"{index.warehouse.lineage_dir}/jobs/a%2Fb")) <= 20
     assert draw_barrier(index, "other") == 0
 
 
@@ -322,7 +322,7 @@ def test_numbers_of_a_forgotten_job_are_not_drawn_again() -> None:
 def test_what_says_when_a_job_was_forgotten_is_passed_over_when_damaged() -> None:
     index = MemoryIndex()
     forget_job(index, "j", now_ms=1)
-    (info,) = index.warehouse.store.list(f"{index.warehouse.own}/forgotten")
-    index.warehouse.store.write(f"{index.warehouse.own}/forgotten/{info.name}", json.dumps({"job": 1}).encode())
+    (info,) = index.warehouse.store.list(f"{index.warehouse.lineage_dir}/forgotten")
+    index.warehouse.store.write(f"{index.warehouse.lineage_dir}/forgotten/{info.name}", json.dumps({"job": 1}).encode())
     assert forgotten_before_ms(index.warehouse, "j") is None
     assert all_forgotten(index.warehouse) == {}

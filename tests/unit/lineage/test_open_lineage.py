@@ -189,8 +189,8 @@ def test_a_job_that_was_forgotten_and_comes_back_is_told_again(world: World) -> 
 def test_a_file_of_ours_that_cannot_be_understood_makes_one_more_event(world: World) -> None:
     world.tell()
     warehouse = world.index.warehouse
-    (info,) = warehouse.store.list(f"{warehouse.own}/open-lineage")
-    warehouse.store.write(f"{warehouse.own}/open-lineage/{info.name}", b"[]")
+    (info,) = warehouse.store.list(f"{warehouse.lineage_dir}/open-lineage")
+    warehouse.store.write(f"{warehouse.lineage_dir}/open-lineage/{info.name}", b"[]")
     assert len(world.tell()) == 1
     assert world.tell() == []
 

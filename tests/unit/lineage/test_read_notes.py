@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.jobs.lineage_port import TaskIdentity
-from paimon_spark.lineage import read_notes as module
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import (
     NoteTicket,
@@ -30,7 +29,7 @@ from paimon_spark.lineage.read_notes import (
     stream_notes_of,
     write_note,
 )
-from paimon_spark.lineage.warehouse import Warehouse, quote_name
+from paimon_spark.lineage.warehouse import Warehouse, forget_warnings, quote_name
 from tests.harness.fault_store import Fault, FaultStore
 from tests.harness.lineage_index import memory_warehouse
 
@@ -41,7 +40,7 @@ QUERY = TaskIdentity("app", "q-1", 4, "a name")
 
 @pytest.fixture
 def warehouse() -> Warehouse:
-    module._warned.clear()
+    forget_warnings()
     return memory_warehouse()
 
 
@@ -56,7 +55,7 @@ def of_batch(warehouse: Warehouse, token: str, job: str | None = "j", ref: Table
 
 
 def files(warehouse: Warehouse, folder: str) -> list[str]:
-    return [i.name for i in warehouse.store.list(f"{warehouse.own}/notes/{folder}")]
+    return [i.name for i in warehouse.store.list(f"{warehouse.lineage_dir}/notes/{folder}")]
 
 
 def test_a_database_whose_name_has_dots_is_told(warehouse: Warehouse) -> None:
@@ -78,7 +77,7 @@ def test_a_stream_s_note_holds_what_was_read_and_for_whom(warehouse: Warehouse) 
 def test_a_task_that_runs_twice_leaves_one_file_with_the_same_bytes(warehouse: Warehouse) -> None:
     write_note(of_stream(warehouse), QUERY)
     (name,) = files(warehouse, "stream/q-1")
-    path = f"{warehouse.own}/notes/stream/q-1/{name}"
+    path = f"{warehouse.lineage_dir}/notes/stream/q-1/{name}"
     before = warehouse.store.read(path)
     write_note(of_stream(warehouse), QUERY)
     assert files(warehouse, "stream/q-1") == [name]
@@ -88,7 +87,7 @@ def test_a_task_that_runs_twice_leaves_one_file_with_the_same_bytes(warehouse: W
 def test_a_stream_outside_of_a_query_notes_nothing(warehouse: Warehouse) -> None:
     assert not write_note(of_stream(warehouse), TaskIdentity("app"))
     assert not write_note(of_batch(warehouse, "1", job=None), QUERY)
-    assert not warehouse.store.exists(warehouse.own)
+    assert not warehouse.store.exists(warehouse.lineage_dir)
 
 
 def test_notes_of_one_branch_are_read_without_the_others(warehouse: Warehouse) -> None:
@@ -161,9 +160,9 @@ def test_files_that_are_no_notes_are_left_alone_with_a_warning(
     warehouse: Warehouse, data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_note(of_stream(warehouse), QUERY)
-    foreign = f"{warehouse.own}/notes/stream/q-1/0-{'0' * 12}-1.json"
+    foreign = f"{warehouse.lineage_dir}/notes/stream/q-1/0-{'0' * 12}-1.json"
     warehouse.store.write(foreign, data)
-    warehouse.store.write(f"{warehouse.own}/notes/stream/q-1/.tmp.json", data)
+    warehouse.store.write(f"{warehouse.lineage_dir}/notes/stream/q-1/.tmp.json", data)
     with caplog.at_level(logging.WARNING):
         assert len(stream_notes(warehouse, "q-1")) == 1
         assert len(stream_notes(warehouse, "q-1")) == 1
@@ -176,13 +175,13 @@ def test_files_that_are_no_notes_are_left_alone_with_a_warning(
 def test_a_note_of_a_later_release_is_left_alone(warehouse: Warehouse) -> None:
     write_note(of_stream(warehouse), QUERY)
     (name,) = files(warehouse, "stream/q-1")
-    path = f"{warehouse.own}/notes/stream/q-1/{name}"
+    path = f"{warehouse.lineage_dir}/notes/stream/q-1/{name}"
     warehouse.store.write(path, json.dumps({**json.loads(warehouse.store.read(path)), "version": 2}).encode())
     assert stream_notes(warehouse, "q-1") == []
 
 
 def test_a_note_that_cannot_be_written_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    module._warned.clear()
+    forget_warnings()
     plain = memory_warehouse()
     store = FaultStore(plain.store)
     store.arm(Fault(1, forever=True))

@@ -8,7 +8,6 @@ import pytest
 
 from paimon_spark.errors import StorageError
 from paimon_spark.jobs.lineage_port import TaskIdentity
-from paimon_spark.lineage import read_notes as notes_module
 from paimon_spark.lineage import settings
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import TableRef
@@ -16,7 +15,7 @@ from paimon_spark.lineage.read_notes import stream_notes, write_note
 from paimon_spark.lineage.read_recording import SourceRecording
 from paimon_spark.lineage.recorder import Recorder
 from paimon_spark.lineage.tables import SOURCE_JOB, SOURCE_SNAPSHOT
-from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable
+from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, forget_warnings
 from paimon_spark.options.lineage import LineageOptions
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 from tests.harness.fault_store import Fault, FaultStore
@@ -28,8 +27,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(autouse=True)
 def _told_nothing() -> None:
-    notes_module._warned.clear()
-    settings._warned.clear()
+    forget_warnings()
 
 
 @pytest.fixture
@@ -145,11 +143,11 @@ def test_what_a_run_left_when_it_died_the_next_one_records(index: MemoryIndex) -
 def test_the_query_is_asked_for_once_and_leaves_nothing(index: MemoryIndex) -> None:
     query = Query(index)
     query.run(0, 0, 3)
-    assert len(index.warehouse.store.list(f"{index.warehouse.own}/notes/readers")) == 1
+    assert len(index.warehouse.store.list(f"{index.warehouse.lineage_dir}/notes/readers")) == 1
     query.over(3)
-    assert index.warehouse.store.list(f"{index.warehouse.own}/notes/readers") == []
+    assert index.warehouse.store.list(f"{index.warehouse.lineage_dir}/notes/readers") == []
     query.run(1, 3, 4)
-    assert index.warehouse.store.list(f"{index.warehouse.own}/notes/readers") == []
+    assert index.warehouse.store.list(f"{index.warehouse.lineage_dir}/notes/readers") == []
 
 
 def test_where_the_sink_records_the_sources_nothing_is_noted_after_the_first_batch(index: MemoryIndex) -> None:

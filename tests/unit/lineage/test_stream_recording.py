@@ -17,7 +17,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.commit.listeners import CommitEvent
+from paimon_spark.engine.commit.listeners import CommitEvent, event_of
 from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.lineage_port import TaskIdentity
@@ -28,6 +28,7 @@ from paimon_spark.lineage import checkpoints as spark_log
 from paimon_spark.lineage import job_registry as jobs
 from paimon_spark.lineage import recorder, settings, stream_recording
 from paimon_spark.lineage import table_index as lineage_index
+from paimon_spark.lineage import warehouse as warehouse_module
 from paimon_spark.lineage.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.read_notes import NoteTicket, write_note
 from paimon_spark.lineage.recorder import flush_of
@@ -39,7 +40,7 @@ from paimon_spark.lineage.tables import (
     SOURCE_SNAPSHOT,
     Definition,
 )
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.warehouse import Warehouse, forget_warnings
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.urls import open_store
 from paimon_spark.streaming.offset import StreamOffset
@@ -144,7 +145,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(autouse=True)
 def _warnings_come_anew() -> None:
-    settings.forget_warnings()
+    forget_warnings()
 
 
 def engine(world: World, checkpoint: Checkpoint, sources: list[tuple[str, dict[str, str]]], **sink: str) -> MiniEngine:
@@ -478,7 +479,7 @@ def test_whatever_fails_in_recording_the_batch_is_committed(
         assert world.batch(2, 3, rows=0).snapshot_ids == ()
         assert world.batch(1, 2).was_committed
     assert [s.commit_identifier for s in world.made()] == [0, 1]
-    ours = [r for r in caplog.records if r.levelno == logging.WARNING and r.name == settings.__name__]
+    ours = [r for r in caplog.records if r.levelno == logging.WARNING and r.name == warehouse_module.__name__]
     assert len(ours) <= 2
     assert ours or what == "register_query"
     stream_recording.forget_queries()
@@ -496,7 +497,7 @@ def test_an_event_of_a_batch_tells_its_provenance(world: World) -> None:
     world.switch_on()
     world.batch(0, 1)
     [snapshot] = world.made()
-    recorder.record_snapshot(Stub(), world.table("dst").handle, snapshot)  # type: ignore[arg-type]
+    recorder.record_commit(Stub(), event_of(world.table("dst").handle, snapshot))  # type: ignore[arg-type]
     provenance = world.provenance()[0]
     assert provenance is not None
     assert told[0].properties.items() >= encode_provenance(provenance).items()

@@ -46,6 +46,7 @@ from paimon_spark.metadata.tags import (
     tag_of_snapshot,
     tag_periods,
 )
+from paimon_spark.options.tags import parse_tag_options
 from paimon_spark.storage.urls import open_store
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
@@ -208,7 +209,7 @@ def test_a_record_comes_back(fork: Fork) -> None:
     ],
 )  # fmt: skip
 def test_garbage_is_named(data: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="branch-x/FORK does not say where its branch comes from"):
+    with pytest.raises(CorruptFileError, match="branch-x/FORK cannot be decoded"):
         decode_fork(data, "branch-x/FORK")
 
 
@@ -352,26 +353,26 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("options", "name"), OPTIONS)
 def test_a_time_is_named_by_the_period_that_was_over(options: dict[str, str], name: str) -> None:
-    periods = tag_periods(options)
+    periods = tag_periods(parse_tag_options(options))
     assert periods.name_of(periods.last_whole(MOMENT)) == name
 
 
 @pytest.mark.parametrize("options", [options for options, _ in OPTIONS])
 @given(moment=st.datetimes(datetime(1971, 1, 1), datetime(9999, 1, 1)))
 def test_names_say_their_time(options: dict[str, str], moment: datetime) -> None:
-    periods = tag_periods(options)
+    periods = tag_periods(parse_tag_options(options))
     begin = periods.last_whole(moment)
     assert periods.time_of(periods.name_of(begin)) == begin
     assert begin + periods.length <= moment < begin + 2 * periods.length
 
 
 def test_a_year_has_four_digits() -> None:
-    assert tag_periods({}).name_of(datetime(33, 4, 3)) == "0033-04-03"
+    assert tag_periods(parse_tag_options({})).name_of(datetime(33, 4, 3)) == "0033-04-03"
 
 
 def test_before_1970_periods_are_cut_as_java_cuts_them() -> None:
-    assert tag_periods({}).last_whole(datetime(1969, 12, 31, 12)) == datetime(1969, 12, 31)
-    assert tag_periods({}).last_whole(datetime(1969, 12, 30, 12)) == datetime(1969, 12, 30)
+    assert tag_periods(parse_tag_options({})).last_whole(datetime(1969, 12, 31, 12)) == datetime(1969, 12, 31)
+    assert tag_periods(parse_tag_options({})).last_whole(datetime(1969, 12, 30, 12)) == datetime(1969, 12, 30)
 
 
 @pytest.mark.parametrize(
@@ -388,14 +389,14 @@ def test_before_1970_periods_are_cut_as_java_cuts_them() -> None:
     ],
 )
 def test_other_names_say_no_time(options: dict[str, str], name: str) -> None:
-    assert tag_periods(options).time_of(name) is None
+    assert tag_periods(parse_tag_options(options)).time_of(name) is None
 
 
 def test_days_end_at_the_first_blank() -> None:
-    assert tag_periods({}).time_of("2024-03-05 anything") == datetime(2024, 3, 5)
+    assert tag_periods(parse_tag_options({})).time_of("2024-03-05 anything") == datetime(2024, 3, 5)
 
 
 def test_a_period_is_longer_than_nothing() -> None:
     with pytest.raises(InvalidOptionError, match=r"tag\.creation-period-duration = '0 s': expected more than nothing"):
-        tag_periods({DURATION: "0 s"})
-    assert tag_periods({DURATION: "1 ms"}).length == timedelta(milliseconds=1)
+        tag_periods(parse_tag_options({DURATION: "0 s"}))
+    assert tag_periods(parse_tag_options({DURATION: "1 ms"})).length == timedelta(milliseconds=1)

@@ -15,6 +15,7 @@ from paimon_spark.errors import (
 from paimon_spark.metadata import ranges
 from paimon_spark.metadata.ranges import BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG, ResolvedRange, resolve_range
 from paimon_spark.metadata.tags import auto_tag_time
+from paimon_spark.options.tags import parse_tag_options
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 
@@ -158,7 +159,7 @@ PLAIN = {"tag.period-formatter": "without_dashes"}
     ],
 )  # fmt: skip
 def test_names_of_automatic_tags(options: dict[str, str], name: str, time: datetime | None) -> None:
-    assert auto_tag_time(name, options) == time
+    assert auto_tag_time(name, parse_tag_options(options)) == time
 
 
 def test_ends_are_snapshots_as_they_are(table: MetadataTable) -> None:

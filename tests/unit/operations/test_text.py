@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.cli.reporting import Bar, Log
+from paimon_spark.cli.progress import Bar, Log
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import plain
 from paimon_spark.operations.text import counted, duration, grid, moment, safe, shown, width

@@ -9,8 +9,9 @@ import pytest
 
 from paimon_spark.api.catalog import load_catalog
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options import table
-from paimon_spark.options.descriptor import Option
+from paimon_spark.options import core as table
+from paimon_spark.options.data_files import per_level
+from paimon_spark.options.descriptor import Option, string
 from paimon_spark.options.known import (
     _PARSERS,
     HIDDEN,
@@ -19,7 +20,6 @@ from paimon_spark.options.known import (
     is_secret,
     is_storage_option,
     is_table_option,
-    per_level,
     shown_changes,
     shown_options,
 )
@@ -83,10 +83,10 @@ def test_numbers_end_where_java_s_do() -> None:
 
 
 def test_levels_have_a_value_each() -> None:
-    assert per_level(" 0:avro ,5: parquet,") == {0: "avro", 5: "parquet"}
+    assert per_level(string)(" 0:avro ,5: parquet,") == {0: "avro", 5: "parquet"}
     for text in ("avro", "0:", "x:avro"):
         with pytest.raises(ValueError, match="expected <level>:<value>"):
-            per_level(text)
+            per_level(string)(text)
 
 
 def test_values_that_pass_are_those_that_the_tables_options_parse() -> None:

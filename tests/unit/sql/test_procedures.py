@@ -24,9 +24,9 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.operations import PROCEDURES
+from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.place import Place
-from paimon_spark.sql.procedures.family import call, find_procedure, read_call
+from paimon_spark.sql.procedures import call, find_procedure, read_call
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)
@@ -376,7 +376,7 @@ def test_databases_are_compacted_and_failures_counted(catalog: Catalog, table: T
     for path in Path(table.location.removeprefix("file://")).glob("schema/*"):
         path.write_text("{")
     assert call(catalog, "compact_database", ["db"]).rows == (("Compact database finished. Success: 0, Failed: 1",),)
-    with pytest.raises(InvalidInputError, match="no regular expression"):
+    with pytest.raises(InvalidInputError, match="not a regular expression"):
         call(catalog, "compact_database", ["("])
 
 
@@ -458,7 +458,7 @@ def test_numbers_and_truths_come_as_text_too(table: Table, run: Run) -> None:
 
 
 def test_tables_are_named_in_all_ways(catalog: Catalog, table: Table) -> None:
-    here = Place(catalog, "db")
+    here = CallContext(catalog, "db")
     for i, name in enumerate(["t", "db.t", "paimon.db.t", "`db`.`t`", "PAIMON.db.t", "t$branch_main"]):
         call(here, "create_tag", [name, f"tag{i}"])
     assert len(table.tags()) == 6

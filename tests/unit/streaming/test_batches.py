@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import UnknownFormatVersionError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids

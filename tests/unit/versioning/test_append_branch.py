@@ -205,13 +205,13 @@ def test_history_that_expired(table: Table) -> None:
 
 
 def test_a_commit_that_fails_leaves_both_as_they_were(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    from paimon_spark.engine.commit import committer
     from paimon_spark.errors import CommitConflictError
-    from paimon_spark.versioning import append_branch
 
     def fail(*_: Any, **__: Any) -> Any:
         raise CommitConflictError("others were there")
 
-    monkeypatch.setattr(append_branch, "make_snapshot", fail)
+    monkeypatch.setattr(committer, "make_snapshot", fail)
     refused(table, CommitConflictError, "others were there")
     monkeypatch.undo()
     table.append_branch("fix")

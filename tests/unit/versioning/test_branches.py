@@ -325,7 +325,7 @@ def test_a_branch_that_is_there_is_left_alone(case: Case) -> None:
     case.commit()
     create_branch(case.main, "fix", snapshot_id=1)
     case.commit("fix")
-    refused(case, BranchAlreadyExistsError, "table t already has a branch 'fix'; take another name", snapshot_id=1)
+    refused(case, BranchAlreadyExistsError, "table t already has a branch 'fix'; use another name", snapshot_id=1)
     before = everything(case)
     found = create_branch(case.main, "fix", tag="nonsense", ignore_if_exists=True)
     assert found.created_from_snapshot_id == 1
@@ -340,7 +340,7 @@ def test_what_another_engine_left_is_not_built_upon(case: Case) -> None:
     case.store.write(f"{left.layout.consumer_dir}/consumer-x", b"{}")
     refused(
         case, BranchAlreadyExistsError,
-        r"branch/branch-fix holds 1 files as consumer/consumer-x but no schema: .* delete_branch\('fix'\) clears it",
+        r"branch/branch-fix holds 1 files as consumer/consumer-x but no schema, .* delete_branch\('fix'\) removes them",
         snapshot_id=1,
     )  # fmt: skip
     create_branch(case.main, "other", snapshot_id=1)
@@ -358,7 +358,7 @@ def test_a_missing_schema_is_refused(case: Case) -> None:
     for branch in ("main", "old"):
         case.store.delete(case.on(branch).layout.schema_path(1))
     refused(
-        case, InvalidInputError, r"schema/schema-1 is missing, the schema of the snapshot of table t .* doctor\(\)",
+        case, InvalidInputError, r"schema/schema-1 is missing, the schema of the requested snapshot of .* doctor\(\)",
         snapshot_id=2,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.errors import InvalidInputError, TableNotFoundError
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
-from paimon_spark.versioning.status import status_of
+from paimon_spark.versioning.status import read_status
 from tests.unit.versioning.publishing import new_table, put
 from tests.unit.versioning.test_diff import add, append_table
 
@@ -60,7 +60,7 @@ def test_what_is_due_is_said(tmp_path: Path) -> None:
         add(table, range(i, i + 1))
     assert table.status().due == ("1 partitions have many small files: compact()",)
     later = table.snapshots()[-1].time_ms + 10 * 3_600_000
-    due = status_of(table.handle, clock_ms=lambda: later).due
+    due = read_status(table.handle, clock_ms=lambda: later).due
     assert due[0] == "snapshots are old enough to expire: expire_snapshots()" and len(due) == 2
     table.compact()
     assert table.status().due == ()

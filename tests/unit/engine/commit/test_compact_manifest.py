@@ -10,13 +10,13 @@ from uuid import uuid4
 
 import pytest
 
-from paimon_spark.engine.commit.compact_manifest import compact_manifest
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.errors import CommitOutcomeUnknownError, CommitRetriesExhaustedError, StorageError
 from paimon_spark.format.metadata_files import table_schema
-from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import data_manifests, read_manifest_list
-from paimon_spark.metadata.retry import Surroundings
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
@@ -33,9 +33,16 @@ def a_table(commits: int = 4, **options: str) -> TableHandle:
     return table
 
 
-def calm() -> Surroundings:
+def calm() -> Clock:
     clock = Calm()
-    return Surroundings(clock.clock_ms, clock.sleep, lambda: 0.0)
+    return Clock(clock.clock_ms, clock.sleep, lambda: 0.0)
+
+
+def compact_manifest(table: TableHandle, clock: Clock | None = None) -> Snapshot | None:
+    clock = clock or Clock()
+    user = new_commit_user(table.options)
+    committer = Committer(table, user, clock_ms=clock.clock_ms, sleep=clock.sleep, random=clock.random)
+    return committer.compact_manifests().snapshot
 
 
 def test_the_same_files_are_in_one_manifest_and_nothing_else_changes() -> None:

@@ -31,6 +31,7 @@ from tests.harness.commits import (
     files,
     make_table,
     message,
+    on,
     partition,
 )
 
@@ -145,8 +146,8 @@ def test_an_append_looks_at_buckets_when_an_overwrite_came_since_it_was_planned(
     committer(table).commit([message(table, a_file("a", keys=(0, 9)))])
     committer(table).overwrite([message(table, a_file("b", keys=(0, 9)), buckets=4)])
     late = message(table, a_file("c", keys=(0, 9)))
-    conflict(table, late, match="has 4 buckets and the commit brings files for 2", planned_on=1)
-    committer(table).commit([message(table, a_file("c", keys=(0, 9)), buckets=4)], planned_on=2)
+    conflict(table, late, match="has 4 buckets and the commit brings files for 2", planned_on=on(table, 1))
+    committer(table).commit([message(table, a_file("c", keys=(0, 9)), buckets=4)], planned_on=on(table, 2))
 
 
 def test_an_append_whose_writers_do_not_look_is_checked(root: str) -> None:
@@ -216,27 +217,31 @@ def test_vectors_of_a_bucket_are_replaced_by_who_knew_them(root: str) -> None:
 def test_one_job_at_a_time_writes_to_dynamic_buckets(root: str) -> None:
     table = table_of(root, KEYED_PARTITIONED, bucket="-1")
     first = index_entry(table, "h1", HASH, p=1)
-    committer(table).commit([message(table, a_file("a", keys=(0, 9)), p=1, new_index_files=(first,))], planned_on=0)
+    committer(table).commit(
+        [message(table, a_file("a", keys=(0, 9)), p=1, new_index_files=(first,))], planned_on=on(table, 0)
+    )
     second = index_entry(table, "h2", HASH, p=1)
     late = message(table, a_file("b", keys=(0, 9)), p=1, new_index_files=(second,))
-    conflict(table, late, match="dynamic buckets of the same partitions", planned_on=0)
+    conflict(table, late, match="dynamic buckets of the same partitions", planned_on=on(table, 0))
     elsewhere = index_entry(table, "h3", HASH, p=2)
-    committer(table).commit([message(table, a_file("c", keys=(0, 9)), p=2, new_index_files=(elsewhere,))], planned_on=0)
-    committer(table).commit([late], planned_on=1)
+    committer(table).commit(
+        [message(table, a_file("c", keys=(0, 9)), p=2, new_index_files=(elsewhere,))], planned_on=on(table, 0)
+    )
+    committer(table).commit([late], planned_on=on(table, 1))
     assert index_names(table) == {"h2", "h3"}
 
 
 def test_keys_of_dynamic_buckets_must_still_lie_where_writers_found_them(root: str) -> None:
     table = table_of(root, KEYED_PARTITIONED, bucket="-1")
     given = [message(table, a_file(f"a{p}", keys=(0, 9)), p=p, new_index_files=(hashed(table, p),)) for p in (1, 2)]
-    committer(table).commit(given, planned_on=0)
-    committer(table).commit([message(table, a_file("b", keys=(0, 9)), p=1)], planned_on=1)
+    committer(table).commit(given, planned_on=on(table, 0))
+    committer(table).commit([message(table, a_file("b", keys=(0, 9)), p=1)], planned_on=on(table, 1))
     late = message(table, a_file("c", keys=(0, 9)), p=1)
-    committer(table).commit([late], planned_on=1)
+    committer(table).commit([late], planned_on=on(table, 1))
     committer(table).drop_partitions([{"p": 1}])
     later = message(table, a_file("d", keys=(0, 9)), p=1)
-    conflict(table, later, match="changed which keys the dynamic buckets", planned_on=3)
-    committer(table).commit([message(table, a_file("e", keys=(0, 9)), p=2)], planned_on=3)
+    conflict(table, later, match="changed which keys the dynamic buckets", planned_on=on(table, 3))
+    committer(table).commit([message(table, a_file("e", keys=(0, 9)), p=2)], planned_on=on(table, 3))
     assert set(files(table)) == {"a2", "e"}
 
 
@@ -250,20 +255,21 @@ def test_keys_that_a_rollback_took_are_not_taken_for_known(root: str) -> None:
     for name in ("a", "b"):
         new = message(table, a_file(name, keys=(0, 9)), p=1, new_index_files=(index_entry(table, name, HASH, p=1),))
         committer(table).commit([new])
+    base = on(table, 2)
     table.store.delete(table.layout.snapshot_path(2))
     known = message(table, a_file("c", keys=(0, 9)), p=1)
-    conflict(table, known, match="snapshot 2, which its writers continued from, is gone", planned_on=2)
+    conflict(table, known, match="snapshot 2, which its writers continued from, is gone", planned_on=base)
 
 
 def test_two_merges_at_a_time_do_not_add_one_row_twice(root: str) -> None:
     table = table_of(root, PARTITIONED)
-    committer(table).commit([message(table, a_file("a"), p=1)], planned_on=0, operation="MERGE")
-    committer(table).commit([message(table, a_file("b"), p=2)], planned_on=0, operation="MERGE")
+    committer(table).commit([message(table, a_file("a"), p=1)], planned_on=on(table, 0), operation="MERGE")
+    committer(table).commit([message(table, a_file("b"), p=2)], planned_on=on(table, 0), operation="MERGE")
     committer(table).commit([message(table, a_file("c"), p=3)], operation="WRITE")
     twice = message(table, a_file("d"), p=1)
-    conflict(table, twice, match="snapshot 1, a MERGE, added rows", planned_on=0, operation="MERGE")
-    committer(table).commit([message(table, a_file("e"), p=3)], planned_on=0, operation="MERGE")
-    committer(table).commit([twice], planned_on=1, operation="MERGE")
+    conflict(table, twice, match="snapshot 1, a MERGE, added rows", planned_on=on(table, 0), operation="MERGE")
+    committer(table).commit([message(table, a_file("e"), p=3)], planned_on=on(table, 0), operation="MERGE")
+    committer(table).commit([twice], planned_on=on(table, 1), operation="MERGE")
     assert set(files(table)) == {"a", "b", "c", "d", "e"}
 
 

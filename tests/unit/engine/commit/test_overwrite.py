@@ -70,9 +70,9 @@ def test_partitions_are_dropped_by_value(root: str, specs: list[Mapping[str, obj
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"q": "1"}, "'q' is no partition column"),
-        ({"p": "one"}, "'one' is no value of partition column 'p'"),
-        ({"p": "1.5"}, "'1.5' is no value of partition column 'p'"),
+        ({"q": "1"}, "'q' is not a partition column"),
+        ({"p": "one"}, "'one' is not a value of partition column 'p'"),
+        ({"p": "1.5"}, "'1.5' is not a value of partition column 'p'"),
     ],
 )
 def test_partitions_named_wrongly_are_refused(root: str, spec: Mapping[str, object], message: str) -> None:
@@ -184,5 +184,5 @@ def test_changelog_files_of_an_overwrite_are_deleted(root: str) -> None:
 
 def test_an_operation_that_paimon_does_not_know_is_refused(root: str) -> None:
     table = make_table(LocalStore(), root)
-    with pytest.raises(InvalidInputError, match="'WIPE' is no operation"):
+    with pytest.raises(InvalidInputError, match="unknown operation 'WIPE'"):
         committer(table).overwrite([], operation="WIPE")

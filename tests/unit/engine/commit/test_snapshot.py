@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
@@ -237,11 +238,16 @@ def test_abort_deletes_what_did_not_land_and_nothing_else(root: str) -> None:
 def test_listeners_hear_of_snapshots_and_cannot_fail_them(root: str, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[int] = []
 
-    def broken(made: Any) -> None:
-        raise ValueError("no")
+    class Broken:
+        def on_commit(self, event: CommitEvent) -> None:
+            raise ValueError("no")
+
+    class Hearing:
+        def on_commit(self, event: CommitEvent) -> None:
+            heard.append(event.snapshot_id)
 
     table = table_of(root)
-    ours = committer(table, after_commit=(broken, lambda made: heard.append(made.snapshot.id)))
+    ours = committer(table, listeners=(Broken(), Hearing()))
     ours.commit([message(table, a_file("a"))])
     ours.commit([])
-    assert heard == [1] and "a listener failed after snapshot 1" in caplog.text
+    assert heard == [1] and "Broken failed after snapshot 1" in caplog.text

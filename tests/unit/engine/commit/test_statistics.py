@@ -10,8 +10,9 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.commit import statistics
-from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, commit_statistics, encode
+from paimon_spark.engine.commit import committer
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, encode
 from paimon_spark.errors import CommitRetriesExhaustedError
 
 
@@ -38,7 +39,7 @@ def files(table: Table) -> list[str]:
 
 
 def test_later_snapshots_keep_them_until_the_schema_changes(table: Table) -> None:
-    made = commit_statistics(table.handle, FOUND)
+    made = Committer(table.handle, "me").set_statistics(FOUND).snapshots[0]
     assert (made.id, made.commit_kind.value, made.total_record_count) == (2, "ANALYZE", 1)
     more = pa.table({"k": pa.array([2], pa.int32())})
     table.write(more)
@@ -66,7 +67,7 @@ def test_a_commit_that_fails_leaves_no_file(table: Table, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise CommitRetriesExhaustedError("others were faster")
 
-    monkeypatch.setattr(statistics, "make_snapshot", refuse)
+    monkeypatch.setattr(committer, "make_snapshot", refuse)
     with pytest.raises(CommitRetriesExhaustedError):
-        commit_statistics(table.handle, FOUND)
+        Committer(table.handle, "me").set_statistics(FOUND)
     assert (kept(table), files(table)) == ([None], [])

@@ -12,6 +12,7 @@ from paimon_spark.engine.commit import attempts
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError, FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.lock import LockFile, Owner
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import Calm, a_file, committer, files, make_table, manifest_names, message
@@ -51,10 +52,11 @@ def attempts_made(handle: TableHandle) -> list[Snapshot]:
 def announce(table: TableHandle, kind: str, steps: list[list[str]] | None) -> None:
     directory = Path(table.layout.root) / "intent"
     directory.mkdir(exist_ok=True)
-    intent = {"version": 1, "owner": {"operation": "abc"}, "kind": kind, "sinceMillis": 0}
-    (directory / "intent").write_text(json.dumps(intent))
+    owner = Owner("abc", "host", None, 1, None)
+    (directory / "intent").write_bytes(LockFile(owner, kind, 0).encode())
     if steps is not None:
-        (directory / "plan-abc").write_text(json.dumps({"version": 1, "kind": kind, "steps": steps}))
+        journal = {"version": 1, "kind": kind, "label": kind, "steps": steps, "released": []}
+        (directory / "plan-abc").write_text(json.dumps(journal))
 
 
 def snapshot_file(table: TableHandle, snapshot_id: int) -> Path:

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.engine.commit.committer import CommitResult, Committer
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.row_level.job import Change, RowLevelJob, in_process, plan_rows
 from paimon_spark.engine.row_level.way import Way, way_of
@@ -30,7 +32,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import index_file_path
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import parse_type
@@ -90,12 +92,12 @@ def job_of(handle: TableHandle, where: str | None, updates: bool = False) -> Row
 
 def delete(handle: TableHandle, where: str | None) -> CommitResult:
     job = job_of(handle, where)
-    return commit(handle, in_process(job), planned_on=job.base.id if job.base else 0, operation="DELETE")
+    return commit(handle, in_process(job), planned_on=PlannedOn.of(job.base), operation="DELETE")
 
 
 def update(handle: TableHandle, where: str | None, change: Change) -> CommitResult:
     job = job_of(handle, where, updates=True)
-    return commit(handle, in_process(job, change), planned_on=job.base.id if job.base else 0, operation="UPDATE")
+    return commit(handle, in_process(job, change), planned_on=PlannedOn.of(job.base), operation="UPDATE")
 
 
 def rows_of(handle: TableHandle) -> list[Row]:
@@ -307,9 +309,9 @@ def test_two_deletes_of_the_same_rows_conflict(kind: str, other: str) -> None:
     append(handle, [(0, k, "a") for k in range(4)])
     first, second = job_of(handle, "k = 1"), job_of(handle, other)
     late = in_process(second)
-    commit(handle, in_process(first), planned_on=1)
+    commit(handle, in_process(first), planned_on=PlannedOn.of(get_snapshot(handle, 1)))
     with pytest.raises(CommitConflictError):
-        commit(handle, late, planned_on=1)
+        commit(handle, late, planned_on=PlannedOn.of(get_snapshot(handle, 1)))
     assert rows_of(handle) == [(0, k, "a") for k in (0, 2, 3)]
 
 
@@ -318,7 +320,7 @@ def test_rows_appended_meanwhile_stay() -> None:
     append(handle, [(0, 1, "a"), (0, 2, "a")])
     job = job_of(handle, "k = 1")
     append(handle, [(0, 1, "late")])
-    commit(handle, in_process(job), planned_on=1)
+    commit(handle, in_process(job), planned_on=PlannedOn.of(get_snapshot(handle, 1)))
     assert rows_of(handle) == [(0, 1, "late"), (0, 2, "a")]
 
 

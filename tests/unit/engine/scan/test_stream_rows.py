@@ -20,8 +20,8 @@ from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import get_snapshot
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import parse_stream_options
-from paimon_spark.options.table import ChangelogProducer
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.streaming.reader import contents_of
 

@@ -67,7 +67,7 @@ def rewritten(
 ) -> tuple[DataFileMeta, FileLayout]:
     """The file's rows in a file of ours, of the same format."""
     raw = {**handle.options.raw, "file.format": meta.file_name.rpartition(".")[2]}
-    layout = FileLayout.of(handle.schema, parse_data_file_options(raw, bool(handle.schema.primary_keys)))
+    layout = FileLayout.of(handle.schema, parse_data_file_options(raw))
     fields = tuple(f for f in layout.fields if not f.name.startswith("_KEY_"))
     path = DataFiles(WriteRequest(handle, "u"), partition, bucket).path(meta.file_name)
     target = replace(handle, layout=replace(handle.layout, root=str(to)), options=parse_table_options(raw))

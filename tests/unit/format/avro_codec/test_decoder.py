@@ -70,10 +70,10 @@ def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_int
     opened = containers(files, sync_interval)
     expected = [row for rows in files for row in rows]
     group = [p for c in opened for p in c.payloads()]
-    lanes = decoder._decode_lanes(group, opened[0].type) if group else None
+    lanes = decoder._decode_in_parallel(group, opened[0].type) if group else None
     assert lanes is not None or not expected
-    for lock_step in (False, True, None):
-        decoded = decoder.decode(opened, lock_step=lock_step)
+    for in_parallel in (False, True, None):
+        decoded = decoder.decode(opened, in_parallel=in_parallel)
         decoded.validate(full=True)
         assert decoded.to_pylist() == expected
         assert lanes is None or decoded.combine_chunks().equals(lanes)
@@ -83,9 +83,9 @@ def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_int
 def test_groups_of_blocks_of_any_size_give_the_same(files: list[list[dict[str, Any]]], lanes: int, size: int) -> None:
     opened = containers(files, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_LANES", lanes)
+        patch.setattr(decoder, "_MOST_BLOCKS", lanes)
         patch.setattr(decoder, "_GROUP_BYTES", size)
-        arrays = list(decoder.iter_arrays(opened, lock_step=True))
+        arrays = list(decoder.iter_arrays(opened, in_parallel=True))
     assert [row for a in arrays for row in a.to_pylist()] == [row for rows in files for row in rows]
 
 
@@ -100,7 +100,7 @@ def test_damaged_files_are_refused_or_read_alike(rows: list[dict[str, Any]], dat
     error = ""
     try:
         opened = avro.open_container(bytes(whole), "the file")
-        decoder.decode([opened], lock_step=True).validate(full=True)
+        decoder.decode([opened], in_parallel=True).validate(full=True)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         error = str(e)
     assert not error or "the file" in error
@@ -121,9 +121,9 @@ def test_garbage_records_are_refused_or_read_alike(payload: bytes, count: int) -
         group = list(opened.payloads())
     except CorruptFileError:
         return
-    lanes = decoder._decode_lanes(group, opened.type)
+    lanes = decoder._decode_in_parallel(group, opened.type)
     try:
-        records = decoder.decode([opened], lock_step=False).combine_chunks()
+        records = decoder.decode([opened], in_parallel=False).combine_chunks()
     except CorruptFileError:
         records = None
     assert lanes is None or (records is not None and lanes.equals(records))
@@ -228,16 +228,16 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
 )
 def test_records_must_fill_their_block(count: int, payload: bytes) -> None:
     opened = avro.open_container(container_of("long", [(count, payload)]), "the file")
-    for lock_step in (True, False):
+    for in_parallel in (True, False):
         with pytest.raises(CorruptFileError, match="the file"):
-            decoder.decode([opened], lock_step=lock_step)
+            decoder.decode([opened], in_parallel=in_parallel)
 
 
 def test_a_damaged_file_among_many_is_named() -> None:
     good = avro.open_container(container_of("string", [(1, varint(1) + b"a")] * 3), "the good file")
     bad = avro.open_container(container_of("string", [(1, varint(1) + b"\xff")]), "the bad file")
     with pytest.raises(CorruptFileError, match="the bad file"):
-        decoder.decode([good, bad, good], lock_step=True)
+        decoder.decode([good, bad, good], in_parallel=True)
 
 
 def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
@@ -252,7 +252,7 @@ def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
     }
     rows = [{"m": {"a": 1, "b": None}, "e": "B", "x": b"ab"}, {"m": {}, "e": "A", "x": None}]
     opened = avro.open_container(avro.encode(schema, rows), "f")
-    decoded = decoder.decode([opened], lock_step=True).combine_chunks()
+    decoded = decoder.decode([opened], in_parallel=True).combine_chunks()
     decoded.validate(full=True)
     assert decoded.to_pylist() == [{**rows[0], "m": [("a", 1), ("b", None)]}, {**rows[1], "m": []}]
 
@@ -268,8 +268,8 @@ def test_arrays_may_come_in_blocks_with_their_size() -> None:
     array = varint(1) + varint(7) + varint(-2) + varint(2) + varint(8) + varint(300 - 300) + varint(0)
     schema = {"type": "array", "items": "long"}
     opened = avro.open_container(container_of(schema, [(1, array), (2, array * 2), (1, varint(0))]), "f")
-    for lock_step in (True, False):
-        assert decoder.decode([opened], lock_step=lock_step).to_pylist() == [[7, 8, 0]] * 3 + [[]]
+    for in_parallel in (True, False):
+        assert decoder.decode([opened], in_parallel=in_parallel).to_pylist() == [[7, 8, 0]] * 3 + [[]]
 
 
 def test_type_names_may_be_used_again() -> None:
@@ -279,13 +279,13 @@ def test_type_names_may_be_used_again() -> None:
     ]
     row = {"a": {"x": 1}, "b": {"x": 2}}
     opened = avro.open_container(avro.encode({"type": "record", "name": "r", "fields": fields}, [row]), "f")
-    assert decoder.decode([opened], lock_step=True).to_pylist() == [row]
+    assert decoder.decode([opened], in_parallel=True).to_pylist() == [row]
 
 
-@pytest.mark.parametrize("lock_step", [True, False])
-def test_negative_zero_keeps_its_sign(lock_step: bool) -> None:
+@pytest.mark.parametrize("in_parallel", [True, False])
+def test_negative_zero_keeps_its_sign(in_parallel: bool) -> None:
     container = avro.open_container(avro.encode(["null", "double"], [None, -0.0, 0.0]), "f")
-    assert [str(v) for v in decoder.decode([container], lock_step=lock_step).to_pylist()] == [
+    assert [str(v) for v in decoder.decode([container], in_parallel=in_parallel).to_pylist()] == [
         "None",
         "-0.0",
         "0.0",

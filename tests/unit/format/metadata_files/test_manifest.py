@@ -89,12 +89,12 @@ def decoded(*files: bytes) -> list[tuple[tuple[Any, ...], DataFileMeta]]:
     return list(zip(zip(*columns, strict=True), manifest.files_of(table), strict=True))
 
 
-@pytest.mark.parametrize("lock_step", [True, False])
+@pytest.mark.parametrize("in_parallel", [True, False])
 @given(files=st.lists(st.lists(entries, max_size=5), min_size=1, max_size=3), interval=st.sampled_from([1, 500]))
-def test_entries_come_back(lock_step: bool, files: list[list[dict[str, Any]]], interval: int) -> None:
+def test_entries_come_back(in_parallel: bool, files: list[list[dict[str, Any]]], interval: int) -> None:
     data = [encode_manifest(f, sync_interval=interval) for f in files]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_pays", lambda *_: lock_step)
+        patch.setattr(decoder, "_pays", lambda *_: in_parallel)
         assert decoded(*data) == [expected(e) for f in files for e in f]
 
 
@@ -246,9 +246,9 @@ def test_manifests_of_real_tables_decode_alike_both_ways(producer: str) -> None:
     found = sorted((golden.FIXTURES / producer).glob("*/table/manifest/manifest-*"))
     files = [(str(p), p.read_bytes()) for p in found if "manifest-list-" not in p.name]
     tables = []
-    for lock_step in (True, False):
+    for in_parallel in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(decoder, "_pays", lambda *_, choice=lock_step: choice)
+            patch.setattr(decoder, "_pays", lambda *_, choice=in_parallel: choice)
             tables.append(manifest.decode_manifests(files)[0].combine_chunks())
     assert len(tables[0]) >= 20
     assert tables[0].equals(tables[1])

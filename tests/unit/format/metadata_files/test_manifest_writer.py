@@ -70,10 +70,10 @@ def fastavro_rows(data: bytes) -> list[Any]:
 
 @settings(max_examples=settings().max_examples // 2)
 @given(entry_tables, st.sampled_from(["zstd", "null", "deflate", "snappy", "bzip2"]), st.booleans())
-def test_entries_come_back(table: pa.Table, compression: str, lock_step: bool) -> None:
+def test_entries_come_back(table: pa.Table, compression: str, in_parallel: bool) -> None:
     data = manifest_writer.encode_manifest(table, compression)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_pays", lambda *_: lock_step)
+        patch.setattr(decoder, "_pays", lambda *_: in_parallel)
         decoded, found = manifest.decode_manifests([("m", data)])
     assert found == [len(table)]
     assert decoded.to_pylist() == table.to_pylist()

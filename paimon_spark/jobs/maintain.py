@@ -1,0 +1,125 @@
+"""Compact a table or its manifests, and drop its partitions.
+
+Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.engine.commit.changes import data_changes
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
+from paimon_spark.engine.compaction.branch import compact_branch
+from paimon_spark.engine.compaction.run import CompactResult
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.compaction import run_anywhere
+from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.commit import WRITE_ONLY
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.opened_table import OpenedTable
+
+
+def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
+    """As `Table.compact`."""
+    if not isinstance(full, bool):
+        raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
+    handle = _current(table)
+    specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
+    result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
+    after_commit(handle, result.snapshot_ids)
+    return result
+
+
+def compact_manifest(table: OpenedTable) -> Snapshot | None:
+    """As `Table.compact_manifest`."""
+    handle = _current(table)
+    return Committer(handle, new_commit_user(handle.options)).compact_manifests().snapshot
+
+
+def _current(table: OpenedTable) -> TableHandle:
+    refuse_version(table)
+    handle = table.handle
+    # Where writes leave maintenance to others, this is one of the others.
+    overrides = {**handle.overrides, WRITE_ONLY.key: "false"}
+    return open_to_change(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPartitions:
+    """The partitions that were dropped.
+
+    Attributes:
+        partitions: as in paths, `dt=2024-01-01/hour=7`; none when none of those asked for was there.
+        snapshot_id: of the commit; None when there was nothing to drop.
+    """
+
+    partitions: tuple[str, ...] = ()
+    snapshot_id: int | None = None
+
+
+def drop_partitions(
+    table: OpenedTable, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
+) -> DroppedPartitions:
+    """Drop the partitions that match one of `asked`; as `Table.drop_partitions`.
+
+    Args:
+        table: on its branch.
+        asked: values of all or some partition columns; None and `partition.default-name` mean null.
+        time_zone: in which timestamp text without a zone is read; None is the machine's.
+        must_exist: whether a partition named by all its columns must be there.
+        dry_run: only tell what would go.
+
+    Raises:
+        InvalidInputError: the table has no partitions, a column is not a partition column, or a value does not fit.
+        NotFoundError: `must_exist`, and it is not there; nothing was dropped.
+        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
+        CommitError: others were faster every time, or it is unknown whether the commit landed.
+    """
+    refuse_version(table)
+    opened = table.handle
+    handle = open_to_change(opened.store, opened.layout.root, opened.branch, opened.name, opened.overrides)
+    specs = tuple(typed_partition(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
+    if specs:
+        check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
+    there = [_there(handle, spec) for spec in specs]
+    for spec, found in zip(specs, there, strict=True):
+        if must_exist and not found and len(spec) == len(handle.schema.partition_keys):
+            shown = "/".join(f"{k}={v}" for k, v in spec.items())
+            raise NotFoundError(
+                f"{handle.describe()} has no partition {shown}; IF EXISTS passes over it, and the system table "
+                "$partitions lists those there are",
+                table=handle.name,
+                partition=shown,
+            )
+    paths = tuple(sorted({path for found in there for path in found}))
+    if dry_run or not paths:
+        return DroppedPartitions(paths)
+    made = Committer(handle, new_commit_user(handle.options)).drop_partitions(specs).snapshot_ids
+    after_commit(handle, made)
+    return DroppedPartitions(paths, made[-1] if made else None)
+
+
+def _there(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
+    """Paths of the live partitions that match."""
+    head = latest_snapshot(handle)
+    if head is None:
+        return ()
+    predicate = partitions_named(handle, (spec,))
+    assert predicate is not None
+    found = Partitions(handle, column(live_entries(handle, data_manifests(handle, head)), "partition"))
+    hits = found.matching(predicate).tolist() if len(found.rows) else []
+    return [partition_path_of(handle, row) for row, hit in zip(found.row_bytes, hits, strict=True) if hit]

@@ -1,0 +1,313 @@
+"""Grammar of SHOW, DESCRIBE, USE, SET CATALOG, REFRESH TABLE and ANALYZE TABLE, after Spark's `SqlBaseParser.g4`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.clauses import complete_partition_expressions
+from paimon_spark.sql.grammar.databases import DATABASE
+from paimon_spark.sql.statement import Name, Statement, TableStatement
+
+PartitionFilter: TypeAlias = tuple[tuple[str, str], ...]
+"""Partition columns with the SQL text of their values."""
+_NOT_A_TABLE: Final = (
+    "FUNCTION", "QUERY", "SELECT", "WITH", "FROM", "VALUES", "(", "MAP", "REDUCE", "PROCEDURE", "CATALOG",
+)  # fmt: skip
+"""What may follow DESCRIBE and is not a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(TableStatement):
+    """DESCRIBE of a table or a column.
+
+    Attributes:
+        version: of the table, as `Table.at` takes it.
+        extended: EXTENDED or FORMATTED.
+        column: parts of the column's name; empty for the table.
+        unsupported: a clause that is not supported, PARTITION or AS JSON; empty without.
+    """
+
+    version: str | None
+    extended: bool
+    column: Name
+    unsupported: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDatabase(Statement):
+    """DESCRIBE DATABASE."""
+
+    name: Name
+    extended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateTable(TableStatement):
+    """SHOW CREATE TABLE; `as_serde` asks for Hive's form."""
+
+    as_serde: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns(TableStatement):
+    """SHOW COLUMNS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions(TableStatement):
+    """SHOW PARTITIONS; `partition` restricts some of the columns."""
+
+    partition: PartitionFilter
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties(TableStatement):
+    """SHOW TBLPROPERTIES, of all keys or one."""
+
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables(Statement):
+    """SHOW TABLES.
+
+    Attributes:
+        database: parts of its name; empty for the current one.
+        pattern: of the names; None for all.
+        extended: SHOW TABLE EXTENDED, which is not supported.
+    """
+
+    database: Name
+    pattern: str | None
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDatabases(Statement):
+    """SHOW DATABASES; `catalog` follows IN."""
+
+    catalog: str | None
+    pattern: str | None
+
+
+class UseKind(Enum):
+    """What USE or SET CATALOG names."""
+
+    ANY = "a database or a catalog"
+    DATABASE = "a database"
+    CATALOG = "a catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Statement):
+    """USE and SET CATALOG."""
+
+    name: Name
+    kind: UseKind
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCurrent(Statement):
+    """SHOW CURRENT NAMESPACE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh(TableStatement):
+    """REFRESH TABLE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze(TableStatement):
+    """ANALYZE TABLE … COMPUTE STATISTICS.
+
+    Attributes:
+        partition: text of its PARTITION clause; empty without.
+        columns: names after FOR COLUMNS; None for all columns; empty for none.
+        no_scan: NOSCAN.
+    """
+
+    partition: str
+    columns: tuple[str, ...] | None
+    no_scan: bool
+
+
+def read_describe(cursor: Cursor) -> Statement | None:
+    """Read DESCRIBE or DESC of a table, column or database; None of a function or a query. Raises SqlSyntaxError."""
+    cursor.take_one("DESCRIBE", "DESC")
+    if not _is_last(cursor):  # a table may have the name of any keyword
+        if any(map(cursor.at, _NOT_A_TABLE)):
+            return None
+        if cursor.take_one(*DATABASE) is not None:
+            extended = cursor.take("EXTENDED")
+            database = DescribeDatabase(cursor.sql, cursor.name("the name of a database"), extended)
+            cursor.end()
+            return database
+        cursor.take("TABLE")
+    extended = not _is_last(cursor) and cursor.take_one("EXTENDED", "FORMATTED") is not None
+    table = cursor.name()
+    version = _version(cursor)
+    unsupported = ""
+    if cursor.take("PARTITION"):
+        complete_partition_expressions(cursor)
+        unsupported = "PARTITION"
+    column: Name = ()
+    if not cursor.at_end and not cursor.at("AS", "JSON"):
+        column = cursor.name("the name of a column, or the end of the statement")
+    if cursor.take("AS", "JSON"):
+        unsupported = "AS JSON"
+    cursor.end()
+    return Describe(cursor.sql, table, version, extended, column, unsupported)
+
+
+def read_show_create(cursor: Cursor) -> Statement:
+    """Read SHOW CREATE TABLE. Raises SqlSyntaxError."""
+    cursor.expect("SHOW", "CREATE", "TABLE")
+    statement = ShowCreateTable(cursor.sql, cursor.name(), cursor.take("AS", "SERDE"))
+    cursor.end()
+    return statement
+
+
+def read_show_columns(cursor: Cursor) -> Statement:
+    """Read SHOW COLUMNS IN t [IN database]. Raises SqlSyntaxError."""
+    cursor.expect("SHOW", "COLUMNS")
+    if cursor.take_one("IN", "FROM") is None:
+        cursor.fail("IN or FROM")
+    table = cursor.name()
+    if cursor.take_one("IN", "FROM") is not None:
+        database = cursor.name("the name of a database")
+        if len(table) > 1 and table[:-1] != database[-len(table) + 1 :]:
+            raise SqlSyntaxError(
+                f"table {'.'.join(table)} is not in database {'.'.join(database)}; name its database once",
+                sql=cursor.sql,
+            )
+        table = (*database, table[-1])
+    cursor.end()
+    return ShowColumns(cursor.sql, table)
+
+
+def read_show_partitions(cursor: Cursor) -> Statement:
+    """Read SHOW PARTITIONS t [PARTITION (…)]. Raises SqlSyntaxError."""
+    cursor.expect("SHOW", "PARTITIONS")
+    table = cursor.name()
+    partition = tuple(complete_partition_expressions(cursor).items()) if cursor.take("PARTITION") else ()
+    cursor.end()
+    return ShowPartitions(cursor.sql, table, partition)
+
+
+def read_show_properties(cursor: Cursor) -> Statement:
+    """Read SHOW TBLPROPERTIES t [(key)]. Raises SqlSyntaxError."""
+    cursor.expect("SHOW", "TBLPROPERTIES")
+    table = cursor.name()
+    key: str | None = None
+    if cursor.take("("):
+        key = cursor.text() if cursor.at_text else cursor.until(")").replace("`", "")
+        cursor.expect(")")
+    cursor.end()
+    return ShowProperties(cursor.sql, table, key)
+
+
+def read_show_tables(cursor: Cursor) -> Statement:
+    """Read SHOW TABLES [IN database] [LIKE 'pattern'], and SHOW TABLE EXTENDED. Raises SqlSyntaxError."""
+    cursor.expect("SHOW")
+    extended = cursor.take("TABLE", "EXTENDED")
+    if not extended:
+        cursor.expect("TABLES")
+    database: Name = ()
+    if cursor.take_one("IN", "FROM") is not None:
+        database = cursor.name("the name of a database")
+    if extended:
+        return ShowTables(cursor.sql, database, None, extended=True)
+    pattern = _pattern(cursor)
+    cursor.end()
+    return ShowTables(cursor.sql, database, pattern)
+
+
+def read_show_databases(cursor: Cursor) -> Statement:
+    """Read SHOW DATABASES, SCHEMAS or NAMESPACES [IN catalog] [LIKE 'pattern']. Raises SqlSyntaxError."""
+    cursor.expect("SHOW")
+    cursor.take_one("DATABASES", "SCHEMAS", "NAMESPACES")
+    catalog = None
+    if cursor.take_one("IN", "FROM") is not None:
+        catalog = cursor.identifier("the name of a catalog")
+    statement = ShowDatabases(cursor.sql, catalog, _pattern(cursor))
+    cursor.end()
+    return statement
+
+
+def read_use(cursor: Cursor) -> Statement:
+    """Read USE [DATABASE] name. Raises SqlSyntaxError."""
+    cursor.expect("USE")
+    kind = UseKind.ANY if _is_last(cursor) or cursor.take_one(*DATABASE) is None else UseKind.DATABASE
+    statement = Use(cursor.sql, cursor.name("the name of a database"), kind)
+    cursor.end()
+    return statement
+
+
+def read_set_catalog(cursor: Cursor) -> Statement:
+    """Read SET CATALOG name. Raises SqlSyntaxError."""
+    cursor.expect("SET", "CATALOG")
+    name = cursor.text() if cursor.at_text else cursor.identifier("the name of a catalog")
+    cursor.end()
+    return Use(cursor.sql, (name,), UseKind.CATALOG)
+
+
+def read_show_current(cursor: Cursor) -> Statement:
+    """Read SHOW CURRENT NAMESPACE. Raises SqlSyntaxError."""
+    cursor.expect("SHOW", "CURRENT")
+    if cursor.take_one(*DATABASE) is None:
+        cursor.fail("NAMESPACE")
+    cursor.end()
+    return ShowCurrent(cursor.sql)
+
+
+def read_refresh(cursor: Cursor) -> Statement:
+    """Read REFRESH TABLE. Raises SqlSyntaxError."""
+    cursor.expect("REFRESH", "TABLE")
+    statement = Refresh(cursor.sql, cursor.name())
+    cursor.end()
+    return statement
+
+
+def read_analyze(cursor: Cursor) -> Statement:
+    """Read ANALYZE TABLE … COMPUTE STATISTICS. Raises SqlSyntaxError."""
+    cursor.expect("ANALYZE", "TABLE")
+    table = cursor.name()
+    partition = cursor.parenthesised() if cursor.take("PARTITION") else ""
+    cursor.expect("COMPUTE", "STATISTICS")
+    no_scan = cursor.take("NOSCAN")
+    columns: tuple[str, ...] | None = ()
+    if cursor.take("FOR"):
+        if cursor.take("ALL", "COLUMNS"):
+            columns = None
+        else:
+            cursor.expect("COLUMNS")
+            names = [cursor.identifier("the name of a column")]
+            while cursor.take(","):
+                names.append(cursor.identifier("the name of a column"))
+            columns = tuple(names)
+    cursor.end()
+    return Analyze(cursor.sql, table, partition, columns, no_scan)
+
+
+def _is_last(cursor: Cursor) -> bool:
+    """Whether the next token is the last one."""
+    return len(cursor.tokens) <= cursor.index + 1
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    if cursor.take("LIKE") or cursor.at_text:
+        return cursor.text("a pattern in quotes")
+    return None
+
+
+def _version(cursor: Cursor) -> str | None:
+    """Read VERSION AS OF …, which Spark has in SELECT only."""
+    if not cursor.take("VERSION", "AS", "OF"):
+        return None
+    if cursor.at_text:
+        return cursor.text()
+    return str(cursor.whole_number("a version in quotes, or the id of a snapshot"))

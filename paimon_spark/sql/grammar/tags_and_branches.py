@@ -1,0 +1,226 @@
+"""Grammar of tags and branches: ALTER TABLE … CREATE TAG and its like, SHOW TAGS and its like.
+
+Tags follow Paimon's `PaimonSqlExtensions.g4`, which comes from Iceberg; branches follow Iceberg's
+`IcebergSqlExtensions.g4`. DROP and DELETE mean the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Final
+
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.statement import Name, Statement, TableStatement
+
+_TAG: Final = "the name of a tag, in backquotes when it is more than letters, digits and _"
+_BRANCH: Final = "the name of a branch, in backquotes when it is more than letters, digits and _"
+_VERBS: Final = ("CREATE", "REPLACE", "DELETE", "DROP", "RENAME")
+_UNITS: Final = {"DAYS": "days", "HOURS": "hours", "MINUTES": "minutes"}
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTag(TableStatement):
+    """CREATE TAG, CREATE OR REPLACE TAG and REPLACE TAG.
+
+    Attributes:
+        tag: its name.
+        version: what to tag: a snapshot id, or the text of a version of the branch; None is the head.
+        retained: its retention; None when not given.
+        replace: whether an existing tag is moved; a missing one is created, by REPLACE TAG too, as in Paimon.
+        if_not_exists: whether an existing tag is left alone.
+    """
+
+    tag: str
+    version: int | str | None
+    retained: timedelta | None
+    replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropTags(TableStatement):
+    """DELETE TAG, DROP TAG: of several, all or none."""
+
+    tags: tuple[str, ...]
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTag(TableStatement):
+    """RENAME TAG."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBranch(TableStatement):
+    """CREATE BRANCH, CREATE OR REPLACE BRANCH and REPLACE BRANCH.
+
+    Attributes:
+        branch: its name.
+        tag: the tag to begin with, when one is named as such.
+        version: a snapshot id, or the text of a version of any branch; without tag and version, the head.
+        replace: whether an existing branch is to begin elsewhere.
+        if_not_exists: whether an existing branch is left alone.
+        retention: text of its retention clauses; empty without.
+    """
+
+    branch: str
+    tag: str | None
+    version: int | str | None
+    replace: bool
+    if_not_exists: bool
+    retention: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropBranch(TableStatement):
+    """DROP BRANCH, DELETE BRANCH."""
+
+    branch: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameBranch(TableStatement):
+    """RENAME BRANCH."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishBranch(TableStatement):
+    """FAST FORWARD BRANCH and MERGE BRANCH: main becomes what the branch is.
+
+    Attributes:
+        takes_back: FAST FORWARD, which also takes main back when it has all commits of the branch and more.
+    """
+
+    branch: str
+    takes_back: bool = False
+
+
+class Refs(Enum):
+    """What SHOW lists of a table, and the system table with all columns."""
+
+    TAGS = "tags"
+    BRANCHES = "branches"
+    SAVEPOINTS = "savepoints"
+    SNAPSHOTS = "snapshots"
+
+
+@dataclass(frozen=True, slots=True)
+class ShowRefs(TableStatement):
+    """SHOW TAGS, SHOW BRANCHES, SHOW SAVEPOINTS, SHOW SNAPSHOTS."""
+
+    what: Refs
+
+
+def read_alter_refs(cursor: Cursor, table: Name) -> Statement | None:
+    """Read what follows ALTER TABLE t of a tag or branch; None, with the cursor unmoved, of anything else.
+
+    Raises SqlSyntaxError.
+    """
+    begin = cursor.index
+    publish = cursor.take_one("FAST", "MERGE")
+    if publish is not None:
+        if publish == "FAST":
+            cursor.expect("FORWARD")
+        cursor.expect("BRANCH")
+        statement: Statement = PublishBranch(cursor.sql, table, cursor.identifier(_BRANCH), publish == "FAST")
+        cursor.end()
+        return statement
+    verb = cursor.take_one(*_VERBS)
+    or_replace = verb == "CREATE" and cursor.take("OR", "REPLACE")
+    what = cursor.take_one("TAG", "BRANCH")
+    if verb is None or what is None:
+        cursor.index = begin
+        return None
+    replace = or_replace or verb == "REPLACE"
+    match verb, what:
+        case "CREATE" | "REPLACE", "TAG":
+            statement = _create_tag(cursor, table, replace=replace)
+        case "CREATE" | "REPLACE", _:
+            statement = _create_branch(cursor, table, replace=replace)
+        case "RENAME", _:
+            statement = _rename(cursor, table, what)
+        case _:
+            statement = _drop(cursor, table, what)
+    cursor.end()
+    return statement
+
+
+def read_show_refs(cursor: Cursor) -> Statement:
+    """Read SHOW TAGS t and its like; IN or FROM may precede the table. Raises SqlSyntaxError."""
+    cursor.expect("SHOW")
+    what = next(what for what in Refs if cursor.take(what.name))
+    cursor.take_one("IN", "FROM")
+    statement = ShowRefs(cursor.sql, cursor.name(), what)
+    cursor.end()
+    return statement
+
+
+def _create_tag(cursor: Cursor, table: Name, *, replace: bool) -> CreateTag:
+    if_not_exists = not replace and cursor.take("IF", "NOT", "EXISTS")
+    name = cursor.identifier(_TAG)
+    version = _version(cursor)
+    retained = _retention(cursor) if cursor.take("RETAIN") else None
+    return CreateTag(cursor.sql, table, name, version, retained, replace, if_not_exists)
+
+
+def _create_branch(cursor: Cursor, table: Name, *, replace: bool) -> CreateBranch:
+    if_not_exists = not replace and cursor.take("IF", "NOT", "EXISTS")
+    name = cursor.identifier(_BRANCH)
+    tag: str | None = None
+    version = _version(cursor)
+    if version is None and cursor.take("FROM"):
+        if cursor.take("TAG"):
+            tag = cursor.identifier(_TAG)
+        else:
+            cursor.expect("SNAPSHOT")
+            version = cursor.whole_number("the id of a snapshot")
+    retention = cursor.rest() if cursor.at("RETAIN") or cursor.at("WITH", "SNAPSHOT", "RETENTION") else ""
+    return CreateBranch(cursor.sql, table, name, tag, version, replace, if_not_exists, retention)
+
+
+def _drop(cursor: Cursor, table: Name, what: str) -> Statement:
+    if_exists = cursor.take("IF", "EXISTS")
+    if what == "BRANCH":
+        return DropBranch(cursor.sql, table, cursor.identifier(_BRANCH), if_exists)
+    given = [cursor.identifier(_TAG)]
+    while cursor.take(","):
+        given.append(cursor.identifier(_TAG))
+    # Paimon writes several names in one pair of backquotes.
+    names = [name.strip() for text in given for name in text.split(",")]
+    return DropTags(cursor.sql, table, tuple(names), if_exists)
+
+
+def _rename(cursor: Cursor, table: Name, what: str) -> Statement:
+    expected = _TAG if what == "TAG" else _BRANCH
+    old = cursor.identifier(expected)
+    cursor.expect("TO")
+    new = cursor.identifier(expected)
+    return RenameTag(cursor.sql, table, old, new) if what == "TAG" else RenameBranch(cursor.sql, table, old, new)
+
+
+def _version(cursor: Cursor) -> int | str | None:
+    """Read AS OF VERSION …; None when it does not come next."""
+    if not (cursor.take("AS", "OF", "VERSION") or cursor.take("VERSION", "AS", "OF")):
+        return None
+    return cursor.text() if cursor.at_text else cursor.whole_number("the id of a snapshot, or a version in quotes")
+
+
+def _retention(cursor: Cursor) -> timedelta:
+    count = cursor.whole_number("a number of days, hours or minutes")
+    unit = cursor.take_one(*_UNITS)
+    if unit is None:
+        cursor.fail("DAYS, HOURS or MINUTES")
+    try:
+        return timedelta(**{_UNITS[unit]: count})
+    except OverflowError:
+        cursor.index -= 2
+        cursor.fail("a shorter time")

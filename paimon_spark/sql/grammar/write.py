@@ -1,0 +1,281 @@
+"""Grammar of INSERT, DELETE, UPDATE and TRUNCATE, and of the writes that are not supported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.clauses import (
+    Assignment,
+    assignments,
+    column_path,
+    complete_partition_expressions,
+    expression,
+    partition_expressions,
+    write_options,
+)
+from paimon_spark.sql.grammar.merge_into import read_merge
+from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
+from paimon_spark.sql.tokens import outside_brackets
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(TableStatement):
+    """INSERT.
+
+    Attributes:
+        query: the source of the rows, including WITH … written before INSERT.
+        overwrites: INSERT OVERWRITE, or INSERT INTO … REPLACE WHERE.
+        partition: text of the constant by column of `PARTITION (…)`; None for a column without a value.
+        columns: of the column list; None without one.
+        by_name: BY NAME.
+        replace_where: the condition of REPLACE WHERE.
+        if_not_exists: IF NOT EXISTS.
+        options: of `WITH ('key' = 'value')` behind the name.
+    """
+
+    query: str
+    overwrites: bool = False
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    replace_where: str | None = None
+    if_not_exists: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(TableStatement):
+    """DELETE FROM.
+
+    Attributes:
+        alias: the name that conditions use; None without one.
+        where: the condition; None for all rows.
+        prefix: WITH … written before DELETE.
+    """
+
+    alias: str | None = None
+    where: str | None = None
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Update(TableStatement):
+    """UPDATE. Attributes as in Delete; `assignments` are those of SET."""
+
+    assignments: tuple[Assignment, ...]
+    alias: str | None = None
+    where: str | None = None
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate(TableStatement):
+    """TRUNCATE TABLE. `partition` as in Insert."""
+
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def read_write(cursor: Cursor) -> Statement | None:
+    """Read any statement of this module or MERGE; None for one that is Spark's. Raises SqlSyntaxError."""
+    keyword = "" if cursor.token is None else cursor.token.keyword
+    return _READERS[keyword](cursor) if keyword in _READERS else None
+
+
+def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
+    """Read INSERT; None for INSERT OVERWRITE DIRECTORY and names that Spark computes. Raises SqlSyntaxError."""
+    cursor.expect("INSERT")
+    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    verb = cursor.take_one("INTO", "OVERWRITE")
+    if verb is None:
+        cursor.fail("INTO or OVERWRITE")
+    if cursor.at("DIRECTORY") or cursor.at("LOCAL", "DIRECTORY"):
+        return None
+    cursor.take("TABLE")
+    if cursor.at("IDENTIFIER", "("):
+        return None
+    name = cursor.name()
+    if evolves:
+        instead = "Set spark.paimon.write.merge-schema=true and write INSERT INTO … BY NAME …"
+        return UnsupportedStatement(cursor.sql, (name,), "INSERT WITH SCHEMA EVOLUTION", instead)
+    options = write_options(cursor) if cursor.at("WITH", "(") and cursor.take("WITH") else {}
+    partition = partition_expressions(cursor) if cursor.take("PARTITION") else {}
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    by_name = cursor.take("BY", "NAME")
+    where = None
+    if verb == "INTO" and cursor.at("REPLACE") and not partition:
+        if not cursor.take("REPLACE", "WHERE"):
+            return UnsupportedStatement(
+                cursor.sql,
+                (name,),
+                "INSERT INTO … REPLACE other than REPLACE WHERE",
+                "MERGE INTO replaces rows by a condition; INSERT OVERWRITE … PARTITION (…) replaces partitions",
+            )
+        where = expression(cursor, "SELECT", "VALUES", "TABLE", "FROM", "WITH")
+    columns = None if by_name else _column_list(cursor)
+    start = cursor.start
+    query = cursor.rest()
+    if not query:
+        cursor.fail("a query, VALUES or TABLE")
+    first = Cursor(query)
+    if first.take("TABLE"):
+        query = "SELECT * FROM " + query[first.start :]  # noqa: S608 - the user's own
+    elif first.at("FROM") and _has_keyword(cursor, start, "INSERT"):
+        return _several_inserts(cursor)
+    return Insert(
+        cursor.sql,
+        name,
+        f"{prefix} {query}" if prefix else query,
+        overwrites=verb == "OVERWRITE" or where is not None,
+        partition=partition,
+        columns=columns,
+        by_name=by_name,
+        replace_where=where,
+        if_not_exists=if_not_exists,
+        options=options,
+    )
+
+
+def _column_list(cursor: Cursor) -> tuple[str, ...] | None:
+    """The names in brackets that come next; None when the brackets hold a query, or nothing is in brackets."""
+    if not cursor.at("("):
+        return None
+    following = [t.keyword for t in cursor.tokens[cursor.index + 1 : cursor.index + 3]]
+    queries = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+    if following[:1] and following[0] in queries and following[1:] not in ([","], [")"]):
+        return None
+    names = cursor.parenthesised_list(lambda: column_path(cursor))
+    if any(len(n) > 1 for n in names):
+        cursor.fail("names of columns without the table's")
+    return tuple(n[0] for n in names)
+
+
+def read_with(cursor: Cursor) -> Statement | None:
+    """Read WITH … INSERT, DELETE, UPDATE or MERGE; None for WITH … SELECT, a query. Raises SqlSyntaxError."""
+    index = _find_keyword(cursor, 0, "INSERT", "DELETE", "UPDATE", "MERGE", "SELECT", "VALUES", "FROM", "TABLE")
+    if index is None:
+        return None
+    cursor.index = index
+    prefix = cursor.sql[: cursor.start].strip()
+    if cursor.at("INSERT"):
+        return read_insert(cursor, prefix)
+    if cursor.at("DELETE", "FROM"):
+        return read_delete(cursor, prefix)
+    if cursor.at("UPDATE"):
+        return read_update(cursor, prefix)
+    return read_merge(cursor, prefix) if cursor.at("MERGE") else None
+
+
+def read_from(cursor: Cursor) -> Statement | None:
+    """Read FROM … INSERT … INSERT …, which is not supported; None for FROM … SELECT, a query."""
+    return None if _find_keyword(cursor, 0, "INSERT") is None else _several_inserts(cursor)
+
+
+def read_delete(cursor: Cursor, prefix: str = "") -> Delete:
+    """Read DELETE FROM. Raises SqlSyntaxError."""
+    cursor.expect("DELETE", "FROM")
+    name = cursor.name()
+    alias = _alias(cursor, "WHERE")
+    where = _where(cursor)
+    cursor.end()
+    return Delete(cursor.sql, name, alias, where, prefix)
+
+
+def read_update(cursor: Cursor, prefix: str = "") -> Update:
+    """Read UPDATE … SET. Raises SqlSyntaxError."""
+    cursor.expect("UPDATE")
+    name = cursor.name()
+    alias = _alias(cursor, "SET")
+    cursor.expect("SET")
+    found = assignments(cursor, "WHERE")
+    where = _where(cursor)
+    cursor.end()
+    return Update(cursor.sql, name, found, alias, where, prefix)
+
+
+def _alias(cursor: Cursor, keyword: str) -> str | None:
+    """Read an alias, with AS or without, unless `keyword` comes next. Raises SqlSyntaxError."""
+    if cursor.take("AS"):
+        return cursor.identifier("an alias")
+    return None if cursor.at_end or cursor.at(keyword) else cursor.identifier("an alias")
+
+
+def _where(cursor: Cursor) -> str | None:
+    return expression(cursor) if cursor.take("WHERE") else None
+
+
+def read_truncate(cursor: Cursor) -> Truncate:
+    """Read TRUNCATE TABLE. Raises SqlSyntaxError."""
+    cursor.expect("TRUNCATE", "TABLE")
+    name = cursor.name()
+    partition = complete_partition_expressions(cursor) if cursor.take("PARTITION") else {}
+    cursor.end()
+    return Truncate(cursor.sql, name, partition)
+
+
+def read_copy(cursor: Cursor) -> UnsupportedStatement:
+    """Read COPY INTO, which is not supported."""
+    cursor.expect("COPY", "INTO")
+    if cursor.at_text:
+        instead = (
+            "Write files with catalog.sql('SELECT …').write.format('csv').option('header', True).save(path); also "
+            "json, parquet"
+        )
+    else:
+        instead = (
+            "INSERT INTO t BY NAME SELECT … FROM parquet.`path` does it, as does INSERT INTO t SELECT … FROM "
+            "csv.`path`, read_files or a temporary view: CREATE TEMPORARY VIEW v (…) USING csv OPTIONS (path '…', "
+            "header 'true', sep '|', nullValue '', pathGlobFilter '*.csv', mode 'FAILFAST')"
+        )
+    return UnsupportedStatement(cursor.sql, (), "COPY INTO", instead)
+
+
+def read_load(cursor: Cursor) -> UnsupportedStatement | None:
+    """Read LOAD DATA … INTO TABLE, which is not supported for tables of the catalog."""
+    index = _find_keyword(cursor, 0, "TABLE")
+    if index is None:
+        return None
+    cursor.index = index + 1
+    instead = "INSERT INTO t SELECT … FROM parquet.`path` reads files and writes rows"
+    return UnsupportedStatement(cursor.sql, (cursor.name(),), "LOAD DATA", instead)
+
+
+def _several_inserts(cursor: Cursor) -> UnsupportedStatement:
+    """Several INSERTs with one FROM: the tables that they write."""
+    names: list[Name] = []
+    start = 0
+    while (index := _find_keyword(cursor, start, "INSERT")) is not None:
+        cursor.index = index + 1
+        if cursor.take_one("INTO", "OVERWRITE") is not None and not cursor.at("DIRECTORY"):
+            cursor.take("TABLE")
+            names.append(cursor.name())
+        start = max(cursor.index, index + 1)
+    instead = "They would be several commits, of which some may fail: write one INSERT … SELECT for each table"
+    return UnsupportedStatement(cursor.sql, tuple(names), "several INSERTs of one FROM", instead)
+
+
+def _has_keyword(cursor: Cursor, start: int, keyword: str) -> bool:
+    """Whether a keyword stands outside brackets, from position `start` of the text on."""
+    first = next((i for i, t in enumerate(cursor.tokens) if t.start >= start), len(cursor.tokens))
+    return _find_keyword(cursor, first, keyword) is not None
+
+
+def _find_keyword(cursor: Cursor, start: int, *keywords: str) -> int | None:
+    """The index of the first of `keywords` outside brackets, from token `start` on."""
+    tokens = cursor.tokens
+    for index in outside_brackets(tokens, start):
+        if tokens[index].keyword in keywords and (index == 0 or tokens[index - 1].keyword != "."):
+            return index
+    return None
+
+
+_READERS: Final[Mapping[str, Callable[[Cursor], Statement | None]]] = {
+    "INSERT": read_insert,
+    "WITH": read_with,
+    "DELETE": read_delete,
+    "UPDATE": read_update,
+    "MERGE": read_merge,
+    "TRUNCATE": read_truncate,
+}
