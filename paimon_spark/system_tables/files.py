@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.file_stats import Partitions, list_items
 from paimon_spark.engine.scan.prune import one_batch
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.metadata_files.data_file import FileSource

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, record_batch
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.predicate.literals import to_wall_clock, zone_of

@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.arrays.arrow_numpy import fixed_array
+from paimon_spark.format.arrays.arrow_numpy import array_of, fixed_array
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
