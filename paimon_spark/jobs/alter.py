@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.branch_access import undisturbed
+from paimon_spark.jobs.branch_access import alter_exclusively
 from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.schema_changes import (
@@ -48,7 +48,7 @@ def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaCha
         fresh = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
         alter_table(fresh, lambda newest: changes(newest.row_type))
 
-    undisturbed(handle, alter)
+    alter_exclusively(handle, alter)
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 

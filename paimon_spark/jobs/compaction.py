@@ -77,7 +77,7 @@ def compact_batch(
     messages: Sequence[CommitMessage] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[int, ...]:
-    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that has been done before.
+    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that was done before.
 
     The compaction is of the same batch: later ones must not look committed.
 

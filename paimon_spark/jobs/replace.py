@@ -23,7 +23,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import opened_anew, undisturbed
+from paimon_spark.jobs.branch_access import alter_exclusively, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -74,14 +74,14 @@ def replace_table(
     check_new(wanted, handle.describe())
     _check_replaceable(handle, wanted)
     head = latest_snapshot(handle)
-    undisturbed(handle, lambda: _replace(handle, wanted))
+    alter_exclusively(handle, lambda: _replace(handle, wanted))
     return Replaced(replace(table, handle=_reopened(handle)), handle.schema, None if head is None else head.id)
 
 
 def undo_replacement(replaced: Replaced[Any]) -> None:
     """Give the table its former definition and rows back, by a new schema and a new snapshot."""
     handle = replaced.table.handle
-    undisturbed(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
+    alter_exclusively(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
     if replaced.head is not None:
         rollback_to_as_latest(_reopened(handle), replaced.head)
 

@@ -1,4 +1,4 @@
-"""Whether a commit contradicts what others committed. The checks are pure functions over entries.
+"""Conflicts between a commit and what others committed, as pure functions over manifest entries.
 
 Two appends never conflict, nor does an append with a compaction. What deletes files conflicts with whatever deleted
 them before, and files with keys above level 0 may not overlap.
@@ -43,7 +43,7 @@ def find_conflict(
     checks_vectors: bool,
     keys_are_ranges: bool,
 ) -> str | None:
-    """What is wrong with making `changes` on top of `base`, in words; None when nothing is.
+    """Describe the first conflict of `changes` with `base`; None when there is none.
 
     Args:
         handle: the branch, for its keys and options.

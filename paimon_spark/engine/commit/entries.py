@@ -35,7 +35,7 @@ def no_entries() -> pa.Table:
 
 
 def together(*tables: pa.Table) -> pa.Table:
-    """Entries one behind the other, in one chunk."""
+    """Concatenate entries, in one chunk."""
     return pa.concat_tables([no_entries(), *tables]).combine_chunks()
 
 

@@ -494,7 +494,9 @@ def test_a_dropped_table_is_not_there_and_stays_away(tmp_path: Path, verb: str) 
     catalog.create_table("db.gone", SCHEMA, partition_keys=["dt"])
     table = catalog.table("db.gone")
     catalog.drop_table("db.gone")
-    with pytest.raises(TableNotFoundError, match=r"db\.gone does not exist any more: |db\.db/gone is no Paimon table: "):
+    with pytest.raises(
+        TableNotFoundError, match=r"db\.gone does not exist any more: |db\.db/gone is no Paimon table: "
+    ):
         getattr(table, verb)(*VERBS.get(verb, ()))
     assert list((tmp_path / "db.db").iterdir()) == []
 
