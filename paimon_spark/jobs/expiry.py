@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.maintenance.expire_snapshots import ANY_NUMBER, Limits
+from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.expiry import (
     PARTITION_EXPIRATION_TIME,

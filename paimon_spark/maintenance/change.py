@@ -53,24 +53,17 @@ def change_table(
 ) -> Removed:
     """Plan and run one change under the table's lock, after finishing what dead processes left.
 
-    Args:
-        handle: any branch of the table.
-        kind: of the operation, for messages of processes that wait.
-        plan: called while the lock is held: reads the table, checks everything that may be refused, and returns the
-            change, or None when there is nothing to do. Errors of it leave the table as it was.
-        wait_ms: how long to wait for the lock.
-        waiting: clock and sleep.
+    `kind`: of the operation, for messages of processes that wait. `plan`: called while the lock is held: reads the
+    table, checks everything that may be refused, and returns the change, or None when there is nothing to do. Errors of
+    it leave the table as it was.
 
     Returns:
         What was deleted beyond the steps themselves.
 
     Raises:
-        OperationInProgressError: another process held the lock all the time; says who, what and since when.
         UnsafeDeletionError: it is unknown what the remaining roots need; nothing was changed.
         UnsupportedFeatureError: the store cannot create files exclusively (`publish.check_store`).
         TableNotFoundError: the table was dropped.
-        CorruptFileError: the lock or journal of another operation cannot be read; says what to do.
-        StorageError: a step failed. Once the journal is written, the next access finishes the change.
     """
     check_store(handle)
     check_there(handle)
@@ -130,12 +123,7 @@ def check_there(handle: TableHandle) -> None:
 
 
 def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _NOW) -> str | None:
-    """Finish or undo the operation of a dead process; the label of what was finished. One read when none is left.
-
-    Raises:
-        OperationInProgressError: a living process holds the lock for longer than `wait_ms`.
-        Others as `change_table`.
-    """
+    """Finish or undo the operation of a dead process; the label of what was finished. One read when none is left."""
     if find_lock(handle) is None:
         return None
     check_store(handle)
@@ -145,11 +133,7 @@ def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _N
 
 
 def unfinished(handle: TableHandle) -> str | None:
-    """The operation that runs now or was left unfinished, as text; None when there is none. Changes nothing.
-
-    Raises:
-        CorruptFileError: the lock or its journal cannot be read.
-    """
+    """The operation that runs now or was left unfinished, as text; None when there is none. Changes nothing."""
     lock = find_lock(handle)
     if lock is None:
         return None

@@ -102,20 +102,13 @@ def list_consumers(handle: TableHandle) -> list[Consumer]:
 
 
 def first_needed(handle: TableHandle) -> int | None:
-    """The oldest snapshot that a consumer of the branch has yet to read; None when there is no consumer.
-
-    Raises:
-        CorruptFileError: it cannot be told what a consumer needs; says what to do.
-    """
+    """The oldest snapshot that a consumer of the branch has yet to read; None when there is no consumer."""
     return min((c.next_snapshot for c in list_consumers(handle)), default=None)
 
 
 def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = None) -> Consumer | None:
     """Let a consumer go on with `next_snapshot`, made when there was none; None removes it.
 
-    Raises:
-        InvalidInputError: the name cannot be one, or the branch has no such snapshot.
-        NotFoundError: there is none to remove.
     Source: Java `ResetConsumerProcedure`.
     """
     path = consumer_path(handle, name)
@@ -138,11 +131,7 @@ def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = N
 
 
 def clear_consumers(handle: TableHandle, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
-    """Remove the consumers whose whole name matches `including` and not `excluding`; their names.
-
-    Raises:
-        InvalidInputError: a text is no regular expression.
-    """
+    """Remove the consumers whose whole name matches `including` and not `excluding`; their names."""
     wanted, spared = _regex("including", including), None if excluding is None else _regex("excluding", excluding)
     going = [
         name

@@ -107,12 +107,7 @@ class Counts:
     def load(self, manifests: Collection[int], only: Bool | None = None) -> None:
         """Read manifests that were not read before.
 
-        Args:
-            manifests: numbers in `metas`.
-            only: look at these files alone, by number; others need no number.
-
-        Raises:
-            CorruptFileError, UnknownFormatVersionError: one cannot be decoded.
+        `only`: look at these files alone, by number; others need no number.
         """
         wanted = [m for m in sorted(manifests) if m not in self._of]
         if only is not None:

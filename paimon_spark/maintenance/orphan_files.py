@@ -73,14 +73,10 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None) -> list[DiskF
     A write that is going on has made files that its commit will name, so give `older_than_ms` unless there is
     none. Files of a name that something reachable has are never orphans, wherever they lie.
 
-    Args:
-        handle: any branch of the table.
-        older_than_ms: leave out files changed at or after this time, epoch milliseconds, or whose time is unknown.
+    `older_than_ms`: leave out files changed at or after this time, epoch milliseconds, or whose time is unknown.
 
-    Raises:
-        UnsafeDeletionError, CorruptFileError: metadata is missing or cannot be decoded, so nobody can tell what it
-            needs.
-        StorageError: a file cannot be read, or a directory not be listed.
+    Raises UnsafeDeletionError, CorruptFileError: metadata is missing or cannot be decoded, so nobody can tell what
+    it needs.
     """
     # First what is there, then what is reachable: files of a commit made meanwhile are found reachable.
     candidates = _Candidates(handle)
@@ -121,13 +117,6 @@ def remove_orphan_files(
     """Delete the orphans of all branches that were not changed since a time; one day ago if none is given.
 
     What a dead process left unfinished is finished first, but not by a dry run.
-
-    Raises:
-        InvalidInputError: the time is not in the past.
-        UnsafeDeletionError: it cannot be told what is needed; nothing was deleted.
-        CorruptFileError: as `orphans`.
-        OperationInProgressError: another process changes tags or branches all the time.
-        StorageError: a directory cannot be listed, or a file not be read or deleted.
     """
     now = clock_ms()
     before_ms = now - _DAY_MS if older_than_ms is None else older_than_ms

@@ -29,17 +29,7 @@ KIND = "purge"
 
 
 def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
-    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table.
-
-    Args:
-        handle: main of the table.
-        dry_run: only tell what would go.
-
-    Raises:
-        InvalidInputError: the handle is on a branch, or a branch to be deleted is the fallback of main.
-        UnsafeDeletionError, OperationInProgressError, StorageError: as `change_table`.
-        CommitError: the empty snapshot could not be made.
-    """
+    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table."""
     _check(handle)
     if dry_run:
         return plan_removal(handle, all_roots(handle), [])

@@ -80,10 +80,7 @@ def reachable_files(handle: TableHandle) -> Reachable:
 
     The branch of `handle` does not matter. What expires meanwhile is passed over.
 
-    Raises:
-        CorruptFileError: a metadata file cannot be decoded, so nobody can tell what it needs.
-        StorageError: a file cannot be read.
-        UnsupportedFeatureError: the partition columns have no known directory names.
+    Raises UnsupportedFeatureError: the partition columns have no known directory names.
     """
     branches = branch_directories(handle)
     main = branches[0]
@@ -98,9 +95,7 @@ def reachable_files(handle: TableHandle) -> Reachable:
 def reachable_names(handle: TableHandle) -> pa.Array:
     """The names, each once, of all files that `reachable_files` has. Cheaper than it.
 
-    Raises:
-        UnsafeDeletionError: metadata that a root needs is not there, so nobody can tell which files it names.
-        Others as `reachable_files`.
+    Raises UnsafeDeletionError: metadata that a root needs is not there, so nobody can tell which files it names.
     """
     branches = branch_directories(handle)
     main = branches[0]
@@ -309,9 +304,7 @@ _LAST_SEGMENT: Final = r"/[^/]*$"
 def entry_paths(handle: TableHandle, entries: pa.Table) -> pa.Array:
     """The data files of the entries and the extra files beside them, as `PATHS`, in no order, some more than once.
 
-    Raises:
-        UnsupportedFeatureError: the partition columns have no known directory names.
-        StorageError: an external file lies in a store that cannot be opened.
+    Raises UnsupportedFeatureError: the partition columns have no known directory names.
     """
     if len(entries) == 0:
         return array_of([], PATHS)

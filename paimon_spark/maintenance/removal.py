@@ -126,9 +126,7 @@ class Removal:
 def plan_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[Root]) -> Removed:
     """The files that `released` need and `kept` do not. Deletes nothing; a dry run shows this.
 
-    Raises:
-        UnsafeDeletionError: metadata that a kept root names is missing or unreadable; says which, of which root.
-        StorageError: a file cannot be read.
+    Raises UnsafeDeletionError: metadata that a kept root names is missing or unreadable; says which, of which root.
     """
     return find_removal(handle, released, kept).removed()
 
@@ -146,11 +144,7 @@ def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[R
 
 
 def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None]) -> None:
-    """Delete the files. Ones that are gone are fine. `before_each` is called before each of the store's calls.
-
-    Raises:
-        StorageError: a file cannot be deleted; those after it stay.
-    """
+    """Delete the files. Ones that are gone are fine. `before_each` is called before each of the store's calls."""
     done, total = 0, sum(len(group) for group in removal.groups)
     for group in removal.groups:
         for start in range(0, len(group), _TOGETHER):

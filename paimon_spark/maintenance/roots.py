@@ -41,10 +41,7 @@ def all_roots(handle: TableHandle) -> list[Root]:
     Directories below `branch/` count even without a schema, those of merges under way too, and the table's own though
     `main` may mean a branch. Listings of each branch's directories and concurrent small reads.
 
-    Raises:
-        CorruptFileError: a root cannot be decoded, so nobody can tell what it needs.
-        UnsafeDeletionError: a listing leaves out a snapshot that is there.
-        StorageError: a directory cannot be listed, or a file not be read.
+    Raises UnsafeDeletionError: a listing leaves out a snapshot that is there.
     """
     # Other engines ask for no lock: what one of them moves from a place not yet looked at to one looked at before
     # would be missed, so it is looked again until nothing new turns up.
@@ -197,9 +194,7 @@ class RootLists:
     def read(self, roots: Sequence[Root], *, changelogs: bool, kept: bool) -> None:
         """Read the lists of roots' states, and those of their changelogs.
 
-        Raises:
-            UnsafeDeletionError: a list that a kept root needs cannot be decoded.
-            CorruptFileError, UnknownFormatVersionError: a list of another root cannot be decoded.
+        Raises UnsafeDeletionError: a list that a kept root needs cannot be decoded.
         """
         owners: dict[str, Root] = {}
         for root in roots:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
+from paimon_spark.maintenance.expiry import CHANGELOG_EXPIRY, SNAPSHOT_EXPIRY
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import find_lock
 from paimon_spark.streaming.history import find_kept
@@ -22,7 +23,7 @@ from paimon_spark.streaming.offset import Phase, StreamOffset
 
 _LONGEST_MS: Final = 3_600_000
 """A consumer that has nothing to read is written anew at least so often, as its age is that of its file."""
-_EXPIRY: Final = ("expire-snapshots", "expire-changelogs")
+_EXPIRY: Final = (SNAPSHOT_EXPIRY, CHANGELOG_EXPIRY)
 _LONGEST_WAIT_MS: Final = 60_000
 _WAIT_S: Final = 0.05
 
@@ -30,10 +31,7 @@ _WAIT_S: Final = 0.05
 def needed(name: str, offset: StreamOffset, *, compares: bool = False) -> Consumer:
     """What a stream has yet to read after an offset: also the snapshot of which a part is unread.
 
-    Args:
-        name: the consumer's.
-        offset: how far the stream has read.
-        compares: what a snapshot changed is told by the one before it, which is needed too then.
+    `compares`: what a snapshot changed is told by the one before it, which is needed too then.
     """
     read = offset.snapshot_id or 0
     last = Last(read, offset.made, offset.rows) if read and offset.made is not None else None
@@ -66,9 +64,7 @@ class Progress:
     def write(self, handle: TableHandle, offset: StreamOffset) -> None:
         """Let everything up to the offset expire, and nothing after it. Writes nothing that stands there already.
 
-        Raises:
-            InvalidInputError: no consumer can be called so.
-            StorageError: it was not written.
+        Raises InvalidInputError: no consumer can be called so.
         """
         consumer = self._needed(offset)
         if self._written != (handle.layout.consumer_dir, consumer) or self._is_old(handle):
@@ -96,14 +92,10 @@ class Progress:
     def refresh(self, handle: TableHandle, start: StreamOffset) -> None:
         """Keep the consumer from expiring while there is nothing to read, and bring it back after a pause.
 
-        Args:
-            handle: the branch.
-            start: what the query has read for certain. A consumer that stands before that stays where it is until
-                the stream says that its batches are complete.
+        `start`: what the query has read for certain. A consumer that stands before that stays where it is until the
+        stream says that its batches are complete.
 
-        Raises:
-            InvalidInputError: no consumer can be called so.
-            CorruptFileError: the consumer's file cannot be decoded.
+        Raises InvalidInputError: no consumer can be called so.
         """
         if self._written is not None and self._written[0] == handle.layout.consumer_dir:
             if self._is_old(handle):

@@ -54,7 +54,7 @@ class UnsettledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetPosition:
     """Where an offset stands in a branch.
 
     Attributes:
@@ -67,7 +67,7 @@ class Place:
     is_alive: bool = False
 
 
-def check(handle: TableHandle, offset: StreamOffset) -> Place:
+def check(handle: TableHandle, offset: StreamOffset) -> OffsetPosition:
     """See that the branch goes on where the offset stands. One small read when its snapshot is there.
 
     Raises:
@@ -79,17 +79,17 @@ def check(handle: TableHandle, offset: StreamOffset) -> Place:
         _check_place(handle, offset)
         if offset.snapshot_id is not None or offset.begins_with is Phase.CHANGES:
             _check_first(handle)
-        return Place()
+        return OffsetPosition()
     alive = find_snapshot(handle, offset.snapshot_id)
     found = alive or _kept_or_gone(handle, offset)
     if found is None:
-        return Place()
+        return OffsetPosition()
     if offset.made is None:
         _check_place(handle, offset)
     elif found.delta_manifest_list != offset.made:
         _check_place(handle, offset)
         raise history_changed(handle, offset, f"its snapshot {found.id} is another one now")
-    return Place(found, is_alive=alive is not None)
+    return OffsetPosition(found, is_alive=alive is not None)
 
 
 def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapshot:
@@ -108,9 +108,7 @@ def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
 def newest(handle: TableHandle, known: Snapshot | None = None) -> Snapshot | None:
     """The head of the branch; None when it has no snapshot. Two small reads when nothing is new and the hint is good.
 
-    Args:
-        handle: the branch.
-        known: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
+    `known`: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
     """
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}") or 0
     at = known if known is not None and hint <= known.id else find_snapshot(handle, hint) if hint else None
@@ -331,10 +329,7 @@ BACKUP_PREFIX: Final = "main-backup-"
 def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> SnapshotExpiredError:
     """The error for a snapshot that expired before it was read, or while it was.
 
-    Args:
-        handle: the branch.
-        snapshot_id: the snapshot.
-        reading: a part of it was read, or it was planned to be read.
+    `reading`: a part of it was read, or it was planned to be read.
     """
     logs = list_changelog_ids(handle)
     kept = f"; long-lived changelogs are kept of {logs[0]} to {logs[-1]}" if logs else ""
@@ -358,11 +353,8 @@ def history_changed(
 ) -> HistoryChangedError:
     """The error for an offset whose snapshot is not in the branch any more.
 
-    Args:
-        handle: the branch as it is now.
-        offset: how far the stream has read.
-        found: what there is instead, in words.
-        planned: it is the end of a batch, of which nobody knows whether it was read.
+    `found`: what there is instead, in words. `planned`: it is the end of a batch, of which nobody knows whether it was
+    read.
     """
     kept = _kept_on(handle, offset)
     shared = None if kept is None else kept.shared_id

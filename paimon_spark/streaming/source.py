@@ -36,11 +36,10 @@ from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
-from paimon_spark.streaming.columns import QueryColumns
 from paimon_spark.streaming.consumer import Progress
-from paimon_spark.streaming.history import Place, UnsettledError, expired
+from paimon_spark.streaming.history import OffsetPosition, UnsettledError, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.reader import Admission, Reading, is_in, is_in_state
+from paimon_spark.streaming.reader import Admission, QueryColumns, Reading, is_in, is_in_state
 from paimon_spark.streaming.start import first_offset
 from paimon_spark.types import RowType
 
@@ -69,19 +68,7 @@ class StreamSource:
         clock_ms: Callable[[], int] = now_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The stream that `options` ask for. Reads nothing.
-
-        Args:
-            handle: the branch, with the schema to read with.
-            options: what is asked.
-            clock_ms: epoch milliseconds.
-            sleep: waits for seconds.
-
-        Raises:
-            ColumnNotFoundError: a column of the query does not exist.
-            PredicateSyntaxError: `where` is no predicate.
-            InvalidInputError: the table cannot be read so (`refusals.check_stream`).
-        """
+        """The stream that `options` ask for. Reads nothing."""
         check_stream(handle, options)
         self.options, self.table_name = options, handle.name
         self._clock_ms, self._sleep = clock_ms, sleep
@@ -115,19 +102,13 @@ class StreamSource:
         return self._reading.row_type
 
     def first(self) -> StreamOffset:
-        """Where a new query begins; a consumer holds on to it from then on.
-
-        Raises:
-            As `start.first_offset`, and SnapshotExpiredError: snapshots expire faster than a consumer is written.
-        """
+        """Where a new query begins; a consumer holds on to it from then on."""
         return self._settled(self._first)
 
     def next(self, start: StreamOffset, limits: ReadLimits | None = None) -> StreamOffset:
         """How far the batch after `start` reads; `start` itself when there is nothing new, or it is waited for.
 
-        Args:
-            start: what the query has read.
-            limits: how much it may read; None for the limits of the options. Aligned streams have none.
+        `limits`: how much it may read; None for the limits of the options. Aligned streams have none.
 
         Raises:
             HistoryChangedError: the branch has another history than was read.
@@ -156,11 +137,7 @@ class StreamSource:
         self._stop = 0 if found is None else found.snapshot_id
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
-        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked.
-
-        Raises:
-            As `next`.
-        """
+        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked."""
         return self._settled(lambda: self._reading.plan(start, end), start)
 
     def committed(self, end: StreamOffset) -> None:
@@ -170,12 +147,7 @@ class StreamSource:
             self._settled(lambda: progress.write(self.handle, end))
 
     def _settled(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
-        """Do it on the branch as it is now; again where it is given another history meanwhile.
-
-        Args:
-            act: what to do.
-            start: what the query has read; that this is gone tells more than that columns are.
-        """
+        """Do it on the branch as it is now; again where it is given another history meanwhile."""
         for wait_s in (*_WAITS_S, None):
             try:
                 self._reopen(start)
@@ -252,7 +224,7 @@ class StreamSource:
             raise history.moving(self.handle)
         return end
 
-    def _next_of_state(self, start: StreamOffset, place: Place, limits: ReadLimits) -> StreamOffset:
+    def _next_of_state(self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits) -> StreamOffset:
         """How far a batch of a state goes: all of it, or what the limits allow. No rows are waited for."""
         snapshot = place.snapshot
         if start.snapshot_id is None:
@@ -266,7 +238,7 @@ class StreamSource:
         taken = Admission(limits).take(units, self._reading.counted_off(start, units))
         return self._reading.at(units, Phase.STATE, taken)
 
-    def _reachable(self, start: StreamOffset, place: Place, head: Snapshot) -> tuple[Snapshot | None, bool]:
+    def _reachable(self, start: StreamOffset, place: OffsetPosition, head: Snapshot) -> tuple[Snapshot | None, bool]:
         """The last snapshot that may be read now, None for none; and whether nothing is to come after it."""
         if place.snapshot is not None and self._is_beyond(place.snapshot):
             return place.snapshot, True
@@ -297,7 +269,9 @@ class StreamSource:
         delay = self.options.delay_ms
         return delay is not None and snapshot.time_ms > self._clock_ms() - delay
 
-    def _aligned(self, start: StreamOffset, place: Place, last: Snapshot, count: int, is_end: bool) -> StreamOffset:
+    def _aligned(
+        self, start: StreamOffset, place: OffsetPosition, last: Snapshot, count: int, is_end: bool
+    ) -> StreamOffset:
         """After the next `count` snapshots that hold something to read.
 
         Where fewer are there they are waited for, unless nothing more is to come. Ones that hold nothing are passed
@@ -316,7 +290,7 @@ class StreamSource:
         return end
 
     def _limited(
-        self, start: StreamOffset, place: Place, last: Snapshot, limits: ReadLimits, is_end: bool
+        self, start: StreamOffset, place: OffsetPosition, last: Snapshot, limits: ReadLimits, is_end: bool
     ) -> StreamOffset:
         """As far as the limits allow; `start` while there are too few rows yet."""
         so_far, place = self._counted(start, place, limits)
@@ -340,7 +314,9 @@ class StreamSource:
         self._waiting = _Waiting(start, end, admission)
         return start
 
-    def _counted(self, start: StreamOffset, place: Place, limits: ReadLimits) -> tuple[_Waiting, Place]:
+    def _counted(
+        self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits
+    ) -> tuple[_Waiting, OffsetPosition]:
         """What was counted at earlier triggers is not planned again, unless it went with the branch's history."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.start == start and waiting.admission.limits == limits:

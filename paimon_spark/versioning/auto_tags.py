@@ -54,10 +54,7 @@ class AutoTags(ShownAsFacts):
 
 
 def create_automatic_tags(handle: TableHandle, *, wait_ms: int = 60_000) -> AutoTags:
-    """Make the tags that are due, as after a commit. Nothing without option `tag.automatic-creation`.
-
-    Raises: as `run_automatic_tags`.
-    """
+    """Make the tags that are due, as after a commit. Nothing without option `tag.automatic-creation`."""
     head = latest_snapshot(handle)
     return AutoTags() if head is None else run_automatic_tags(handle, head, wait_ms=wait_ms)
 
@@ -72,19 +69,6 @@ def run_automatic_tags(
     """Make the tags that are due once `snapshot` is the head, and delete those beyond `tag.num-retained-max`.
 
     Costs nothing without option `tag.automatic-creation`; when no tag is due, a listing of the tags and one of them.
-
-    Args:
-        handle: the branch.
-        snapshot: its head; for tags of batches, it holds what a batch wrote.
-        wait_ms: how long to wait for another process that changes the table's refs.
-        clock: the local wall clock.
-
-    Raises:
-        InvalidOptionError: an option of automatic tags has a bad value.
-        InvalidInputError: option `tag.batch.customized-name` is no name of a tag.
-        SnapshotExpiredError: another engine let a snapshot expire while it was tagged; the tag is gone again.
-        OperationInProgressError: another process changes the table's refs all the time.
-        UnsafeDeletionError: it cannot be told what else needs the files of a tag that goes; nothing was changed.
     """
     options = handle.options.tags
     if options.creation is TagCreation.NONE:
@@ -154,8 +138,7 @@ class Schedule:
 def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
     """The schedule that a branch's options say, before its first tag.
 
-    Raises:
-        InvalidOptionError: no such time zone, or a delay that is as long as the period.
+    Raises InvalidOptionError: no such time zone, or a delay that is as long as the period.
     """
     periods = tag_periods(options)
     delay = timedelta(milliseconds=options.delay_ms)

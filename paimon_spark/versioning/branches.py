@@ -84,20 +84,6 @@ def create_branch(
 
     Writes a fixed number of small files besides schemas; reads no data and no manifest. When another engine expires
     the snapshot at the same time, the branch is deleted again.
-
-    Args:
-        handle: the branch to start from.
-        name: of the new branch.
-        tag: to start from; its file is copied too.
-        snapshot_id: to start from; may be of an expired snapshot that a tag keeps. With `tag`: the tag's.
-        ignore_if_exists: leave an existing branch as it is.
-        clock_ms: epoch milliseconds, recorded as the time of creation.
-
-    Raises:
-        InvalidInputError: the name is not allowed, or the tag is of another snapshot.
-        BranchAlreadyExistsError: the branch exists, or files of one that another engine deleted.
-        TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: nothing to start from.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `maintenance.intents.change_table`.
     """
     made: list[_Creation] = []
 
@@ -128,29 +114,12 @@ def rename_branch(handle: TableHandle, old: str, new: str) -> None:
 
     Readers always see the whole branch under exactly one of the two names. Where the store cannot move directories,
     files are copied, and other engines see both names for a while.
-
-    Raises:
-        BranchNotFoundError: there is no branch `old`.
-        BranchAlreadyExistsError: there is a branch `new`, or files of one that another engine deleted.
-        InvalidInputError: a name is not allowed, `old` is main, or a table option names it.
-        OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
     """
     change_branch(handle, "rename-branch", lambda branch: plan_rename(branch, old, new))
 
 
 def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> Removed:
-    """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs.
-
-    Args:
-        handle: any branch of the table.
-        name: of the branch.
-        dry_run: delete nothing, only return what would be deleted.
-
-    Raises:
-        BranchNotFoundError: there is no such branch.
-        InvalidInputError: it is main, or a table option names it.
-        UnsafeDeletionError, OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
-    """
+    """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs."""
     if dry_run:
         branch = reopened(handle)
         return preview(branch, plan_delete(branch, name))

@@ -184,18 +184,7 @@ class _Line:
 def read_log(
     handle: TableHandle, limit: int | None = None, *, branch: str | None = None, job_property: str = ""
 ) -> History:
-    """The history of the table that the handle is on.
-
-    Args:
-        handle: any branch.
-        limit: at most so many of the commits asked for, the newest; None is all that are known.
-        branch: only the commits in the history of this branch, which exists; None: those of all branches.
-        job_property: the snapshot property that names the lineage job.
-
-    Raises:
-        InvalidInputError: the limit is not positive.
-        CorruptFileError: a snapshot or tag cannot be decoded.
-    """
+    """The history of the table that the handle is on."""
     if limit is not None and not (type(limit) is int and limit > 0):
         raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
     lines = _lines(handle, None if limit is None else limit + 1)  # one more tells whether there are more

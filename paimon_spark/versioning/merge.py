@@ -113,20 +113,6 @@ def merge_branch(
     Main's own after that point go; they are kept as a branch `main-backup-<time>`, unless `backup` is False. The
     branch lives on and is from then on one that left main at its published snapshot. Nothing happens when main has
     every commit of the branch already.
-
-    Args:
-        handle: main of the table.
-        name: the branch.
-        snapshot: a snapshot id, tag or version of the branch: that becomes main's head, and nothing after it.
-        backup: keep what main loses as a branch.
-        dry_run: only tell what would happen; the backup is named after the time of the call.
-        clock_ms: epoch milliseconds.
-        wait_ms: how long to wait for another operation on the table's refs.
-
-    Raises:
-        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or is main; the snapshot is none
-            of the branch, or none after the point where it left main.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
     """
     return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=False)
 
@@ -194,11 +180,8 @@ def merge_change(
 ) -> TableChange:
     """The whole merge as steps; pure.
 
-    Args:
-        plan: what was read.
-        staging_id: part of the name of the directory beside.
-        notes: what streaming queries noted on main, by name of the file.
-        of_branch: what they noted on the branch.
+    `staging_id`: part of the name of the directory beside. `notes`: what streaming queries noted on main, by name of
+    the file. `of_branch`: what they noted on the branch.
     """
     new = with_guard_of_backup(plan.new_main.state, plan)
     staging = STAGING_PREFIX + staging_id
@@ -263,9 +246,6 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
 
     When main lost nothing else, there is a backup then all the same. What follows on the published head stays, of
     course; and so does, for the doctor to show, what cannot be told.
-
-    Raises:
-        OperationInProgressError, StorageError: as `intents.change_table`; the published head is in place all the same.
     """
     if plan.late is None or not (_aside_ids(plan, plan.late) or _beyond(plan)):
         return ()

@@ -94,11 +94,7 @@ def plan_new_main(
 ) -> NewMain:
     """Main as it is when the source's head is its head. Changes nothing.
 
-    Args:
-        main: as it is.
-        source: the branch to publish.
-        others: the branches besides.
-        with_older_tags: main also gets the source's tags up to the fork, as far as their names are free there.
+    `with_older_tags`: main also gets the source's tags up to the fork, as far as their names are free there.
     """
     fork_id, fork_is_known = _fork(main, source)
     history = _history(main, source, fork_id)
@@ -159,11 +155,7 @@ def plan_new_main(
 def backup_state(name: str, main: BranchState, done: NewMain, children: Iterable[str] = ()) -> BranchState:
     """What main loses, as a branch `name` beside it, with the snapshot at which the two part.
 
-    Args:
-        name: of the new branch.
-        main: as it was.
-        done: what becomes of it.
-        children: branches that left main after that snapshot; their guards are put here.
+    `children`: branches that left main after that snapshot; their guards are put here.
     """
     snapshots = {i: main.snapshots[i] for i in done.discarded_snapshots}
     if done.fork is not None and (not snapshots or done.fork_id + 1 in snapshots):

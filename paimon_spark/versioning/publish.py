@@ -100,18 +100,10 @@ def read_publication(
 ) -> Publication:
     """Read what publishing takes, and refuse what cannot be published.
 
-    Args:
-        handle: main of the table, as the caller opened it.
-        name: the branch.
-        verb: in words, for messages.
-        snapshot: the version of the branch that becomes main's head; None for its own head.
-        backup: whether what main loses is kept as a branch.
-        now_ms: epoch milliseconds.
-        takes_back: as in `Publication`.
+    `snapshot`: the version of the branch that becomes main's head; None for its own head. `backup`: whether what main
+    loses is kept as a branch.
 
-    Raises:
-        InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
-        CorruptFileError: a ref of main or of the branch cannot be decoded.
+    Raises InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
     """
     _check_call(handle, name, verb)
     main = open_table(handle.store, handle.layout.root, MAIN, handle.name)
@@ -150,9 +142,7 @@ def backup_steps(plan: Publication) -> tuple[Step, ...]:
 def late_commits_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
     """Make a branch of the snapshots that the steps moved to the directory `plan.late`, if they moved any.
 
-    Args:
-        plan: what was read.
-        main_directory: the directory of main after the change; it gets the guard tag of the branch.
+    `main_directory`: the directory of main after the change; it gets the guard tag of the branch.
     """
     if plan.late is None or plan.backup is not None:
         return ()

@@ -94,20 +94,7 @@ def replace_main(
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> ReplaceResult:
-    """Make `main` mean a branch, and drop the former main.
-
-    Args:
-        handle: main of the table.
-        name: the branch.
-        backup: keep what the former main had after the branch left it, as a branch `main-backup-<time>`.
-        dry_run: only tell what would happen; the backup is named after the time of the call.
-        clock_ms: epoch milliseconds.
-        wait_ms: how long to wait for another operation on the table's refs.
-
-    Raises:
-        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or main already.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
-    """
+    """Make `main` mean a branch, and drop the former main."""
     plans: list[tuple[Publication, BranchState, Mapping[str, str], Mapping[str, str]]] = []
 
     def plan() -> TableChange:
@@ -158,11 +145,8 @@ def replace_change(
 ) -> TableChange:
     """The whole operation as steps; pure.
 
-    Args:
-        plan: what was read.
-        new: `promoted_branch(plan)`.
-        former: what streaming queries noted on the former main, by name of the file.
-        own: what they noted on the branch.
+    `former`: what streaming queries noted on the former main, by name of the file. `own`: what they noted on the
+    branch.
     """
     name, old = plan.source.name, plan.source.state
     consumers = relative(layout_of(old.directory).consumer_dir)

@@ -72,18 +72,6 @@ def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = Fals
     Files that nothing else needs go too. Schemas and consumers stay as they are, as in Paimon: a consumer that was
     further on waits for the snapshots that it wants. Branches that left this one later stay whole. A commit that lands
     meanwhile goes too, or fails.
-
-    Args:
-        handle: the branch.
-        version: a snapshot id, or any version text that means a snapshot of this branch. An expired snapshot is taken
-            from a tag of it.
-        dry_run: only tell what would go.
-
-    Raises:
-        InvalidInputError: the version is on another branch, later than the head, or of another history.
-        NotFoundError: there is no such version.
-        UnsafeDeletionError: it cannot be told what else needs the later files; nothing was changed.
-        OperationInProgressError: another process changes the table's refs all the time.
     """
     plans: list[_Plan] = []
 
@@ -333,17 +321,6 @@ def rollback_to_as_latest(handle: TableHandle, version: str | int) -> Restored:
     The snapshots between stay and can be read. Files of the version are kept by a tag `rollback-to-as-latest-…`, as
     Paimon does it, unless it was asked for by a tag's name: its expiry takes a file that was deleted once for gone. The
     tag may go when the snapshots up to the new one have expired. The head itself is left as it is.
-
-    Args:
-        handle: the branch.
-        version: a snapshot id, or any version text that means a snapshot of this branch. An expired snapshot is taken
-            from a tag of it.
-
-    Raises:
-        InvalidInputError: it is no version, or on another branch.
-        NotFoundError: there is no such version; SnapshotExpiredError: it expired meanwhile.
-        CommitError: others were faster every time, or nobody knows whether the snapshot was made.
-        OperationInProgressError: another process changes the table's refs all the time.
     """
     kept = _keep(handle, version)
     if isinstance(kept, Restored):

@@ -57,18 +57,6 @@ def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wa
 
     When nothing was written since the last savepoint, that one is returned. A branch that is compact already gets no
     new snapshot. Rows that others commit meanwhile may be in the savepoint or not; the compacted ones are.
-
-    Args:
-        handle: the branch.
-        compact: how to compact it.
-        wait_ms: how long to wait for another process that changes the table's refs.
-
-    Raises:
-        SnapshotNotFoundError: there is no snapshot yet; SnapshotExpiredError: it expired at once.
-        TagAlreadyExistsError: another engine gave the name to another snapshot.
-        CommitError: others were faster than the compaction every time.
-        UnsupportedFeatureError: such a table cannot be compacted.
-        OperationInProgressError: another process changes the table's refs all the time.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         handle = reopened(handle)
@@ -90,14 +78,7 @@ def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wa
 
 
 def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = False) -> Removed:
-    """Delete a savepoint, and the files that nothing else needs then.
-
-    Raises:
-        SavepointNotFoundError: there is none of this id; lists those there are.
-        InvalidInputError: the id is no number.
-        UnsafeDeletionError: it cannot be told what else needs its files; nothing was deleted.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Delete a savepoint, and the files that nothing else needs then."""
     if isinstance(savepoint_id, bool) or not isinstance(savepoint_id, int):
         raise InvalidInputError(
             f"{savepoint_id!r} is no savepoint of {handle.describe()}: give its id, a number", argument="savepoint_id"
@@ -134,10 +115,8 @@ def is_due(options: SavepointOptions, commit_ms: int, last_ms: int | None) -> bo
     The day of a savepoint begins at the create time and lasts a day. The next one is due so many days later, at the
     create time; the first one at the first create time that there is a commit after.
 
-    Args:
-        options: when savepoints are made.
-        commit_ms: when the commit was made, epoch milliseconds.
-        last_ms: when the snapshot of the last savepoint was made; None without one.
+    `commit_ms`: when the commit was made, epoch milliseconds. `last_ms`: when the snapshot of the last savepoint was
+    made; None without one.
     """
     zone = zone_of(options.zone)
     now = _local(commit_ms, zone)

@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.change import check_there, unfinished
 from paimon_spark.maintenance.consumers import list_consumers
-from paimon_spark.maintenance.expire_snapshots import may_expire
+from paimon_spark.maintenance.expiry import may_expire_snapshots
 from paimon_spark.metadata.branches import list_branches
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
@@ -26,8 +26,8 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
-from paimon_spark.versioning.doctor.diagnose import diagnose
-from paimon_spark.versioning.doctor.findings import Finding
+from paimon_spark.versioning import doctor
+from paimon_spark.versioning.damage import Finding
 from paimon_spark.versioning.relation import relation
 from paimon_spark.versioning.tags import overdue_tags
 
@@ -191,17 +191,7 @@ _TRIES = 5
 def read_status(
     handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
 ) -> TableStatus:
-    """The status of the handle's branch.
-
-    Args:
-        handle: the branch as it is defined now.
-        with_findings: ask the doctor, too.
-        clock_ms: epoch milliseconds.
-
-    Raises:
-        TableNotFoundError: nothing is left of the table.
-        CorruptFileError: metadata cannot be read.
-    """
+    """The status of the handle's branch."""
     check_there(handle)
     head, entries = _head(handle)
     tags = tag_names(handle)
@@ -231,7 +221,7 @@ def read_status(
         branches=tuple(_branches(handle)),
         consumers=tuple(_consumers(handle, head)),
         operation=_operation(handle),
-        findings=tuple(diagnose(handle)) if with_findings else None,
+        findings=tuple(doctor.diagnose(handle)) if with_findings else None,
         due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
     )
 
@@ -306,7 +296,7 @@ def _operation(handle: TableHandle) -> str | None:
 
 
 def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Callable[[], int]) -> Iterator[str]:
-    if may_expire(handle, head.id, clock_ms):
+    if may_expire_snapshots(handle, head.id, clock_ms):
         yield "snapshots are old enough to expire: expire_snapshots()"
     over = overdue_tags(handle)
     if over:

@@ -65,22 +65,7 @@ def create_tag(
     ignore_if_exists: bool = False,
     clock: Callable[[], datetime] = datetime.now,
 ) -> TagInfo:
-    """Tag the head, or a snapshot of the branch. A snapshot that expired is taken from another tag of it.
-
-    Args:
-        handle: the branch.
-        name: of the tag.
-        snapshot_id: what to tag; None means the head.
-        time_retained: how long the tag lives, as in `7 d`; None means option `tag.default-time-retained`.
-        ignore_if_exists: an existing tag of this name is returned as it is.
-        clock: the local wall clock.
-
-    Raises:
-        InvalidInputError: no tag can be called so, or the time is no duration.
-        TagAlreadyExistsError: there is one of this name.
-        SnapshotNotFoundError: there is no such snapshot, or none at all; SnapshotExpiredError: there was.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Tag the head, or a snapshot of the branch. A snapshot that expired is taken from another tag of it."""
     given_s = _retained_s(handle, time_retained)
     found: list[Tag] = []
     made: list[Tag] = []
@@ -142,22 +127,7 @@ def replace_tag(
     dry_run: bool = False,
     clock: Callable[[], datetime] = datetime.now,
 ) -> TagInfo | Removed:
-    """Move a tag to the head, or to another snapshot. Files that only the old one needed go.
-
-    Args:
-        handle: the branch.
-        name: of the tag.
-        snapshot_id: as in `create_tag`.
-        time_retained: how long it lives from now on; None is for ever, whatever the table's default, as in Paimon.
-        dry_run: only tell what would go: that is returned then, and not the tag.
-        clock: the local wall clock.
-
-    Raises:
-        TagNotFoundError: there is no such tag.
-        InvalidInputError: it is a savepoint or the guard of a branch.
-        UnsafeDeletionError: it cannot be told what else needs the old files; nothing was changed.
-        SnapshotNotFoundError, SnapshotExpiredError, OperationInProgressError: as `create_tag`.
-    """
+    """Move a tag to the head, or to another snapshot. Files that only the old one needed go."""
     retained_s = _retained_s(handle, time_retained)
     made: list[Tag] = []
 
@@ -180,14 +150,7 @@ def replace_tag(
 
 
 def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
-    """Give a tag another name. Branches that were created from it know it by the new one then.
-
-    Raises:
-        TagNotFoundError: there is no tag `old`.
-        TagAlreadyExistsError: there is a tag `new`.
-        InvalidInputError: no tag can be called `new`, or `old` is a savepoint or the guard of a branch.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Give a tag another name. Branches that were created from it know it by the new one then."""
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange:
@@ -215,17 +178,6 @@ def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = Fa
 
     A branch that was created from one of them keeps its base: its own snapshots hold on to the files, and its guard
     tag keeps other engines away.
-
-    Args:
-        handle: the branch.
-        names: of tags; savepoints may be among them.
-        dry_run: only tell what would go.
-
-    Raises:
-        TagNotFoundError: there is no such tag.
-        InvalidInputError: one of them is the guard of a branch.
-        UnsafeDeletionError: it cannot be told what else needs their files; nothing was deleted.
-        OperationInProgressError: another process changes the table's refs all the time.
     """
     wanted = _names(handle, names)
 
@@ -396,17 +348,6 @@ def expire_tags(
 
     A time to live counts from the tag's creation, on the wall clock of this machine. A tag without one was created when
     its file was last changed. Guards of branches stay, and savepoints without a time to live.
-
-    Args:
-        handle: the branch.
-        older_than_ms: epoch milliseconds.
-        dry_run: only tell what would go.
-        wait_ms: how long to wait for another process that changes the table's refs.
-        clock: the local wall clock.
-
-    Raises:
-        OperationInProgressError: another process changes the table's refs all the time.
-        UnsafeDeletionError: it cannot be told what else needs their files; nothing was deleted.
     """
     older_than = None if older_than_ms is None else _local(older_than_ms)
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.maintenance.partition_time import parser_of, text_of
+from paimon_spark.maintenance.partitions import parser_of, text_of
 
 EPOCH = datetime(1970, 1, 1)
 

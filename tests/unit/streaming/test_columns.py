@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.errors import SchemaChangedError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.streaming.columns import QueryColumns
+from paimon_spark.streaming.reader import QueryColumns
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, DataType, MapType, MultisetType, RowType
 from tests.harness.fault_store import FaultStore
 from tests.harness.tables import MetadataTable, a_schema

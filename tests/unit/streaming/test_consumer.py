@@ -7,7 +7,7 @@ import pytest
 
 from paimon_spark.errors import CorruptFileError, HistoryChangedError, InvalidInputError, SnapshotExpiredError
 from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer
-from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots
+from paimon_spark.maintenance.expiry import Limits, expire_snapshots
 from paimon_spark.metadata.journal.lock import Owner
 from paimon_spark.options.stream_read import ReadLimits
 from paimon_spark.streaming.consumer import needed
