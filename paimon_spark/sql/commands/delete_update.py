@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
-from paimon_spark.engine.row_level.way import way_of
+from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
@@ -61,7 +61,7 @@ def update(session: Session, statement: Update) -> Result:
     if opened is None:
         return Outcome.RUN_BY_SPARK
     target, statement = opened
-    way_of(current(target.table.handle))
+    delete_strategy(current(target.table.handle))
     values = values_by_column(target, statement.assignments, (_alias(statement),))
     with our_errors():
         change, new = updating(target.table, values)

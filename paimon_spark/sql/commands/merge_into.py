@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.engine.row_level.way import way_of
+from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import current
 from paimon_spark.spark import merge as job
@@ -49,7 +49,7 @@ def merge_into(session: Session, statement: Merge) -> Result:
     target, statement = opened
     values = [a.value for c in statement.clauses for a in c.assignments or ()]
     refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
-    way_of(current(target.table.handle))
+    delete_strategy(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
         _Merge(target, statement, source).plan().run()

@@ -13,8 +13,9 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction import run
-from paimon_spark.engine.compaction.run import CompactResult, buckets_of, compact_table, plan_compaction, run_here
-from paimon_spark.engine.compaction.task import BucketTask
+from paimon_spark.engine.compaction.plan import buckets_of, plan_compaction
+from paimon_spark.engine.compaction.run import compact_table, run_here
+from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import (
     BranchNotFoundError,

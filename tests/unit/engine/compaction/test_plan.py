@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.engine.compaction import after_write
+from paimon_spark.engine.compaction import plan as after_write
 from paimon_spark.errors import StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction as compact_written
