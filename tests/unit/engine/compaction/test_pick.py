@@ -1,7 +1,4 @@
-"""Which files a compaction of level 0 touches.
-
-Which sorted runs are merged, and into which level.
-"""
+"""Which sorted runs and files of a bucket a compaction takes, and where they go."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def file(level: int, low: int, high: int, size: int = 100, deletes: int = 0) -> 
                         delete_row_count=deletes)  # fmt: skip
 
 
-def pick(files: list[DataFileMeta], level: int = 5, small: int = 0, trigger: int = 5) -> list[set[int] | int]:
+def level0_steps(files: list[DataFileMeta], level: int = 5, small: int = 0, trigger: int = 5) -> list[set[int] | int]:
     """Files rewritten together as sets, files that move as numbers."""
     steps = pick_level0(
         files, [BIGINT], level=level, small_bytes=small, trigger=trigger, may_upgrade=lambda f: f.delete_row_count == 0
@@ -46,33 +43,33 @@ def pick(files: list[DataFileMeta], level: int = 5, small: int = 0, trigger: int
 
 
 def test_without_level_0_nothing_happens() -> None:
-    assert pick([file(5, 1, 9), file(4, 1, 9)]) == []
+    assert level0_steps([file(5, 1, 9), file(4, 1, 9)]) == []
 
 
 def test_files_alone_move_and_overlapping_ones_are_rewritten() -> None:
-    assert pick([file(0, 1, 2), file(0, 5, 6), file(5, 6, 9), file(5, 20, 30)]) == [0, {1, 2}]
+    assert level0_steps([file(0, 1, 2), file(0, 5, 6), file(5, 6, 9), file(5, 20, 30)]) == [0, {1, 2}]
 
 
 def test_retracts_keep_a_file_from_moving() -> None:
-    assert pick([file(0, 1, 2, deletes=1), file(0, 5, 6)]) == [{0}, 1]
+    assert level0_steps([file(0, 1, 2, deletes=1), file(0, 5, 6)]) == [{0}, 1]
 
 
 def test_small_neighbours_join_a_rewrite_and_large_ones_part_it() -> None:
     files = [file(5, 0, 1, 10), file(0, 3, 4, 10), file(5, 4, 5, 10), file(5, 7, 8), file(5, 9, 9, 10)]
-    assert pick(files, small=50) == [{0, 1, 2}]
+    assert level0_steps(files, small=50) == [{0, 1, 2}]
 
 
 def test_enough_small_neighbours_are_a_reason() -> None:
     files = [file(5, n, n, 10) for n in range(4)]
-    assert pick([*files, file(0, 9, 9, 10)], small=50) == [{0, 1, 2, 3, 4}]
-    assert pick([*files, file(0, 9, 9, 10)], small=50, trigger=6) == [4]
-    assert pick([*files, file(5, 9, 9, 10)], small=50) == []
+    assert level0_steps([*files, file(0, 9, 9, 10)], small=50) == [{0, 1, 2, 3, 4}]
+    assert level0_steps([*files, file(0, 9, 9, 10)], small=50, trigger=6) == [4]
+    assert level0_steps([*files, file(5, 9, 9, 10)], small=50) == []
 
 
 def test_deeper_levels_are_left_out() -> None:
     files = [file(5, 0, 9), file(0, 3, 4), file(3, 4, 5)]
-    assert pick(files, level=4) == [{1, 2}]
-    assert pick(files, level=2) == [1]
+    assert level0_steps(files, level=4) == [{1, 2}]
+    assert level0_steps(files, level=2) == [1]
 
 
 def test_levels_are_taken_along_while_they_are_not_larger() -> None:
