@@ -30,13 +30,13 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def section(title: str, note: str, *parts: str) -> str:
-    """A value with its title, a faint remark beside it, and pieces of HTML below."""
+    """A title with a note beside it, and pieces of HTML below."""
     faint = f' <span style="{_FAINT}">{text(note)}</span>' if note else ""
     return f'<div style="{_FRAME}"><div style="{_TITLE}">{text(title)}{faint}</div>{"".join(parts)}</div>'
 
 
 def facts(values: Mapping[str, Any]) -> str:
-    """Names and what they are, one below the other; those that are None are left out."""
+    """Names and values as rows; None values are left out."""
     rows = "".join(
         f'<tr><th style="{_CELL};{_FAINT}">{text(name)}</th><td style="{_CELL}">{cell(value)}</td></tr>'
         for name, value in values.items()
@@ -60,7 +60,7 @@ def paragraph(words: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value as it stands in a table, escaped."""
+    """The text of a table cell, escaped."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -71,7 +71,7 @@ def cell(value: Any) -> str:
 
 
 def shown_or_said(title: str, show: Callable[[], str]) -> str:
-    """What `show` makes; where it cannot read what it needs, the title and the reason."""
+    """The HTML of `show`; where it cannot read what it needs, the title and the reason."""
     try:
         return show()
     except PaimonError as e:
@@ -89,7 +89,7 @@ def amount(size_bytes: int) -> str:
 
 
 def moment(time_ms: int | None) -> str | None:
-    """Epoch milliseconds in UTC; as a number where no calendar has it."""
+    """Epoch milliseconds in UTC; as a number outside the calendar."""
     if time_ms is None:
         return None
     try:
@@ -99,12 +99,12 @@ def moment(time_ms: int | None) -> str | None:
 
 
 def text(words: str) -> str:
-    """Text of HTML: escaped, and without what would hide or turn around what follows it."""
+    """Text as HTML: escaped, and without characters that hide or reorder text."""
     return escape("".join("\N{REPLACEMENT CHARACTER}" if is_hidden(c) and c not in "\n\t" else c for c in words))
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a character is not shown, or changes how what follows it is."""
+    """Whether a character is invisible, or changes how text after it is shown."""
     code = ord(char)
     return (
         code < 0x20
@@ -123,7 +123,7 @@ def _cell(value: Any) -> str:
 
 
 class ShownAsFacts:
-    """A dataclass that notebooks show by its fields, those left out that hold nothing."""
+    """A dataclass that notebooks show by its fields, without empty ones."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class ShownList(list[V]):
 
 
 def words(name: str, value: Any) -> Any:
-    """The value of an attribute as it is shown: times as such, sizes in their units, values within values in brief."""
+    """An attribute's value as it is shown: times, sizes with units, nested values in brief."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):

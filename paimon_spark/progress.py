@@ -1,8 +1,7 @@
-"""Progress of long work: whoever waits is told how far it is.
+"""Progress of long work, reported to a callback.
 
-`with progress.reporting(show): table.compact()` calls `show(Progress(…))` now and then while work goes on. Work reports
-without knowing whether anybody listens; that costs nothing then. What a listener raises is logged once, and goes no
-further.
+`with progress.reporting(show): table.compact()` calls `show(Progress(…))` now and then during the work. Reporting
+costs nothing without a callback. An exception of the callback is logged once and ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far some work is.
+    """How far some work has come.
 
     Attributes:
         what: the work, such as `delete files`.
@@ -47,7 +46,7 @@ class _Listener:
         self._failed = False
 
     def tell(self, progress: Progress) -> None:
-        """Call back, unless the same work was reported a moment ago and is not at its end."""
+        """Call back, unless the same work was reported a moment ago and is not finished."""
         with self._lock:
             now = self._clock()
             at_end = progress.total is not None and progress.done >= progress.total
@@ -91,7 +90,7 @@ def reporting(
 
 
 def report(what: str, done: int, total: int | None = None, unit: str = "files") -> None:
-    """Tell who listens how far the work is. Never raises; costs nothing when nobody does."""
+    """Report how far the work is. Never raises; costs nothing without a callback."""
     listener = _LISTENER.get()
     if listener is not None:
         listener.tell(Progress(what, done, total, unit))
@@ -104,7 +103,7 @@ def counted(
     total: int | None = None,
     size: Callable[[V], int] = lambda _: 1,
 ) -> Iterator[V]:
-    """The values; reported as whoever takes them is done with each, and when all were taken.
+    """Yield the values, and report progress after each and at the end.
 
     Args:
         values: passed on as they are.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,24 +81,19 @@ class SparkSql(Protocol):
         """Register the table functions, as `Catalog.register_functions`."""
 
 
-class _Implementations(NamedTuple):
-    jobs: Callable[[], SparkJobs]
-    sql: Callable[[], SparkSql]
-
-
-_implementations: _Implementations | None = None
+_jobs: Callable[[], SparkJobs]
+_sql: Callable[[], SparkSql]
 
 
 def implement(jobs: Callable[[], SparkJobs], sql: Callable[[], SparkSql]) -> None:
     """Set what imports the implementations."""
-    global _implementations
-    _implementations = _Implementations(jobs, sql)
+    global _jobs, _sql
+    _jobs, _sql = jobs, sql
 
 
 def spark_jobs() -> SparkJobs:
-    """What runs jobs in Spark. Imports pyspark."""
-    assert _implementations is not None
-    return _implementations.jobs()
+    """The implementation of Spark jobs. Imports pyspark."""
+    return _jobs()
 
 
 def active_spark_jobs() -> SparkJobs | None:
@@ -110,6 +105,5 @@ def active_spark_jobs() -> SparkJobs | None:
 
 
 def spark_sql() -> SparkSql:
-    """What runs SQL statements. Imports pyspark and the SQL parser."""
-    assert _implementations is not None
-    return _implementations.sql()
+    """The implementation of SQL statements. Imports pyspark and the SQL parser."""
+    return _sql()

@@ -233,7 +233,8 @@ DATE: Final = AtomicType(name="DATE")
 VARIANT: Final = AtomicType(name="VARIANT")
 STRING: Final = CharType()
 BYTES: Final = BinaryType()
-INTEGER_NAMES: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+INTEGER_NAMES: Final = tuple(INTEGER_BITS)
 
 _ATOMIC = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT"}
 _ALIASES = {"INTEGER": "INT", "DOUBLE PRECISION": "DOUBLE"}

@@ -68,11 +68,11 @@ class Catalog:
         return self._files.list_tables(database)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Make a database: an empty directory of the warehouse.
+        """Create a database: a directory of the warehouse.
 
         Raises:
             DatabaseAlreadyExistsError: there is one, unless `ignore_if_exists`.
-            InvalidOptionError: not a name for a database.
+            InvalidOptionError: the name is invalid.
         """
         self._files.create_database(name, ignore_if_exists)
 
@@ -82,7 +82,7 @@ class Catalog:
         Raises:
             DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
             InvalidInputError: it holds tables, and not `cascade`.
-            UnsupportedFeatureError: a table has files outside it, which would stay.
+            UnsupportedFeatureError: a table has files outside its directory, which would stay.
         """
         self._files.drop_database(name, ignore_if_not_exists, cascade)
 
@@ -96,7 +96,7 @@ class Catalog:
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> Table:
-        """Make the table `db.t` and open it. Exactly one of several racing callers makes it.
+        """Create the table `db.t` and open it. Exactly one of several racing callers creates it.
 
         Args:
             name: `db.t`, of a database that exists.
@@ -105,12 +105,12 @@ class Catalog:
             partition_keys: columns.
             options: table options of Paimon; unknown ones are kept and warned about.
             comment: of the table.
-            ignore_if_exists: whether a table that is there is opened instead, whatever its columns.
+            ignore_if_exists: open an existing table instead, whatever its columns.
 
         Raises:
             TableAlreadyExistsError: there is one, unless `ignore_if_exists`.
             DatabaseNotFoundError: there is no such database.
-            InvalidInputError, InvalidOptionError: Paimon has no such table.
+            InvalidInputError, InvalidOptionError: the definition is invalid.
             UnsupportedFeatureError: it needs a feature that this package lacks.
         """
         place = self._files.new_place(name)
@@ -135,9 +135,9 @@ class Catalog:
         self._files.drop_table(name, ignore_if_not_exists)
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
-        """Give the table `db.t` another name, perhaps in another database of the warehouse.
+        """Rename the table `db.t`, also into another database of the warehouse.
 
-        In one step where the file system moves directories so; on object stores its files are copied.
+        Atomic where the file system renames directories; on object stores the files are copied.
 
         Raises:
             TableNotFoundError, DatabaseNotFoundError: there is no table `old` (unless `ignore_if_not_exists`), or no
@@ -170,9 +170,9 @@ class Catalog:
         """Run one SQL statement on the tables of this warehouse, by Spark; classic and Connect sessions.
 
         `db.t` is a table of the warehouse, `t` one of the current database (`USE db`; at first `default`), and
-        `paimon.db.t` is one always; other names are Spark's. `t$branch_fix` is a branch, `t$tags` a system table, and
-        `VERSION AS OF '<version>'` takes what `Table.at` takes. Statements on tables of the warehouse are carried out
-        at once; queries when their rows are asked for, reading only the columns and files that they need.
+        `paimon.db.t` always is; other names are Spark's. `t$branch_fix` is a branch, `t$tags` a system table, and
+        `VERSION AS OF '<version>'` takes what `Table.at` takes. Statements on tables of the warehouse run at once,
+        queries when their rows are needed, reading only the columns and files that they need.
 
         Args:
             statement: SELECT, CREATE, ALTER, DROP, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, SHOW, DESCRIBE, USE,
@@ -184,7 +184,7 @@ class Catalog:
             The rows; of statements that have none, a DataFrame without columns.
 
         Raises:
-            SqlSyntaxError: a statement of Paimon's is written wrongly, or there are several.
+            SqlSyntaxError: a statement on Paimon tables is malformed, or there are several.
             NotFoundError: a table, version, column or procedure does not exist.
             UnsupportedFeatureError: what cannot be done here; says what to do instead.
             Others as the verbs of Catalog and Table that do it; Spark's own for its part.
@@ -211,7 +211,7 @@ class Catalog:
 
     @property
     def lineage(self) -> Lineage:
-        """Which snapshot of which table came from which: switch it on here, and ask."""
+        """Lineage of the warehouse: switch it on, and ask which snapshots came from which."""
         from paimon_spark.api.lineage_verbs import Lineage
 
         return Lineage(self)
@@ -230,7 +230,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
             `**{"table-default.file.format": "orc"}`; and those of a job, for all its tables: `**{"lineage.job": "j"}`.
 
     Raises:
-        InvalidOptionError: no warehouse is known, or an option is none of a file system.
+        InvalidOptionError: no warehouse is given, or an option is not known.
     """
     defaults = configured()
     where = warehouse or defaults.pop("warehouse", None)

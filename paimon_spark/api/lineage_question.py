@@ -1,11 +1,4 @@
-"""Question: the warehouses, tables and rows that one question about lineage is answered from.
-
-Source: own.
-
-What a question about lineage names: tables of one or more warehouses, and snapshots of theirs.
-
-Source: own.
-"""
+"""What one lineage question needs: the warehouses, tables and versions it names, and the rows that answer it."""
 
 from __future__ import annotations
 
@@ -47,6 +40,12 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.maintenance import Synced
     from paimon_spark.options.scan import ScanOptions
 
+TableLike: TypeAlias = Union[str, "Table"]
+"""A table by its name, `db.t` or `db.t$branch_fix`, or opened; opened at a version it stands for that snapshot."""
+Version: TypeAlias = int | str
+"""A snapshot id, or a version as in `VERSION AS OF`."""
+
+_VERSION: Final = "versionAsOf"
 _LOG = logging.getLogger(__name__)
 
 
@@ -66,7 +65,7 @@ class WarehouseCatalog(Protocol):
 
 
 class HistoryCallbacks(TypedDict):
-    """What unified versions ask of the tables themselves."""
+    """Callbacks of unified versions into the history of tables."""
 
     is_compaction: IsCompaction
     newest_between: NewestBetween
@@ -75,7 +74,7 @@ class HistoryCallbacks(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one question is answered from."""
+    """One question: its warehouses, and the history of their tables."""
 
     places: Warehouses
     history: TableHistory
@@ -169,18 +168,18 @@ class Question:
         return found
 
     def unrecorded_after(self, asked: Node | None, snapshot_id: int | None) -> Unrecorded:
-        """What was written without lineage to any table, but to the one asked about, since one of its snapshots."""
+        """Writes without lineage to any table except the one asked about, since one of its snapshots."""
         since_ms = 0 if asked is None or snapshot_id is None else self.history.time_ms(asked, snapshot_id)
         return find_unrecorded(self.places.indexes, since_ms=since_ms, besides=asked)
 
     def unrecorded_in(self, nodes: Mapping[Node, int | None]) -> Unrecorded:
-        """What was written without lineage to some tables, up to a snapshot of each; None: up to its head."""
+        """Writes without lineage to some tables, up to a snapshot of each; None: up to its head."""
         here = {n: newest for n, newest in nodes.items() if n.warehouse in self.places.warehouses and n.ref != NOWHERE}
         return find_unrecorded(self.places.indexes, here)
 
     @property
-    def told(self) -> HistoryCallbacks:
-        """What snapshots, tags and branches tell."""
+    def callbacks(self) -> HistoryCallbacks:
+        """Callbacks into the history of tables."""
         history = self.history
         return {
             "is_compaction": history.is_compaction,
@@ -196,7 +195,7 @@ class Question:
         return found
 
     def write_startup(self, job: str, starts: Sequence[tuple[AskedTable, int]]) -> None:
-        """Keep what a job starts from, in the warehouse of each source; what it was to start from before goes.
+        """Write what a job starts from to the warehouse of each source, and delete what it was to start from before.
 
         Raises:
             StorageError, CommitError: it cannot be written.
@@ -210,7 +209,7 @@ class Question:
 
 
 def check_ever_enabled(index: TableIndex) -> None:
-    """Raises LineageError when there are no lineage tables."""
+    """Raise LineageError when there are no lineage tables."""
     if not index.exists():
         url = index.warehouse.url
         raise LineageError(
@@ -222,7 +221,7 @@ def check_ever_enabled(index: TableIndex) -> None:
 
 
 def sync_of(index: TableIndex) -> Synced:
-    """Write the rows that are missing. Raises as `catch_up.sync`."""
+    """Write the missing rows. Raises as `maintenance.sync`."""
     from paimon_spark.lineage.maintenance import sync
 
     return sync(index)
@@ -238,7 +237,7 @@ def startup_snapshots(graph: Graph) -> dict[str, dict[str, int]]:
 
 
 def check_tables(tables: Sequence[TableLike]) -> Sequence[TableLike]:
-    """Raises InvalidInputError for no tables, and for one instead of a list."""
+    """Raise InvalidInputError for no tables, and for one instead of a list."""
     given: object = tables
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise InvalidInputError(f"tables={tables!r}: expected a list of tables, by name or opened")
@@ -246,7 +245,7 @@ def check_tables(tables: Sequence[TableLike]) -> Sequence[TableLike]:
 
 
 def check_job_name(job: str) -> str:
-    """Raises InvalidInputError for something else than a text, and for a blank one."""
+    """Raise InvalidInputError unless the name of a job is text that is not blank."""
     given: object = job
     if not isinstance(given, str) or not given.strip():
         raise InvalidInputError(f"job={job!r} is no name of a job; give the name that it has, or is to have", job=job)
@@ -254,7 +253,7 @@ def check_job_name(job: str) -> str:
 
 
 def check_job_names(names: Sequence[str]) -> Sequence[str]:
-    """Raises InvalidInputError for one text instead of a list of jobs."""
+    """Raise InvalidInputError for one text instead of a list of jobs."""
     if isinstance(names, str):
         raise InvalidInputError(f"ignoring={names!r}: expected a list of jobs")
     return names
@@ -278,15 +277,6 @@ def _write_missing(index: TableIndex) -> None:
         )
 
 
-TableLike: TypeAlias = Union[str, "Table"]
-"""A table by its name, `db.t` or `db.t$branch_fix`, or opened; opened at a version it stands for that snapshot."""
-Version: TypeAlias = int | str
-"""A snapshot id, or a version as in `VERSION AS OF`."""
-
-_LOG = logging.getLogger(__name__)
-_VERSION: Final = "versionAsOf"
-
-
 class AskedTable(NamedTuple):
     """A table that was asked about.
 
@@ -305,7 +295,7 @@ class AskedTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Warehouses:
-    """The warehouses that a question is about: the catalog's own first.
+    """The warehouses of a question, the catalog's own first.
 
     Attributes:
         catalogs: whose names are understood; the first one's go first.
@@ -348,7 +338,7 @@ class Warehouses:
         return tuple(open_index(w) for w in self.warehouses.values())
 
     def asked(self, table: TableLike, graph: Graph | None = None) -> AskedTable:
-        """What a table means: a name is one of the catalog's own warehouse if that has it, else of the next.
+        """Find a table; a name is looked up in the catalog's own warehouse first, then in the others.
 
         Args:
             table: its name, or the table opened.
@@ -380,7 +370,7 @@ class Warehouses:
         raise failure
 
     def at(self, asked: AskedTable, version: Version | None) -> tuple[AskedTable, int | None]:
-        """A table, and its snapshot that a version means. The version may be of another branch, which is meant then.
+        """A table, and the snapshot of a version. The version may be of another branch, which is returned then.
 
         Args:
             asked: the table.
@@ -439,7 +429,7 @@ def warehouse_of(catalog: WarehouseCatalog) -> Warehouse:
 
 
 def parse_table_name(name: str) -> TableRef:
-    """The branch that a name means: `db.t`, `db.t$branch_fix`.
+    """Parse the name of a branch: `db.t`, `db.t$branch_fix`.
 
     Raises:
         InvalidOptionError: not the name of a table, or of a system table.

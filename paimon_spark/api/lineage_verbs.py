@@ -1,4 +1,4 @@
-"""Lineage: what a user asks of `catalog.lineage`. Only forwards, to `lineage/`, with what it needs from tables.
+"""Lineage of a warehouse: the methods of `catalog.lineage`.
 
 Source: PIP-5.
 """
@@ -41,7 +41,7 @@ _SNAPSHOT_ID: Final = "scan.snapshot-id"
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Which snapshot of which table of a warehouse came from which. Picklable; every call sees what is there now.
+    """Which snapshot of which table of a warehouse was made from which. Picklable; every call sees the present state.
 
     Every question first writes the rows that are missing, so that it sees all that is committed. A warehouse that can
     only be read is asked as it is, with a warning. Where lineage was switched off, what was recorded still answers.
@@ -234,7 +234,7 @@ class Lineage:
         question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = unified_version(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.told)
+        found = unified_version(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
         snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
         return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
@@ -272,7 +272,7 @@ class Lineage:
         question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = start_snapshots(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.told)
+        found = start_snapshots(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
         starts = {name: found[a.node] for name, a in asked.items()}
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
@@ -412,16 +412,16 @@ class Lineage:
                 f"{direction} of what? Give a table, with or without one of its snapshots, or job=…; given are "
                 f"table={table!r}, snapshot={snapshot!r}, job={job!r}"
             )
-        walk, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
+        way, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
         question = Question.of(self.catalog, others, () if table is None else (table,))
         if job is not None:
-            reach = ask(question.load(jobs=[check_job_name(job)], direction=walk), job)
+            reach = ask(question.load(jobs=[check_job_name(job)], direction=way), job)
         else:
             assert table is not None
-            asked, snapshot_id, graph = question.about(table, snapshot, walk)
+            asked, snapshot_id, graph = question.about(table, snapshot, way)
             reach = ask(graph, asked.node, snapshot_id, question.history.provenance)
         node = None if isinstance(reach.asked, str) else reach.asked
         if direction == "downstream":
             return Relations(reach, direction, question.unrecorded_after(node, reach.snapshot))
-        walked = {t.node: t.snapshot for t in reach.tables} | ({} if node is None else {node: reach.snapshot})
-        return Relations(reach, direction, question.unrecorded_in(walked))
+        found = {t.node: t.snapshot for t in reach.tables} | ({} if node is None else {node: reach.snapshot})
+        return Relations(reach, direction, question.unrecorded_in(found))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def table_html(table: OpenedTable) -> str:
-    """What the table is: branch, version, head, columns, options."""
+    """HTML of a table: branch, version, head, columns, options."""
 
     def show() -> str:
         scan = scan_of(table)
@@ -45,7 +45,7 @@ def table_html(table: OpenedTable) -> str:
 
 
 def catalog_html(warehouse: str, options: Mapping[str, str], databases: Callable[[], Sequence[str]]) -> str:
-    """Where the warehouse is, and its databases."""
+    """HTML of a catalog: its warehouse, options and databases."""
 
     def show() -> str:
         names = databases()

@@ -1,4 +1,4 @@
-"""Table: a branch of a table, at a version when one was named. Only forwards."""
+"""Table: a branch of a table, at its head or at a version. Only forwards."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SNAPSHOT_COLUMNS = (
     "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
 )  # fmt: skip
 _TAG_COLUMNS = ("name", "snapshot", "create_time", "time_retained_s", "is_savepoint", "guards", "branches")
-"""What notebooks show of them."""
+"""Columns that notebooks show."""
 
 
 class Table(TableRefs, TableMaintenance):
-    """A branch of a table, at a version when one was named. Picklable; every call sees the newest commits.
+    """A branch of a table, at its head or at a version. Picklable; every call sees the newest commits.
 
     Attributes:
         handle: the opened branch.
@@ -65,7 +65,7 @@ class Table(TableRefs, TableMaintenance):
     def schema(self) -> TableSchema:
         """The schema that a scan reads with: of the version when one was named, else the branch's latest.
 
-        A version that the table's own options name (`scan.snapshot-id` and the like) is one of scans only.
+        A version in the table's own options (`scan.snapshot-id` and the like) applies to scans only.
         """
         return schema_scan(self).schema
 
@@ -107,7 +107,7 @@ class Table(TableRefs, TableMaintenance):
         version: str | int | None = None,
         **options: str | float | bool,
     ) -> Scan:
-        """One read, with the schema as it is now. Data and manifests are read when its rows are.
+        """One read, with the current schema. Manifests and data files are read when the rows are.
 
         Args:
             columns: names in output order; None means all. Metadata columns may be among them.
@@ -138,10 +138,10 @@ class Table(TableRefs, TableMaintenance):
                 write, such as `**{"write.merge-schema": True}`.
 
         Raises:
-            SchemaMismatchError: the rows' columns are none of the table.
+            SchemaMismatchError: the rows' columns are not those of the table.
             DataError: a value does not fit its column.
             InvalidInputError: a wrong mode or option, or the table was opened at a version.
-            CommitError: others changed what the write stands on, or it is unknown whether it landed.
+            CommitError: a conflict with other commits, or it is unknown whether the commit succeeded.
         """
         from paimon_spark.jobs.batch_write import write_data
 
@@ -157,7 +157,7 @@ class Table(TableRefs, TableMaintenance):
 
         Raises:
             UnsupportedFeatureError: rows of such a table cannot be deleted; says what to do.
-            PredicateSyntaxError: `where` is no predicate.
+            PredicateSyntaxError: `where` is not a predicate.
             CommitConflictError: others changed the same rows; nothing was deleted.
         """
         from paimon_spark.jobs.row_level import delete_rows
@@ -193,7 +193,7 @@ class Table(TableRefs, TableMaintenance):
         when_not_matched_condition: str | None = None,
         when_not_matched_by_source_delete: str | None = None,
     ) -> WriteResult:
-        """Bring the rows of a Spark DataFrame into the branch, in one commit: SQL's MERGE. Runs as a Spark job.
+        """Merge the rows of a Spark DataFrame into the branch, in one commit, as SQL's MERGE. Runs as a Spark job.
 
         Expressions are Spark SQL, in which `t` is this table and `s` the source: `on="t.id = s.id"`.
 
@@ -202,8 +202,8 @@ class Table(TableRefs, TableMaintenance):
             on: which rows match.
             when_matched_update: what matching rows become: expressions by column, or `*` for all columns of the source.
             when_matched_condition: only matching rows for which this is true are updated.
-            when_matched_delete: matching rows for which this is true are deleted; looked at before updates.
-            when_not_matched_insert: what comes of rows of the source that match none, as in `when_matched_update`.
+            when_matched_delete: matching rows for which this is true are deleted; evaluated before updates.
+            when_not_matched_insert: what rows of the source without a match become, as in `when_matched_update`.
             when_not_matched_condition: only rows of the source for which this is true are inserted.
             when_not_matched_by_source_delete: rows that match no row of the source are deleted where this is true.
 
@@ -238,27 +238,27 @@ class Table(TableRefs, TableMaintenance):
         move: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> Table:
-        """Change the definition of this branch, all or nothing, and no other branch's. Returns the table as it is then.
+        """Change the definition of this branch only, all or nothing. Returns the changed table.
 
         Columns inside others are written `a.b`; what an ARRAY holds is `a.element`, values of a MAP are `a.value`.
 
         Args:
             add: type by new column: DDL text, as in `INT COMMENT 'count' DEFAULT 0`, or an Arrow or Spark type.
-            drop: columns that go.
+            drop: columns to drop.
             rename: new name by column; keys and options that name the column follow.
             retype: new type by column; files are cast as they are read.
             set_options: table options by key.
-            unset_options: keys that go back to their defaults.
+            unset_options: keys to reset to their defaults.
             nullable: whether a column may hold nulls, by column.
             comments: comment by column, None for none.
-            defaults: the value, as text, that later writes without the column put there, by column; None for null.
+            defaults: default value of later writes, as text, by column; None for null.
             move: `first`, `last`, `after <column>` or `before <column>`, by column.
-            comment: of the table; empty for none.
+            comment: of the table; empty text removes it.
 
         Raises:
             InvalidInputError: a change is not possible; nothing was changed.
-            ColumnNotFoundError, AlreadyExistsError: a column is not there, or already is.
-            InvalidOptionError: an option may not have that value, or may not change any more.
+            ColumnNotFoundError, AlreadyExistsError: a column does not exist, or already does.
+            InvalidOptionError: an option cannot have that value, or can no longer change.
             UnsupportedFeatureError: a change needs a feature that this package lacks.
         """
         from paimon_spark.jobs.alter import altered, schema_changes
@@ -283,21 +283,21 @@ class Table(TableRefs, TableMaintenance):
         return replace(self, handle=handle)
 
     def snapshots(self) -> list[Snapshot]:
-        """Snapshots alive on the branch, oldest first."""
+        """Live snapshots of the branch, oldest first."""
         found = list_snapshots(current(self.handle))
         return ShownList(found, f"Snapshots of {self.handle.describe()}", _SNAPSHOT_COLUMNS)
 
     def tags(self) -> list[TagInfo]:
-        """Tags of the branch, by snapshot and then name; savepoints and the guards of branches are among them."""
+        """Tags of the branch, sorted by snapshot and name, with savepoints and guard tags."""
         found = list_tag_infos(current(self.handle))
         return ShownList(found, f"Tags of {self.handle.describe()}", _TAG_COLUMNS)
 
     def branches(self) -> list[Branch]:
-        """Branches of the table, by name; main is not among them."""
+        """Branches of the table except main, sorted by name."""
         return ShownList(list_branches(current(self.handle)), f"Branches of table {self.name}")
 
     def savepoints(self) -> list[Savepoint]:
-        """Savepoints of the branch, by id."""
+        """Savepoints of the branch, sorted by id."""
         return ShownList(list_savepoints(current(self.handle)), f"Savepoints of {self.handle.describe()}")
 
 

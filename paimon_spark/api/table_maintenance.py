@@ -26,48 +26,48 @@ if TYPE_CHECKING:
 
 
 class TableMaintenance(OpenedTable):
-    """What `Table` does to stay small and sound, and how it shows what it is."""
+    """Methods of `Table` for compaction, expiry, clean-up and inspection."""
 
     __slots__ = ()
 
     def compact(
         self, full: bool = False, *, partitions: Asked | None = None, where: str | None = None
     ) -> CompactResult:
-        """Make files of the branch fewer without changing its rows: one snapshot of kind COMPACT, or none.
+        """Rewrite small files of the branch into fewer: one snapshot of kind COMPACT, or none. Rows stay the same.
 
         Small jobs run in this process, others as a job of the active Spark session, classic or Connect. Option
         `write-only` keeps writes from compacting, not this call. Other branches and their files stay as they are.
 
         Args:
             full: tables with keys: merge everything into one sorted run; others: rewrite every small file, and every
-                file with deleted rows. Otherwise only what Paimon finds worth it by now.
+                file with deleted rows. Otherwise only the files that Paimon would pick.
             partitions: only these, by values of all or some partition columns: a mapping, text such as
                 `dt=2024-01-01,hr=5;dt=2024-01-02`, or a list of them.
             where: only partitions for which this SQL condition, over partition columns, is true.
 
         Returns:
-            What went, what came, and the snapshot that holds the compacted state.
+            The files removed and added, and the snapshot of the compacted state.
 
         Raises:
             InvalidInputError: the choice of partitions is wrong, or the table was opened at a version.
-            UnsupportedFeatureError: the table has something that would be compacted wrongly.
-            CommitConflictError, CommitRetriesExhaustedError: others changed the same files every time. Nothing changed.
-            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+            UnsupportedFeatureError: the table has a feature that cannot be compacted here.
+            CommitConflictError, CommitRetriesExhaustedError: other commits changed the same files. Nothing changed.
+            CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
         """
         from paimon_spark.jobs.maintain import compact
 
         return compact(self, full, partitions, where)
 
     def compact_manifest(self) -> Snapshot | None:
-        """Put the branch's list of files into as few manifests as can be, by a snapshot that changes nothing else.
+        """Merge the branch's manifests into as few as possible, by a snapshot that changes nothing else.
 
         Returns:
             That snapshot; None when there was nothing to do.
 
         Raises:
             InvalidInputError: the table was opened at a version.
-            CommitRetriesExhaustedError: others were faster every time. Nothing changed.
-            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+            CommitRetriesExhaustedError: other commits won every attempt. Nothing changed.
+            CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
         """
         from paimon_spark.jobs.maintain import compact_manifest
 
@@ -82,25 +82,25 @@ class TableMaintenance(OpenedTable):
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> Removed:
-        """Let old snapshots of the branch expire, and delete the files that nothing else of the table needs.
+        """Expire old snapshots of the branch, and delete the files that nothing else of the table needs.
 
-        What is not given is as the table's options say (`snapshot.num-retained.max`, `snapshot.num-retained.min`,
-        `snapshot.time-retained`). The head always stays, and what consumers have yet to read.
+        Defaults are the table's options (`snapshot.num-retained.max`, `snapshot.num-retained.min`,
+        `snapshot.time-retained`). The head is always kept, and what consumers have yet to read.
 
         Args:
-            retain_max: snapshots beyond so many expire, however young.
-            retain_min: so many of the newest stay, however old; at least 1. Not more than `retain_max` if only that
-                is given.
-            older_than: snapshots that were the newest one then, or later, stay: a datetime, epoch milliseconds, or
-                text such as `2024-01-31 12:30:00`.
-            max_deletes: how many may expire at most; default is any number (option `snapshot.expire.limit` is for
-                what expires after commits).
-            dry_run: only tell what would go.
+            retain_max: at most this many snapshots are kept, however young.
+            retain_min: at least this many of the newest are kept, however old; 1 or more, and not more than
+                `retain_max` if only that is given.
+            older_than: only snapshots that were replaced before this moment expire: a datetime, epoch
+                milliseconds, or text such as `2024-01-31 12:30:00`.
+            max_deletes: at most this many expire; default is no limit (option `snapshot.expire.limit` is for
+                expiry after commits).
+            dry_run: only return what would be deleted.
 
         Raises:
             InvalidInputError: the arguments contradict each other, or the table was opened at a version.
-            UnsafeDeletionError: it cannot be told what is still needed; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.jobs.expiry import limits_of
         from paimon_spark.maintenance.expire_snapshots import expire_snapshots
@@ -118,19 +118,19 @@ class TableMaintenance(OpenedTable):
         delete_all: bool = False,
         dry_run: bool = False,
     ) -> Removed:
-        """Let old changelogs of expired snapshots expire, and delete the files that nothing else of the table needs.
+        """Expire old changelogs of expired snapshots, and delete the files that nothing else of the table needs.
 
-        Tables have such where changelogs are to outlive their snapshots (options `changelog.num-retained.max`,
-        `changelog.num-retained.min`, `changelog.time-retained`). The newest one stays, and what consumers have yet to
-        read.
+        Only tables whose changelogs outlive their snapshots have them (options `changelog.num-retained.max`,
+        `changelog.num-retained.min`, `changelog.time-retained`). The newest one is kept, and what consumers have yet
+        to read.
 
         Args:
-            retain_max: changelogs expire where they and the snapshots are more than so many, however young.
-            retain_min: so many of the newest of both stay, however old; at least 1.
-            older_than: changelogs made then, or later, stay; as in `expire_snapshots`.
-            max_deletes: how many may expire at most; default is any number.
-            delete_all: all of them go, whatever consumers, options and arguments say.
-            dry_run: only tell what would go.
+            retain_max: at most this many changelogs and snapshots together are kept, however young.
+            retain_min: at least this many of the newest of both are kept, however old; 1 or more.
+            older_than: only changelogs made before this moment expire; as in `expire_snapshots`.
+            max_deletes: at most this many expire; default is no limit.
+            delete_all: expire all of them, whatever consumers, options and other arguments say.
+            dry_run: only return what would be deleted.
 
         Raises:
             As `expire_snapshots`.
@@ -146,13 +146,13 @@ class TableMaintenance(OpenedTable):
 
         Args:
             partitions: values by partition column, all columns or some (then all partitions that have them), or text
-                such as `dt=2024-01-01,hr=5;dt=2024-01-02`, or several of both. None is null. One that is not there is
-                passed over.
-            dry_run: only tell what would go.
+                such as `dt=2024-01-01,hr=5;dt=2024-01-02`, or several of both. None is null. A missing partition is
+                ignored.
+            dry_run: only return what would be deleted.
 
         Raises:
             InvalidInputError: the table has no partitions, or one is named wrongly.
-            CommitError: others were faster every time, or it is unknown whether the commit landed.
+            CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
         """
         from paimon_spark.jobs.maintain import drop_partitions
 
@@ -168,22 +168,22 @@ class TableMaintenance(OpenedTable):
         max_expires: int | None = None,
         dry_run: bool = False,
     ) -> ExpiredPartitions:
-        """Drop the branch's old partitions, by a commit: earlier snapshots, tags and other branches still have them.
+        """Drop the branch's old partitions by a commit; earlier snapshots, tags and other branches keep them.
 
-        What is not given is as the table's options say (`partition.expiration-time` and others).
+        Defaults are the table's options (`partition.expiration-time` and others).
 
         Args:
             expiration_time: age at which a partition goes, as in `30 d`.
             timestamp_formatter: how times are written in partitions: a pattern of Java's DateTimeFormatter.
             timestamp_pattern: how columns make a time, as in `$year-$month-$day`; default is the first column.
             expire_strategy: `values-time`, the time that the values name, or `update-time`, that of the newest file.
-            max_expires: how many may go at most.
-            dry_run: only tell what would go.
+            max_expires: at most this many are dropped.
+            dry_run: only return what would be deleted.
 
         Raises:
             InvalidInputError: the table has no partitions, no age is known, or the table was opened at a version.
             InvalidOptionError: an argument cannot be understood.
-            CommitError: others were faster every time, or it is unknown whether the commit landed.
+            CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
         """
         from paimon_spark.jobs.expiry import expiration_options
         from paimon_spark.maintenance.partitions import expire_partitions
@@ -194,7 +194,7 @@ class TableMaintenance(OpenedTable):
         return expire_partitions(opened_anew(self, options), dry_run=dry_run)
 
     def consumers(self) -> list[Consumer]:
-        """Who reads the branch as a stream, by name, and which snapshot each reads next.
+        """Consumers of the branch, sorted by name, with the snapshot that each reads next.
 
         Raises:
             CorruptFileError: a consumer's file cannot be read; says what to do.
@@ -205,14 +205,14 @@ class TableMaintenance(OpenedTable):
         return ShownList(list_consumers(handle), f"Consumers of {handle.describe()}")
 
     def reset_consumer(self, name: str, next_snapshot: int | None = None) -> Consumer | None:
-        """Let a consumer of the branch go on with a snapshot, or remove it. Expiry keeps what it has yet to read.
+        """Set the next snapshot of a consumer of the branch, or remove it. Expiry keeps what it has yet to read.
 
         Args:
             name: of the consumer; a new one is made when there is none.
             next_snapshot: id of the snapshot to read next; None removes the consumer.
 
         Raises:
-            InvalidInputError: no consumer can be called so, or the snapshot is not alive.
+            InvalidInputError: the name is invalid, or the snapshot is not live.
             NotFoundError: there is no such consumer to remove.
         """
         from paimon_spark.maintenance.consumers import reset_consumer
@@ -220,27 +220,27 @@ class TableMaintenance(OpenedTable):
         return reset_consumer(opened_anew(self), name, next_snapshot)
 
     def clear_consumers(self, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
-        """Remove the branch's consumers whose whole name matches a regular expression, and not another; their names.
+        """Remove consumers whose whole name matches `including` and not `excluding`; returns their names.
 
         Raises:
-            InvalidInputError: a text is no regular expression.
+            InvalidInputError: a text is not a regular expression.
         """
         from paimon_spark.maintenance.consumers import clear_consumers
 
         return clear_consumers(opened_anew(self), including, excluding)
 
     def remove_orphan_files(self, older_than: Moment | None = None, *, dry_run: bool = False) -> RemovedOrphans:
-        """Delete files of the table that no version of any branch names: what broken-off jobs left behind.
+        """Delete orphan files: those that no version of any branch names, left behind by failed jobs.
 
         Args:
             older_than: only files last changed before this moment; one day ago if none is given. Younger files may
-                belong to writes that go on.
-            dry_run: only tell what would go.
+                belong to running writes.
+            dry_run: only return what would be deleted.
 
         Raises:
             InvalidInputError: the moment is not in the past.
-            UnsafeDeletionError, CorruptFileError: it cannot be told what is still needed; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            UnsafeDeletionError, CorruptFileError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.maintenance.orphan_files import remove_orphan_files
         from paimon_spark.metadata.version import moment_ms
@@ -252,28 +252,28 @@ class TableMaintenance(OpenedTable):
     def purge(self, *, dry_run: bool = False) -> Removed:
         """Delete everything but the definition: rows, history, changelogs, tags, consumers and branches.
 
-        One empty snapshot stays. Orphans stay too: see `remove_orphan_files`.
+        One empty snapshot is kept. Orphan files are kept too: see `remove_orphan_files`.
 
         Args:
-            dry_run: only tell what would go.
+            dry_run: only return what would be deleted.
 
         Raises:
             InvalidInputError: this is a branch, or main falls back on a branch.
-            UnsafeDeletionError: it cannot be told what is there; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            UnsafeDeletionError: what there is cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.maintenance.purge import purge
 
         return purge(opened_anew(self), dry_run=dry_run)
 
     def diff(self, old: str | int, new: str | int | None = None) -> Diff:
-        """What the version `new` has that `old` has not, and the other way round: files, columns and options.
+        """Compare two versions: their files, columns and options.
 
         Files are compared, not the rows in them, by metadata alone.
 
         Args:
             old: a version as `at` takes it: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch.
-            new: another one; None is this branch as it stands.
+            new: another one; None is this branch as it is now.
 
         Raises:
             NotFoundError: a version does not exist, or has expired.
@@ -285,14 +285,14 @@ class TableMaintenance(OpenedTable):
         return compare(opened_anew(self), str(old), None if new is None else str(new))
 
     def status(self, *, doctor: bool = False) -> TableStatus:
-        """How the branch stands: its head, what is alive, its refs and branches, who reads it, and what is due.
+        """Status of the branch: head, live snapshots, refs, consumers, and what is due.
 
         Args:
-            doctor: look for what is wrong, too, as `doctor` does.
+            doctor: also look for problems, as `doctor` does.
 
         Raises:
             InvalidInputError: the table was opened at a version, or is a system table.
-            TableNotFoundError: it is not there any more.
+            TableNotFoundError: it no longer exists.
             CorruptFileError: metadata cannot be read.
         """
         from paimon_spark.versioning.status import read_status
@@ -300,12 +300,12 @@ class TableMaintenance(OpenedTable):
         return read_status(opened_anew(self), with_findings=doctor)
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
-        """The commits of all branches as a graph, newest first, with the names that point at them.
+        """The commits of all branches as a graph, newest first, with their tags and other refs.
 
-        They are sorted by the time of their commit, but a commit always stands before its parent.
+        They are sorted by commit time, but a commit always comes before its parent.
 
         Args:
-            limit: at most so many commits, the newest of those asked for; None is all that are known.
+            limit: at most this many commits, the newest ones; None is all.
             branch: only the commits in the history of this branch; None: those of all branches.
 
         Raises:
@@ -321,15 +321,15 @@ class TableMaintenance(OpenedTable):
         return read_log(opened_anew(self), limit, branch=branch, job_property=JOB)
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
-        """What is wrong with the table's refs: what other engines left or broke, and what nothing protects from them.
+        """Find problems of the table's refs: what other engines left or broke, and what nothing protects from them.
 
         Reads metadata only: the refs, the manifest lists that they name, and one listing of each directory.
 
         Args:
-            repair: mend what can be mended without losing anything; the findings say what was.
+            repair: repair what can be repaired without loss; the findings say what was.
 
         Raises:
-            OperationInProgressError: with `repair`, another process is changing the table's tags or branches.
+            OperationInProgressError: with `repair`, another process is changing tags or branches.
         """
         from paimon_spark.versioning.doctor.diagnose import diagnose
 

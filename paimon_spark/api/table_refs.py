@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TableRefs(OpenedTable):
-    """What `Table` does with tags, savepoints and branches."""
+    """Methods of `Table` for tags, savepoints and branches."""
 
     __slots__ = ()
 
@@ -39,17 +39,17 @@ class TableRefs(OpenedTable):
         Nothing of the data is read or copied. A snapshot that expired is taken from another tag of it.
 
         Args:
-            name: neither blank nor a number, without slashes, nothing that would read as another version.
+            name: not blank, not a number, without slashes, and not the text of another version.
             snapshot_id: what to tag; None means the head.
-            time_retained: how long the tag lives: text such as `7 d`, or a timedelta. None is as option
-                `tag.default-time-retained` says, which is for ever when it is not set.
+            time_retained: retention, as text such as `7 d` or a timedelta. None is option
+                `tag.default-time-retained`, which is for ever when it is not set.
             ignore_if_exists: leave an existing tag as it is, and return it.
 
         Raises:
             InvalidInputError: the name or the time is refused, or the table was opened at a version.
             TagAlreadyExistsError: there is such a tag.
-            SnapshotNotFoundError, SnapshotExpiredError: there is nothing to tag.
-            OperationInProgressError: another process changes tags or branches all the time.
+            SnapshotNotFoundError, SnapshotExpiredError: there is no such snapshot.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import create_tag
 
@@ -89,18 +89,18 @@ class TableRefs(OpenedTable):
         time_retained: str | timedelta | None = None,
         dry_run: bool = False,
     ) -> TagInfo | Removed:
-        """Move a tag to the head, or to another snapshot; files that only the old one needed go.
+        """Move a tag to the head, or to another snapshot, and delete files that only the old one needed.
 
         Args:
             name: of the tag.
             snapshot_id: what to tag; None means the head.
             time_retained: as in `create_tag`, but None is for ever, as in Paimon.
-            dry_run: only tell what would go: that is returned then, and not the tag.
+            dry_run: only return what would be deleted, instead of the tag.
 
         Raises:
             TagNotFoundError: there is no such tag.
-            InvalidInputError: it is a savepoint or the guard of a branch.
-            UnsafeDeletionError: it cannot be told what else needs the old files; nothing was changed.
+            InvalidInputError: it is a savepoint or a guard tag.
+            UnsafeDeletionError: what else needs the old files cannot be determined; nothing was changed.
             Others as `create_tag`.
         """
         from paimon_spark.versioning.tags import replace_tag
@@ -114,13 +114,13 @@ class TableRefs(OpenedTable):
         )
 
     def rename_tag(self, old: str, new: str) -> TagInfo:
-        """Give a tag another name.
+        """Rename a tag.
 
         Raises:
             TagNotFoundError: there is no tag `old`.
             TagAlreadyExistsError: there is a tag `new`.
-            InvalidInputError: `new` is refused, or `old` is a savepoint or the guard of a branch.
-            OperationInProgressError: another process changes tags or branches all the time.
+            InvalidInputError: `new` is refused, or `old` is a savepoint or a guard tag.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import rename_tag
 
@@ -132,31 +132,31 @@ class TableRefs(OpenedTable):
         A branch that was created from the tag keeps its base.
 
         Args:
-            name: of the tag or tags; a text is one name, whatever it holds.
-            dry_run: only tell what would go.
+            name: of the tag or tags; text is always one name.
+            dry_run: only return what would be deleted.
 
         Raises:
             TagNotFoundError: there is no such tag; none was deleted.
-            InvalidInputError: it is the guard of a branch.
-            UnsafeDeletionError: it cannot be told what is still needed; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            InvalidInputError: it is a guard tag.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import delete_tags
 
         return delete_tags(at_head(self), [name] if isinstance(name, str) else name, dry_run=dry_run)
 
     def expire_tags(self, older_than: Moment | None = None, *, dry_run: bool = False) -> Removed:
-        """Delete the tags whose time to live is over, and the files that nothing else of the table needs.
+        """Delete expired tags, and the files that nothing else of the table needs.
 
         Args:
-            older_than: tags that were created before it go too, but no guards of branches and no savepoints: a
+            older_than: tags created before this moment are deleted too, except guard tags and savepoints: a
                 datetime, epoch milliseconds, or text such as `2024-01-31 12:30:00`.
-            dry_run: only tell what would go.
+            dry_run: only return what would be deleted.
 
         Raises:
-            InvalidInputError: `older_than` is no moment.
-            UnsafeDeletionError: it cannot be told what is still needed; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            InvalidInputError: `older_than` is not a moment.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.metadata.version import moment_ms
         from paimon_spark.versioning.tags import expire_tags
@@ -166,7 +166,7 @@ class TableRefs(OpenedTable):
         return expire_tags(opened_anew(self), older_than_ms=older_than_ms, dry_run=dry_run)
 
     def previous_tag(self, name: str) -> TagInfo | None:
-        """The tag whose snapshot was the last to be committed before that of tag `name`; None for the earliest.
+        """The tag of the last snapshot committed before that of tag `name`; None for the earliest.
 
         Raises:
             TagNotFoundError: there is no such tag.
@@ -176,7 +176,7 @@ class TableRefs(OpenedTable):
         return previous_tag(opened_anew(self), name)
 
     def next_tag(self, name: str) -> TagInfo | None:
-        """The tag whose snapshot was the first to be committed after that of tag `name`; None for the latest.
+        """The tag of the first snapshot committed after that of tag `name`; None for the latest.
 
         Raises:
             TagNotFoundError: there is no such tag.
@@ -186,28 +186,28 @@ class TableRefs(OpenedTable):
         return next_tag(opened_anew(self), name)
 
     def create_automatic_tags(self) -> AutoTags:
-        """Make the tags that are due by option `tag.automatic-creation`, as after a write.
+        """Create the tags that are due by option `tag.automatic-creation`, as after a write.
 
         Raises:
             InvalidOptionError: an option of automatic tags has a bad value.
-            UnsafeDeletionError: a tag beyond `tag.num-retained-max` cannot go; nothing was changed.
-            OperationInProgressError: another process changes tags or branches all the time.
+            UnsafeDeletionError: a tag beyond `tag.num-retained-max` cannot be deleted; nothing was changed.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.auto_tags import create_automatic_tags
 
         return create_automatic_tags(opened_anew(self))
 
     def create_savepoint(self) -> Savepoint:
-        """Compact the branch fully and keep the snapshot that this makes, until the savepoint is deleted.
+        """Compact the branch fully and keep the resulting snapshot until the savepoint is deleted.
 
         It is the tag `savepoint-<id>`, which every Paimon engine respects. When nothing was written since the last
         savepoint, that one is returned. Large tables are compacted by a Spark job when this process has a session.
 
         Raises:
             SnapshotNotFoundError: the branch has no snapshot yet.
-            UnsupportedFeatureError: such a table cannot be compacted.
-            CommitError: others were faster than the compaction every time.
-            OperationInProgressError: another process changes tags or branches all the time.
+            UnsupportedFeatureError: the table cannot be compacted.
+            CommitError: other commits won every attempt.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.jobs.compaction import compact_fully
         from paimon_spark.versioning.savepoints import create_savepoint
@@ -219,39 +219,39 @@ class TableRefs(OpenedTable):
 
         Args:
             savepoint_id: its id, which is that of its snapshot.
-            dry_run: only tell what would go.
+            dry_run: only return what would be deleted.
 
         Raises:
-            SavepointNotFoundError: there is none of this id.
-            UnsafeDeletionError: it cannot be told what is still needed; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            SavepointNotFoundError: there is no savepoint of this id.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.savepoints import delete_savepoint
 
         return delete_savepoint(at_head(self), savepoint_id, dry_run=dry_run)
 
     def rollback_to(self, version: str | int, *, dry_run: bool = False) -> RolledBack:
-        """Make a version of this branch its head again; later snapshots, tags and savepoints of the branch go at once.
+        """Roll the branch back to a version; later snapshots, tags and savepoints of the branch are deleted.
 
-        The files that nothing else of the table needs go too. Schemas and consumers stay as they are. Branches that
-        left this one later stay whole.
+        Files that nothing else of the table needs are deleted too. Schemas and consumers stay. Branches created from
+        later snapshots stay whole.
 
         Args:
             version: a snapshot id, or text as in `at` that means a snapshot of this branch.
-            dry_run: only tell what would go.
+            dry_run: only return what would be deleted.
 
         Raises:
             NotFoundError: there is no such version.
-            InvalidInputError: it is on another branch, or the branch's history does not go through it.
-            UnsafeDeletionError: it cannot be told what is still needed; nothing was changed.
-            OperationInProgressError: another process changes tags or branches all the time.
+            InvalidInputError: it is on another branch, or not in the history of this one.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.rollback import rollback_to
 
         return rollback_to(at_head(self), version, dry_run=dry_run)
 
     def rollback_to_as_latest(self, version: str | int) -> Restored:
-        """Make the state of an earlier version the newest, by a new snapshot; nothing of the history goes.
+        """Restore the state of an earlier version by a new snapshot; the history is kept.
 
         Args:
             version: a snapshot id, or text as in `at` that means a snapshot of this branch.
@@ -259,8 +259,8 @@ class TableRefs(OpenedTable):
         Raises:
             NotFoundError: there is no such version.
             InvalidInputError: it is on another branch.
-            CommitError: others were faster every time, or nobody knows whether the snapshot was made.
-            OperationInProgressError: another process changes tags or branches all the time.
+            CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.rollback import rollback_to_as_latest
 
@@ -269,66 +269,66 @@ class TableRefs(OpenedTable):
     def create_branch(
         self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, ignore_if_exists: bool = False
     ) -> Branch:
-        """Make a branch that begins with a tag or snapshot of this branch, or an empty one with its schemas.
+        """Create a branch from a tag or snapshot of this branch, or an empty one with its schemas.
 
-        Nothing of the data is read or copied. The base is kept from expiry, also that of other engines, by a guard tag.
+        No data is read or copied. A guard tag keeps the base from expiry, also by other engines.
 
         Args:
-            name: neither blank nor a number, without dots and slashes, no word that versions are written with.
-            tag: the tag to begin with.
-            snapshot_id: the snapshot to begin with; an expired one, when a tag keeps it.
+            name: not blank, not a number, without dots and slashes, and not a keyword of versions.
+            tag: the tag to start from.
+            snapshot_id: the snapshot to start from; it may have expired when a tag keeps it.
             ignore_if_exists: leave an existing branch as it is.
 
         Raises:
-            InvalidInputError: the name is refused, or tag and snapshot are two things.
+            InvalidInputError: the name is invalid, or tag and snapshot differ.
             BranchAlreadyExistsError: there is such a branch, or what another engine left of one.
-            TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is nothing to begin with.
-            OperationInProgressError: another process changes tags or branches all the time.
+            TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is no such tag or snapshot.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import create_branch
 
         return create_branch(at_head(self), name, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=ignore_if_exists)
 
     def rename_branch(self, old: str, new: str) -> None:
-        """Give a branch of the table another name. Jobs on the old one fail with BranchNotFoundError.
+        """Rename a branch of the table. Jobs on the old name fail with BranchNotFoundError.
 
         Raises:
             BranchNotFoundError: there is no branch `old`.
             BranchAlreadyExistsError: there is a branch `new`.
             InvalidInputError: a name is refused, `old` is main, or an option of another branch names it.
-            OperationInProgressError: another process changes tags or branches all the time.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import rename_branch
 
         rename_branch(at_head(self), old, new)
 
     def delete_branch(self, name: str, *, dry_run: bool = False) -> Removed:
-        """Take a branch of the table away, and the files that only it used. Branches made of it stay whole.
+        """Delete a branch of the table, and the files that only it used. Branches created from it stay whole.
 
         Args:
             name: of the branch.
-            dry_run: only tell what would go.
+            dry_run: only return what would be deleted.
 
         Raises:
             BranchNotFoundError: there is no such branch.
             InvalidInputError: it is main, or an option of another branch names it.
             UnsafeDeletionError: it cannot be told what the rest of the table needs; nothing was deleted.
-            OperationInProgressError: another process changes tags or branches all the time.
+            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import delete_branch
 
         return delete_branch(at_head(self), name, dry_run=dry_run)
 
     def append_branch(self, source: str, target: str = "main") -> Appended:
-        """Add the files that were appended to a branch since it was created to another, as one snapshot.
+        """Add the files appended to branch `source` since it was created to `target`, as one snapshot.
 
-        Append tables only, and both branches may have had nothing but appends since they parted.
+        Append tables only, and both branches must have had only appends since they diverged.
 
         Raises:
             BranchNotFoundError: there is no such branch.
             InvalidInputError: the branches are the same, empty, of different columns, or were not only appended to.
             UnsupportedFeatureError: the table has primary keys or data evolution.
-            CommitError: the snapshot was not made.
+            CommitError: the snapshot was not created.
         """
         from paimon_spark.versioning.append_branch import append_branch
 
@@ -337,27 +337,27 @@ class TableRefs(OpenedTable):
     def merge_branch(
         self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
     ) -> MergeResult:
-        """Make a branch's history main's: its snapshots, tags and schemas after the point where it left main.
+        """Publish a branch as main: its snapshots, tags and schemas after the fork replace main's.
 
-        What main has after that point goes. Unless `backup` is False it is kept as a branch, which the result names.
-        Readers see main as it was or as it will be; commits to main at this moment fail with a conflict, or are kept.
-        The branch lives on, independent, and may be merged again. Consumers of main stay as they are.
+        Unless `backup` is False, what main has after the fork is kept as a branch, which the result names. Readers see
+        main before or after the merge; concurrent commits to main fail with a conflict, or are kept. The branch stays,
+        independent, and may be merged again. Consumers of main stay as they are.
 
-        Nothing happens to a branch of which main has every commit already, as one that nothing was written to, or that
-        was merged before: the result says `already_merged`. So a merge may be repeated while main goes on.
+        When main already has every commit of the branch, nothing changes and the result says `already_merged`: so a
+        merge may be repeated while main goes on.
 
         Args:
             name: the branch.
-            snapshot: a snapshot id, tag or version of the branch: publish exactly that, and nothing after it.
-            backup: keep what main loses. Without it, files that nothing needs any more are deleted at once.
-            dry_run: only tell what would move, be discarded and be deleted.
+            snapshot: a snapshot id, tag or version of the branch: publish up to that.
+            backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
+            dry_run: only return what would move, be discarded and be deleted.
 
         Raises:
             BranchNotFoundError: there is no such branch.
-            InvalidInputError: the branch is empty, or main itself; this is not main; the snapshot is none of the
-                branch after the point where it left main.
-            OperationInProgressError: another process is changing the table's tags or branches.
-            UnsafeDeletionError: it cannot be told what is still needed; nothing was changed.
+            InvalidInputError: the branch is empty, or main itself; this is not main; the snapshot is not one of the
+                branch after the fork.
+            OperationInProgressError: another process is changing tags or branches.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
         """
         from paimon_spark.versioning.merge import merge_branch
 
@@ -366,36 +366,36 @@ class TableRefs(OpenedTable):
     def fast_forward(
         self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
     ) -> MergeResult:
-        """Make main what a branch is, as Paimon's fast-forward does: also when that takes main back.
+        """Make main equal to a branch, as Paimon's fast-forward does, even when that takes main back.
 
         Differs from `merge_branch` where main has every commit of the branch and more: main goes back to the branch's
         head, and what it had after that is kept as a branch, unless `backup` is False. Main also gets the branch's
-        tags from before the point where it left main, where their names are free.
+        tags from before the fork, where their names are free.
 
         Args:
             name: the branch.
-            snapshot: a snapshot id, tag or version of the branch: main becomes exactly that, and nothing after it.
-            backup: keep what main loses. Without it, files that nothing needs any more are deleted at once.
-            dry_run: only tell what would move, be discarded and be deleted.
+            snapshot: a snapshot id, tag or version of the branch: main ends there.
+            backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
+            dry_run: only return what would move, be discarded and be deleted.
 
         Raises:
-            As `merge_branch`. A branch without snapshots is refused, as Paimon does.
+            As `merge_branch`. A branch without snapshots is refused, as in Paimon.
         """
         from paimon_spark.versioning.merge import fast_forward
 
         return fast_forward(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run)
 
     def replace_main(self, name: str, *, backup: bool = True, dry_run: bool = False) -> ReplaceResult:
-        """Make `main` mean a branch: what it needs of the former main is copied to it, and the former main goes.
+        """Replace main by a branch: what it needs of the former main is copied, and the former main is deleted.
 
-        Jobs on the branch are not disturbed, and its own name keeps working. What the former main had after the branch
-        left it is kept as a branch unless `backup` is False. Java Paimon 0.9 and newer does not read the file
-        `MAIN-BRANCH` that says so, and finds no main in this table any more; the result says it too.
+        Jobs on the branch go on, and its own name keeps working. What the former main had after the fork is kept as a
+        branch unless `backup` is False. Java Paimon 0.9 and newer does not read the file `MAIN-BRANCH`, and no longer
+        finds a main in this table; the result says so.
 
         Args:
             name: the branch.
-            backup: keep what the former main had after the branch left it.
-            dry_run: only tell what would be copied, discarded and deleted.
+            backup: keep what the former main had after the fork.
+            dry_run: only return what would be copied, discarded and deleted.
 
         Raises:
             As `merge_branch`.

@@ -42,7 +42,7 @@ def after_commit(
     batch: bool = True,
     clock: Clock | None = None,
 ) -> None:
-    """Do what is due on a branch once a job has made `snapshot_ids`. Driver. Never raises an error of this package's.
+    """Run the maintenance that is due after a job made `snapshot_ids`. Driver. Never raises an error of this package.
 
     Nothing is done without a new snapshot, and where option `write-only` leaves it to others only the tag of a batch
     is made.
@@ -59,7 +59,7 @@ def after_commit(
     """
     if not snapshot_ids:
         return
-    work = _Work(handle, snapshot_ids[-1], batch, clock or Clock())
+    work = _Maintenance(handle, snapshot_ids[-1], batch, clock or Clock())
     if wrote_rows:
         _guarded(work, "making the tag of a batch", work.batch_tag)
     try:
@@ -79,8 +79,8 @@ def after_commit(
         _guarded(work, what, run)
 
 
-class _Work:
-    """What may be due after one job's commit."""
+class _Maintenance:
+    """The maintenance that may be due after one job's commit."""
 
     def __init__(self, handle: TableHandle, head_id: int, batch: bool, clock: Clock) -> None:
         self.handle, self.head_id = handle, head_id
@@ -101,7 +101,7 @@ class _Work:
         run_automatic_tags(self.handle, self._newest(), wait_ms=0, clock=self._now)
 
     def expire_tags(self) -> None:
-        if not self.handle.options.tags.time_expire or not _TAGS.may_be_over(self.handle, self._now()):
+        if not self.handle.options.tags.time_expire or not _TAGS.may_expire(self.handle, self._now()):
             return
         from paimon_spark.versioning.tags import expire_tags
 
@@ -151,7 +151,7 @@ class _Work:
         return self._head
 
 
-def _guarded(work: _Work, what: str, run: Callable[[], None]) -> None:
+def _guarded(work: _Maintenance, what: str, run: Callable[[], None]) -> None:
     try:
         run()
     except OperationInProgressError as e:
@@ -169,26 +169,26 @@ def _guarded(work: _Work, what: str, run: Callable[[], None]) -> None:
 
 
 class _Tags:
-    """When the next tag of a branch is over, as long as the branch has the same tags."""
+    """When the next tag of a branch expires, while the branch has the same tags."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Hashable, datetime | None]] = {}
 
-    def may_be_over(self, handle: TableHandle, now: datetime) -> bool:
-        """Whether a tag's time to live may be over. A listing, and when it shows news the tags themselves."""
+    def may_expire(self, handle: TableHandle, now: datetime) -> bool:
+        """Whether a tag may have expired. Lists the tags, and reads them when the list changed."""
         infos = handle.store.list(handle.layout.tag_dir)
         shown = tuple((*i[:2], i.modified_ms) for i in infos if i.name.startswith(TAG_PREFIX) and not i.is_directory)
         key = (handle.store.identity, handle.layout.tag_dir)
         known = self._known.get(key)
         if known is None or known[0] != shown:
-            known = shown, min(filter(None, map(_end_of, list_tags(handle) if shown else [])), default=None)
+            known = shown, min(filter(None, map(_expiry_time, list_tags(handle) if shown else [])), default=None)
             _forget_some(self._known)
             self._known[key] = known
         return known[1] is not None and now > known[1]
 
 
-def _end_of(tag: Tag) -> datetime | None:
-    """When a tag's time to live is over; None for never."""
+def _expiry_time(tag: Tag) -> datetime | None:
+    """When a tag expires; None for never."""
     if tag.create_time is None or tag.time_retained_s is None:
         return None
     try:
@@ -198,7 +198,7 @@ def _end_of(tag: Tag) -> datetime | None:
 
 
 class _Checks:
-    """When a branch was last looked at for expired partitions."""
+    """When each branch was last checked for expired partitions."""
 
     def __init__(self) -> None:
         self._last_ms: dict[Hashable, int] = {}
@@ -216,7 +216,7 @@ class _Checks:
         return now_ms > self._last_ms[key] + interval_ms
 
     def done(self, handle: TableHandle, now_ms: int) -> None:
-        """It was looked at."""
+        """Note that the branch was checked."""
         self._last_ms[_branch(handle)] = now_ms
 
 

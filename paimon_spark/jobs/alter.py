@@ -1,7 +1,4 @@
-"""The arguments of `Table.alter` → changes of the schema.
-
-The columns of a table as users state them: Arrow, Spark's StructType, DDL text or types of this package.
-"""
+"""Table.alter: its arguments as schema changes; columns given as Arrow, Spark or DDL text as types."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.branch_access import undisturbed
+from paimon_spark.jobs.branch_access import alter_exclusively
 from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.schema_changes import (
@@ -45,13 +42,13 @@ _BESIDE: Final[Mapping[str, Callable[[str], Position]]] = {"after": After, "befo
 
 
 def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaChange]]) -> TableHandle:
-    """The table after `changes`, made for the columns it has now. Raises as `alter_table`."""
+    """The table after `changes`, computed from its current columns. Raises as `alter_table`."""
 
     def alter() -> None:
         fresh = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
         alter_table(fresh, lambda newest: changes(newest.row_type))
 
-    undisturbed(handle, alter)
+    alter_exclusively(handle, alter)
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
@@ -70,11 +67,11 @@ def schema_changes(
     move: Mapping[str, str],
     comment: str | None,
 ) -> list[SchemaChange]:
-    """The changes in the order they are made: options, then columns dropped, renamed, changed and added.
+    """The changes in order: options, then columns dropped, renamed, changed and added.
 
     Raises:
         InvalidInputError: a path, type or place cannot be read.
-        UnsupportedFeatureError: a type that no table has.
+        UnsupportedFeatureError: a type that tables cannot have.
     """
     renamed = dict(rename)
     names = [renamed.get(n, n) for n in columns.names]
@@ -137,11 +134,11 @@ _SPARK: Final = "pyspark.sql.types"
 
 
 def columns_of(schema: SchemaLike) -> RowType:
-    """The columns that `schema` states; their field ids only count.
+    """The columns of a schema given by users; field ids just count up.
 
     Raises:
-        InvalidInputError: it states none.
-        UnsupportedFeatureError: a type that no table has.
+        InvalidInputError: it is not a schema.
+        UnsupportedFeatureError: a type that tables cannot have.
     """
     match schema:
         case RowType():
@@ -156,7 +153,7 @@ def columns_of(schema: SchemaLike) -> RowType:
 
 
 def column_of(name: str, stated: Any) -> DataField:
-    """The column called `name` whose type, and perhaps comment and default, are `stated`. Raises as `columns_of`."""
+    """The column `name` of a type given by users, which may have a comment and default. Raises as `columns_of`."""
     match stated:
         case DataType():
             return DataField(0, name, stated)

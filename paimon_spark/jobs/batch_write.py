@@ -211,7 +211,7 @@ def plan_write(
 
     Raises:
         BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
-        SchemaMismatchError: rows of `source` are none of the table.
+        SchemaMismatchError: rows of `source` do not fit the table.
         InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
         UnsupportedFeatureError: the table has something that would be written wrongly.
     """
@@ -312,7 +312,7 @@ def _converted(convert: Callable[[], Any]) -> Any:
 
 
 def options_of(table: OpenedTable, options: Mapping[str, str]) -> dict[str, str]:
-    """Those of this write over those that the table was opened with."""
+    """The options that the table was opened with, overridden by those of this write."""
     for key in options:
         if key.lower() in LOCATION_KEYS:
             raise InvalidOptionError(

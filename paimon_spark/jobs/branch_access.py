@@ -29,7 +29,7 @@ def open_to_change(
     name: str | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> TableHandle:
-    """The branch as `open_table` opens it, once no merge is under way in main. One look when nothing is left over.
+    """Open a branch to change it: first finish what a process that died left of an operation on its refs.
 
     Raises:
         OperationInProgressError: main is being given another history all the time.
@@ -50,8 +50,8 @@ def open_to_change(
     return open_table(store, root, branch, name, overrides) if is_staged or finished else handle
 
 
-def undisturbed(handle: TableHandle, act: Callable[[], T]) -> T:
-    """Do something to the branch's definition while nobody gives the branch another history.
+def alter_exclusively(handle: TableHandle, act: Callable[[], T]) -> T:
+    """Change the branch's definition while no other operation replaces its history.
 
     Other operations on refs, such as a long expiry, are no matter.
 

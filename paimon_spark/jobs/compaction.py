@@ -18,7 +18,7 @@ from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitError
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
@@ -76,7 +76,7 @@ def compact_batch(
     messages: Sequence[CommitMessage] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[int, ...]:
-    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that has been done before.
+    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that was done before.
 
     The compaction is of the same batch: later ones must not look committed.
 

@@ -7,7 +7,6 @@ that may be recorded. Every Spark session imports this module, so it imports not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ class TaskIdentity(NamedTuple):
     query_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRun:
+class QueryRun(NamedTuple):
     """A streaming query, as known where its batches are committed.
 
     Attributes:

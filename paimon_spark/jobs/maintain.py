@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
@@ -21,16 +21,13 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.compaction import run_anywhere
-from paimon_spark.jobs.partition_specs import Asked, chosen_partitions
+from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import WRITE_ONLY
-from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.predicate.ast import Column, NullSafeEqual
-from paimon_spark.predicate.literals import partition_equal, zone_of
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
@@ -87,7 +84,7 @@ def drop_partitions(
         dry_run: only tell what would go.
 
     Raises:
-        InvalidInputError: the table has no partitions, a column is none of them, or a value none of its column.
+        InvalidInputError: the table has no partitions, a column is not a partition column, or a value does not fit.
         NotFoundError: `must_exist`, and it is not there; nothing was dropped.
         UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
         CommitError: others were faster every time, or it is unknown whether the commit landed.
@@ -95,7 +92,7 @@ def drop_partitions(
     refuse_version(table)
     opened = table.handle
     handle = open_to_change(opened.store, opened.layout.root, opened.branch, opened.name, opened.overrides)
-    specs = tuple(_typed(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
+    specs = tuple(typed_partition(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
     if specs:
         check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
     there = [_there(handle, spec) for spec in specs]
@@ -114,36 +111,6 @@ def drop_partitions(
     made = Committer(handle, new_commit_user(handle.options)).drop_partitions(specs).snapshot_ids
     after_commit(handle, made)
     return DroppedPartitions(paths, made[-1] if made else None)
-
-
-def _typed(handle: TableHandle, spec: Mapping[str, object], time_zone: str | None) -> dict[str, Any]:
-    keys = handle.schema.partition_keys
-    out: dict[str, Any] = {}
-    for name, value in spec.items():
-        key = name if name in keys else next((k for k in keys if k.lower() == name.lower()), None)
-        if key is None:
-            raise InvalidInputError(
-                f"{name!r} is no partition column of {handle.describe()}{did_you_mean(name, keys)}; it is partitioned "
-                f"by {', '.join(keys)}",
-                column=name,
-                table=handle.name,
-            )
-        out[key] = _value(handle, key, value, time_zone)
-    return out
-
-
-def _value(handle: TableHandle, key: str, value: Any, time_zone: str | None) -> Any:
-    if value is None or value == handle.options.partition_default_name:
-        return None
-    data_type = handle.schema.row_type.field(key).type
-    match partition_equal(Column((key,), data_type), value, zone_of(time_zone)):
-        case NullSafeEqual(_, found) if found is not None:
-            return found
-    raise InvalidInputError(
-        f"{value!r} is no value of partition column {key!r} of {handle.describe()}, which is {data_type}",
-        column=key,
-        table=handle.name,
-    )
 
 
 def _there(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:

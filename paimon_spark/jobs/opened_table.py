@@ -1,4 +1,4 @@
-"""Tables as they are opened: from a path and options to a branch, at its head or at a version."""
+"""Opened tables: from a path and options to a branch, at its head or at a version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenedTable:
         handle: the opened branch.
         read_options: what every scan starts from.
         option_text: the same as the user gave it.
-        system: the system table that is meant, such as `files`; empty for the table itself.
+        system: name of a system table, such as `files`; empty for the table itself.
     """
 
     handle: TableHandle
@@ -82,9 +82,9 @@ def at_version(table: T, version: str | int) -> T:
 
 
 class Place(NamedTuple):
-    """Where a table is or will be: its store and directory, the branch meant, and how messages call it.
+    """Where a table is or will be: its store, directory and branch, and its name in messages.
 
-    `name` is None where the directory's name will do.
+    `name` is None for the directory's name.
     """
 
     store: Store
@@ -120,14 +120,14 @@ def find_place(
 
 
 def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
-    """Option values as the text that Spark would hand over."""
+    """Option values as text, as Spark passes them."""
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
 
 
 def _find(
     path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]
 ) -> tuple[Place, TableLocation]:
-    """The place, and what of the table is named."""
+    """The place of a table, and the parts of its name."""
     defaults = configured()
     location = locate(path, {"warehouse": defaults.get("warehouse", ""), **options})
     store, root = open_store(
@@ -138,7 +138,7 @@ def _find(
 
 
 def _system_table(location: TableLocation) -> str | None:
-    """The system table that is meant, by its own name. Raises InvalidOptionError: there is none of that name."""
+    """The canonical name of the system table in a location. Raises InvalidOptionError: it does not exist."""
     if location.system_table is None:
         return None
     from paimon_spark.system_tables.registry import find  # only reads of system tables pay for them
@@ -149,5 +149,5 @@ def _system_table(location: TableLocation) -> str | None:
 
 
 def without_keys(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
-    """The options but for those of `keys`."""
+    """The options without `keys`."""
     return {k: v for k, v in options.items() if k not in keys}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError, PredicateSyntaxError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.batch_write import OVERWRITE_PARTITION, BatchWriteOptions, parse_partition
 from paimon_spark.options.descriptor import did_you_mean
@@ -20,7 +20,7 @@ Asked = Mapping[str, object] | str | Sequence[Mapping[str, object] | str]
 """One partition or several: values by column, or text such as `dt=2024-01-01,hr=5;dt=2024-01-02`."""
 
 _PARTS: Final = re.compile(r"""((?:[^;'"`]|'[^']*'|"[^"]*"|`[^`]*`)*)(?:;|$)""")
-"""What semicolons part, but for those in quotes."""
+"""Parts between semicolons outside of quotes."""
 
 
 class Chosen(NamedTuple):
@@ -124,43 +124,52 @@ def _malformed(handle: TableHandle, found: object) -> InvalidInputError:
     )
 
 
+def typed_partition(handle: TableHandle, spec: Mapping[str, object], time_zone: str | None) -> dict[str, Any]:
+    """Values of partition columns in the types of the columns, whose names are given in any case.
+
+    Args:
+        handle: the branch.
+        spec: text or a value of each column; None and `partition.default-name` mean null.
+        time_zone: zone of timestamp text without one; None is the machine's.
+
+    Raises:
+        InvalidInputError: a name is not a partition column, or a value does not fit its column.
+    """
+    keys = handle.schema.partition_keys
+    out: dict[str, Any] = {}
+    for name, value in spec.items():
+        key = name if name in keys else next((k for k in keys if k.lower() == name.lower()), None)
+        if key is None:
+            raise InvalidInputError(
+                f"{name!r} is not a partition column of {handle.describe()}{did_you_mean(name, keys)}; it is "
+                f"partitioned by {', '.join(keys) or 'nothing'}",
+                column=name,
+                table=handle.name,
+            )
+        is_null = value is None or value == handle.options.partition_default_name
+        out[key] = None if is_null else _typed_value(handle, key, value, time_zone)
+    return out
+
+
+def _typed_value(handle: TableHandle, key: str, value: Any, time_zone: str | None) -> Any:
+    data_type = handle.schema.row_type.field(key).type
+    text = f"{value!r} is not a value of partition column {key!r} of {handle.describe()}, which is {data_type}"
+    try:
+        match partition_equal(Column((key,), data_type), value, zone_of(time_zone)):
+            case NullSafeEqual(_, found) if found is not None:
+                return found
+    except PredicateSyntaxError as e:
+        raise InvalidInputError(f"{text}: {e}", column=key, table=handle.name) from e
+    raise InvalidInputError(text, column=key, table=handle.name)
+
+
 def partition_values(handle: TableHandle, options: BatchWriteOptions) -> dict[str, Any]:
     """The partition that `overwrite.partition` names, as values of its columns.
 
     Raises:
-        InvalidOptionError: a name is no partition column, or a text no value of it.
+        InvalidOptionError: a name is not a partition column, or a text not a value of it.
     """
-    out: dict[str, Any] = {}
-    keys = handle.schema.partition_keys
-    for name, text in (options.overwrite_partition or {}).items():
-        column = name if name in keys else next((k for k in keys if k.lower() == name.lower()), None)
-        if column is None:
-            raise InvalidOptionError(
-                f"option {OVERWRITE_PARTITION.key} names {name!r}, which is no partition column of {handle.describe()}"
-                f"{did_you_mean(name, keys)}; its partition columns are {', '.join(keys) or 'none'}",
-                option=OVERWRITE_PARTITION.key,
-                column=name,
-            )
-        is_null = text == handle.options.partition_default_name
-        out[column] = None if is_null else _value(handle, column, text, options.time_zone)
-    return out
-
-
-def _value(handle: TableHandle, name: str, text: str, time_zone: str | None) -> Any:
-    data_type = handle.schema.row_type.field(name).type
     try:
-        match partition_equal(Column((name,), data_type), text, zone_of(time_zone)):
-            case NullSafeEqual(_, value) if value is not None:
-                return value
+        return typed_partition(handle, options.overwrite_partition or {}, options.time_zone)
     except PaimonError as e:
-        raise _no_value(handle, name, text) from e
-    raise _no_value(handle, name, text)
-
-
-def _no_value(handle: TableHandle, name: str, text: str) -> InvalidOptionError:
-    return InvalidOptionError(
-        f"option {OVERWRITE_PARTITION.key}: {text!r} is no value of column {name}, which is "
-        f"{handle.schema.row_type.field(name).type} in {handle.describe()}",
-        option=OVERWRITE_PARTITION.key,
-        value=text,
-    )
+        raise InvalidOptionError(f"option {OVERWRITE_PARTITION.key}: {e}", option=OVERWRITE_PARTITION.key) from e

@@ -1,8 +1,7 @@
-"""A table gets another definition and loses its rows; its history stays and can be read at its versions.
+"""REPLACE TABLE: another definition without rows; the history stays and can be read at its versions.
 
-The rows go first, by a snapshot, then the new schema comes: rows are never read by a definition that is not theirs. A
-column of the same name and type keeps its field id, so an old snapshot that is made the newest again shows it; others
-get new ids.
+The rows are removed first, by a snapshot, then the new schema is written: rows are never read by another definition. A
+column of the same name and type keeps its field id, so a restored old snapshot shows it; others get new ids.
 
 Source: Java `catalog/AbstractCatalog.replaceTable`, which numbers all fields anew.
 """
@@ -24,7 +23,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import opened_anew, undisturbed
+from paimon_spark.jobs.branch_access import alter_exclusively, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -41,7 +40,7 @@ T = TypeVar("T", bound=OpenedTable)
 
 @dataclass(frozen=True, slots=True)
 class Replaced(Generic[T]):
-    """A table that was given another definition, and what it takes to undo that.
+    """A table that was given another definition, and what undoing that needs.
 
     Attributes:
         table: as it is now.
@@ -62,12 +61,12 @@ def replace_table(
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
 ) -> Replaced[T]:
-    """Empty a table and give it another definition; arguments as of `create_table`.
+    """Empty a table and give it another definition; arguments as those of `create_table`.
 
     Raises:
-        InvalidInputError, InvalidOptionError: Paimon has no such table, or `table` is opened at a version.
+        InvalidInputError, InvalidOptionError: the definition is invalid, or `table` is opened at a version.
         UnsupportedFeatureError: a branch, or partitions by other columns than now; nothing was changed.
-        CommitError: others were faster every time, or it is unknown whether the rows went.
+        CommitError: other commits won every attempt, or it is unknown whether the rows were removed.
     """
     handle = opened_anew(table)
     options = _as_manifests_are(handle, options or {})
@@ -75,20 +74,20 @@ def replace_table(
     check_new(wanted, handle.describe())
     _check_replaceable(handle, wanted)
     head = latest_snapshot(handle)
-    undisturbed(handle, lambda: _replace(handle, wanted))
+    alter_exclusively(handle, lambda: _replace(handle, wanted))
     return Replaced(replace(table, handle=_reopened(handle)), handle.schema, None if head is None else head.id)
 
 
 def undo_replacement(replaced: Replaced[Any]) -> None:
     """Give the table its former definition and rows back, by a new schema and a new snapshot."""
     handle = replaced.table.handle
-    undisturbed(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
+    alter_exclusively(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
     if replaced.head is not None:
         rollback_to_as_latest(_reopened(handle), replaced.head)
 
 
 def _as_manifests_are(handle: TableHandle, options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options with the table's `manifest.format`: Java reads all of a table's history in one."""
+    """The options with the table's `manifest.format`: Java reads all manifests of a table in one format."""
     key = MANIFEST_FORMAT.key
     found = MANIFEST_FORMAT.get(handle.schema.options)
     if key not in options:
@@ -150,7 +149,7 @@ def _commit_schema(handle: TableHandle, following: Callable[[TableSchema], Table
 
 
 def _continued(newest: TableSchema, wanted: TableSchema) -> TableSchema:
-    """`wanted` as the schema after `newest`, with field ids that never mean another column in older files."""
+    """`wanted` as the schema after `newest`, with field ids that older files do not use for other columns."""
     ids = FieldIds(newest.highest_field_id)
     old = {f.name: f for f in newest.fields}
     fields = tuple(_kept(old.get(f.name), f) or ids.column(f) for f in wanted.fields)

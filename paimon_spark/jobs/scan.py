@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.read_notes import NoteTicket
 
 _TRIES: Final = 5
-"""Heads that may expire while they are planned."""
+"""Attempts to plan a head; each may expire meanwhile."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +52,7 @@ class Scan:
         handle: the branch as it was when the scan was made; opened anew when main is another by the time of planning.
         options: what is asked.
         option_text: the same as text, for other processes.
-        filters: more that must be true of every row.
+        filters: more predicates that every row must satisfy.
     """
 
     handle: TableHandle
@@ -74,7 +74,7 @@ class Scan:
 
     @property
     def load_path(self) -> str:
-        """What a data source loads to make the same read."""
+        """The path that a data source loads to make the same read."""
         return self.handle.location
 
     @property
@@ -89,12 +89,12 @@ class Scan:
 
     @property
     def row_type(self) -> RowType:
-        """The columns that come out, with field ids and types. Raises ColumnNotFoundError."""
+        """The columns of the result, with field ids and types. Raises ColumnNotFoundError."""
         return self.columns_named(self.options.columns)
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema that comes out."""
+        """The Arrow schema of the result."""
         from paimon_spark.format.arrays.arrow_types import arrow_schema
 
         return arrow_schema(self.row_type)
@@ -117,7 +117,7 @@ class Scan:
         return replace(self, options=replace(self.options, columns=tuple(names)), _plan=None)
 
     def filtered(self, filters: Sequence[Predicate]) -> Scan:
-        """The same read with more that must be true of every row."""
+        """The same read with more predicates."""
         return replace(self, filters=(*self.filters, *filters), _plan=None)
 
     def _repr_html_(self) -> str:
@@ -131,12 +131,12 @@ class Scan:
         return shown_or_said(f"Read of {self.table_name}", show)
 
     def plan(self) -> Plan:
-        """What will be read; `print` it to see what is skipped, and why.
+        """The plan: what will be read; `print` it to see what is skipped, and why.
 
         Raises:
             NotFoundError: the version or a column does not exist.
-            PredicateSyntaxError: `where` is no predicate.
-            UnsupportedFeatureError: the table has something that would be misread.
+            PredicateSyntaxError: `where` is not a predicate.
+            UnsupportedFeatureError: the table has a feature that cannot be read here.
             SnapshotExpiredError: the snapshot asked for expired while it was planned.
             CorruptFileError: metadata cannot be read.
         """
@@ -145,14 +145,14 @@ class Scan:
         return self._plan
 
     def tickets(self) -> tuple[NoteTicket, ...]:
-        """What whoever reads the plan notes of it first; none unless the read names its job (`lineage.job`)."""
+        """Lineage notes that a reader of the plan writes first; none unless the read names a job (`lineage.job`)."""
         if JOB.key not in self.handle.overrides:
             return ()
         plan, found = self.plan(), self._travelled
         return read_tickets(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Arrow batches of `arrow_schema`, some splits at a time; memory stays bounded.
+        """Yield the rows as Arrow batches of `arrow_schema`, a few splits at a time, with bounded memory.
 
         Raises:
             SnapshotExpiredError: the snapshot that was planned expired before it was read to the end.
@@ -227,7 +227,7 @@ class Scan:
         self.to_spark(session).createOrReplaceTempView(name)
 
     def _find_version(self) -> Resolved | ResolvedRange | None:
-        """The version named, looked up once; None for the head, which moves until the read is planned."""
+        """The version asked for, resolved once; None for the head, which moves until the read is planned."""
         if self._travelled is None:
             asked, zone = self.options, self.options.time_zone
             if asked.incremental is not None:
@@ -240,9 +240,9 @@ class Scan:
         return self._travelled
 
     def _first_since(self, moment_ms: int) -> Resolved | None:
-        """The first snapshot since a moment, where it is asked for and one before it is alive to say so.
+        """The first snapshot since a moment, if asked for and an older one is live to prove it.
 
-        Else the head is read, and of it the files made since. Source: Java
+        Else the head is read, restricted to the files created since. Source: Java
         `AbstractDataTableScan.createCreationTimestampStartingScanner`.
         """
         if self.options.version is None or self.options.version[0] != CREATION_TIME_KEY:
@@ -272,9 +272,9 @@ class Scan:
             raise
 
     def _plan_on(self, snapshot: Snapshot | None) -> Plan:
-        """The plan of a head; of the one that main has now, when it was given another history meanwhile.
+        """The plan of a head; when main was replaced meanwhile, of the head that it has now.
 
-        Older schemas are looked up by their ids, which are other schemas' then.
+        Older schemas are looked up by id, and ids mean other schemas then.
         """
         from paimon_spark.engine.scan.plan import plan_batch
 
@@ -286,7 +286,7 @@ class Scan:
             snapshot = self._head()
 
     def _plan_head(self) -> Plan:
-        """The plan of the newest snapshot; of the next one when that expires meanwhile."""
+        """The plan of the newest snapshot; of the next one when it expires meanwhile."""
         for tries_left in reversed(range(_TRIES)):
             snapshot = self._head()
             try:
@@ -308,7 +308,7 @@ class Scan:
             raise expired(handle, snapshot) from error
 
     def _head(self) -> Snapshot | None:
-        """The newest snapshot, which goes with the definition: that is read anew when main is another meanwhile."""
+        """The newest snapshot, and the definition it belongs to: read again when main was replaced meanwhile."""
         while True:
             snapshot = latest_snapshot(self.handle)
             handle = current(self.handle)
@@ -338,7 +338,7 @@ class Scan:
         return conjunction(parts)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        """Everything but the plan, which may be large and is quickly made again."""
+        """All but the plan, which may be large and is quickly made again."""
         return (self.handle, self.options, self.option_text, self.filters, self._travelled)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -347,13 +347,13 @@ class Scan:
 
 
 def has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag: str | None = None) -> bool:
-    """Whether an error is that of a file that went with its snapshot.
+    """Whether an error comes from a file that was deleted because its snapshot expired.
 
     Args:
         handle: the branch that is read.
-        snapshot: what is read of it.
+        snapshot: the snapshot that is read.
         error: what the read raised.
-        tag: by which the snapshot was asked for.
+        tag: that named the snapshot.
     """
     if not isinstance(error, FileMissingError) and not isinstance(error.__cause__, FileMissingError):
         return False

@@ -159,7 +159,7 @@ def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Plac
 
 
 def _may_be_in(handle: TableHandle, rows: Sequence[StreamRows], batch_id: int) -> bool:
-    """Whether a commit of these very rows has been tried before, as far as can be told."""
+    """Whether a commit of these very rows may have been tried before."""
     try:
         log = read_log(handle, rows[0].query_id)
     except PaimonError:

@@ -48,12 +48,12 @@ class SystemScan(Scan):
 
     @property
     def load_path(self) -> str:
-        """What a data source loads to make the same read."""
+        """The path that a data source loads to make the same read."""
         return f"{self.handle.location}${self.system}"
 
     @property
     def schema(self) -> TableSchema:
-        """The columns of the system table, as a schema that no file holds. Raises as `Scan.schema`."""
+        """The columns of the system table as a schema, which no file holds. Raises as `Scan.schema`."""
         kind = self._kind
         row_type = kind.row_type if isinstance(kind, Listing) else view_type(kind, self._base)
         key = kind.primary_key if isinstance(kind, Listing) else ()
@@ -87,16 +87,16 @@ class SystemScan(Scan):
         return replace(self, options=replace(self.options, columns=tuple(names)), _plan=None, _reading=None)
 
     def filtered(self, filters: Sequence[Predicate]) -> SystemScan:
-        """The same read with more that must be true of every row."""
+        """The same read with more predicates."""
         return replace(self, filters=(*self.filters, *filters), _plan=None, _reading=None)
 
     @property
     def is_listing(self) -> bool:
-        """Whether the rows are facts about the table, which one task makes, and not the table's own."""
+        """Whether one task makes the rows from metadata; else they are rows of the table."""
         return isinstance(self._kind, Listing)
 
     def reading(self) -> ListingReading | ViewReading:
-        """What tasks need to know. Picklable. Raises as `plan`."""
+        """What tasks need to read. Picklable. Raises as `plan`."""
         self.plan()
         if self._reading is not None:
             return self._reading
@@ -179,7 +179,7 @@ class SystemScan(Scan):
         return InvalidOptionError(f"option {key} says nothing to {self.table_name}: {why}", option=key)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        """Everything but the plan."""
+        """All but the plan."""
         return (self.handle, self.options, self.option_text, self.filters, self._travelled, self.system)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:

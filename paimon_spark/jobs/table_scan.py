@@ -1,4 +1,4 @@
-"""Scans of opened tables and of paths, with what is asked on top of how the table was opened."""
+"""Scans of opened tables and of paths, with options on top of those the table was opened with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from paimon_spark.options.scan import (
 
 
 def open_scan(path: str, options: Mapping[str, str]) -> Scan:
-    """The read of everything that `options` ask for, from the table as it is now. Raises as `load_table`."""
+    """The read that `options` ask for, of the table at `path`. Raises as `load_table`."""
     table = open_path(path, options)
     if table.is_system:
         return scan_of(table)
@@ -37,7 +37,7 @@ def scan_of(
     where: str | None = None,
     options: Mapping[str, OptionValue] | None = None,
 ) -> Scan:
-    """One read of the table, with its definition as it is now. Raises as `Table.scan`."""
+    """One read of the table, with its current definition. Raises as `Table.scan`."""
     given, text = table.read_options, dict(table.option_text)
     if options:
         given, text = _with_options(table, as_text(options))
@@ -54,20 +54,20 @@ def scan_of(
 
 
 def schema_scan(table: OpenedTable) -> Scan:
-    """The read whose schema is that of the table: starts that the table's own options name are of scans only."""
+    """The read whose schema is the table's: a start in the table's own options applies to scans only."""
     if table.is_system:
         return scan_of(table)
     return Scan(_reopened(table.handle, table.read_options), table.read_options, table.option_text)
 
 
 def _reopened(handle: TableHandle, given: ScanOptions) -> TableHandle:
-    """The table with the definition it has now: columns and options may have changed since it was opened."""
+    """The table with its current definition: columns and options may have changed since it was opened."""
     branch = handle.branch if given.branch is None else given.branch
     return open_table(handle.store, handle.layout.root, branch, handle.name, given.table_options)
 
 
 def _with_options(table: OpenedTable, options: Mapping[str, str]) -> tuple[ScanOptions, dict[str, str]]:
-    """What is asked with `options` on top of what the table was opened with, parsed and as text."""
+    """The options that the table was opened with, overridden by `options`; parsed and as text."""
     given = canonical(options)
     for key in given:
         if key in LOCATION_KEYS:

@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.branch_access import open_to_change, undisturbed
+from paimon_spark.jobs.branch_access import alter_exclusively, open_to_change
 from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import with_columns
@@ -66,7 +66,7 @@ def open_target(
 
     Raises:
         BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
-        SchemaMismatchError: rows of `source` are none of the table.
+        SchemaMismatchError: rows of `source` do not fit the table.
         InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
         UnsupportedFeatureError: the table has something that would be written wrongly.
     """
@@ -103,13 +103,13 @@ def opened_as_it_is(place: Place, options: BatchWriteOptions) -> TableHandle:
 
 
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
-    """The table after `write.merge-schema`: its schema grown, where rows of `source` need it."""
+    """The table with the columns that `write.merge-schema` adds for rows of `source`."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND])
     changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
     if not changes:
         return handle
     _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options, handle.describe())
-    undisturbed(
+    alter_exclusively(
         handle,
         lambda: alter_table(
             _open(place, options.table_options),
@@ -154,7 +154,7 @@ def _check(handle: TableHandle) -> None:
 
 
 def _refuse_folder_of_tables(place: Place) -> None:
-    """A table made among tables, or in a warehouse, is a mistyped path."""
+    """Refuse to create a table among tables or in a warehouse: the path is mistyped."""
     inside = [i.name for i in place.store.list(place.root) if i.is_directory]
     found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
     found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]

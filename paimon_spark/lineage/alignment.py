@@ -1,8 +1,8 @@
-"""Alignment: the newest state of tables in which each is met at one snapshot only.
+"""Search for the newest state of tables in which each table is at one snapshot.
 
-The unknowns are the snapshot of each table and, for each job that writes it, the newest batch in it. Whatever ties two
-of them together is monotone: of two consistent states the later of each value is one too. So there is a newest one, and
-lowering whatever breaks a tie, until nothing does, ends at it: each step takes at least one row away for good.
+The unknowns are the snapshot of each table and, for each job that writes it, the newest batch in it. Every tie between
+two of them is monotone, so of two consistent states the later of each value is consistent too: there is a newest state,
+and lowering whatever breaks a tie ends at it. Each step removes at least one row for good.
 
 Source: docs/design/lineage.md.
 """
@@ -21,11 +21,11 @@ from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
-"""What tells a query from earlier ones of its name (`jobs.py`)."""
+"""Suffix of a query whose name was taken (`job_registry`)."""
 _TRIES: Final = 1000
-"""Snapshots looked into, at most, for one that says what it stems from."""
+"""Most snapshots searched for one with provenance."""
 _LOOKED_BACK: Final = 100
-"""Newest snapshots of a job looked into, at most, for one that it made for certain."""
+"""Most newest snapshots of a job searched for one that it certainly made."""
 
 NewestBetween: TypeAlias = Callable[[Node, int, int | None], int | None]
 """(table, first, last): its newest snapshot alive from `first` to `last`, both included; None for `last`: to the head.
@@ -141,12 +141,12 @@ class Alignment:
     def is_compaction(self, node: Node, snapshot: int) -> bool:
         return self._is_compaction is not None and self._is_compaction(node, snapshot)
 
-    def by_hand(self, node: Node, snapshot: int) -> bool:
-        """Whether a snapshot says that no job made it; False when nobody can tell."""
+    def lacks_provenance(self, node: Node, snapshot: int) -> bool:
+        """Whether a snapshot is known to hold no provenance."""
         return self._provenance_of is not None and self._provenance_of(node, snapshot) is None
 
     def canonical(self, node: Node, snapshot: int) -> int:
-        """The snapshot whose rows it holds: that before a compaction."""
+        """The snapshot with the same rows before compactions."""
         if self._is_compaction is not None:
             while 0 < snapshot < FAR and self._is_compaction(node, snapshot):
                 snapshot -= 1
@@ -167,7 +167,7 @@ class Alignment:
         return found
 
     def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, BatchSequence]:
-        """What each job made of a table, without the rows that the snapshots of today deny."""
+        """The batches of each job that wrote a table, without rows that present snapshots contradict."""
         found = {job: self._graph.sinks(job, node) for job in jobs}
         if self._provenance_of is None:
             return found
@@ -192,7 +192,7 @@ class Alignment:
         return min(later, default=FAR + 1) - 1
 
     def _replaced(self, node: Node, job: str, sinks: BatchSequence) -> list[int]:
-        """Of a job's newest snapshots those whose ids others have by now: a branch was merged, or rolled back.
+        """Of a job's newest snapshots those whose ids others have now, after a merge or rollback.
 
         One says of which batch it is. One that says nothing is not the job's if an older one says that it is.
         """
@@ -218,7 +218,7 @@ class Alignment:
     # --- ties
 
     def _settle(self, writer: _Writer) -> None:
-        """Make the ties of a table and a job that writes it hold, as far as one look goes."""
+        """Enforce the ties of a table and a job that writes it once."""
         if self._bound_barrier(writer, self._in_a_life(writer)):
             return
         state, sinks = writer.state, writer.sinks
@@ -233,7 +233,7 @@ class Alignment:
                 return
 
     def _in_a_life(self, writer: _Writer) -> int:
-        """The newest barrier not after the bound at which rows, or the snapshot made, tell what job and table were."""
+        """The newest barrier up to the bound for which rows or provenance are complete."""
         barrier, finished, sinks = writer.barrier, writer.finished, writer.sinks
         row = sinks.row(barrier)
         if barrier > finished:
@@ -261,7 +261,7 @@ class Alignment:
         return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in said.sources if s.ref is not None}
 
     def _meet(self, writer: _Writer, source: _State, series: BatchSequence) -> bool:
-        """A batch has read a source exactly as far as all others have; whether the batch was lowered."""
+        """Tie a batch to the common snapshot of a source; whether the batch was lowered."""
         barrier, bound = writer.barrier, source.snapshot
         by_rows = barrier <= writer.finished
         if by_rows:
@@ -314,7 +314,7 @@ class Alignment:
 
 
 def _in_force(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
-    """Of the jobs that write a table those that no other query of their name took over from.
+    """Of the jobs that write a table those that no later query of their name replaced.
 
     One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
     or a roll-back does, and went on after it.
@@ -335,7 +335,7 @@ def _in_force(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int
 
 
 def _in_two(columns: Sequence[Sequence[int]]) -> list[int]:
-    """What is in more than one of some columns that each hold nothing twice, ascending."""
+    """Values that are in more than one column, ascending; each column holds no value twice."""
     import numpy as np
 
     values, counts = np.unique(np.concatenate([np.asarray(c, np.int64) for c in columns]), return_counts=True)

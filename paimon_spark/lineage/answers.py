@@ -14,7 +14,7 @@ from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 
 ProvenanceOf: TypeAlias = Callable[[Node, int], Provenance | None]
-"""What the snapshot of a table says of whence it came; None when it says nothing, or has expired."""
+"""The provenance of a snapshot of a table; None when it has none, or has expired."""
 
 
 Beyond: TypeAlias = Callable[[str, Node], Sequence[Node]]
@@ -39,7 +39,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Up to where a batch had read a source, and from where on that batch itself read it.
+    """What a batch read of a source that a snapshot stems from.
 
     Attributes:
         job, barrier: the batch that read.
@@ -107,7 +107,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """What lives of a table, as the caller finds it.
+    """Snapshots, tags and branches of a table, as the caller finds them.
 
     Attributes:
         alive: the earliest and the newest snapshot; None when there is none.
@@ -151,7 +151,7 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Where a snapshot has gone.
+    """Everything that a snapshot went into.
 
     Attributes:
         origin: the table and snapshot asked about, with the tags and branches that hold it.
@@ -170,11 +170,11 @@ class Impact:
 def source_range_of(said: Provenance, sink: Node, source: Node, rows: BatchSequence) -> SourceRange | None:
     """What the batch that made a snapshot read of a table; None when nothing.
 
-    A batch job finds out what it read from the notes in the warehouse of its sink. What it read in another one is told
-    by the rows there, of the barrier that reads and writes were both given.
+    A batch job finds its sources in the notes in the warehouse of its sink. Its sources in another warehouse are in the
+    rows there, under the barrier that reads and writes were both given.
 
     Args:
-        said: what the snapshot says.
+        said: the provenance of the snapshot.
         sink: the table that the snapshot is of.
         source: the table that may have been read.
         rows: of the job and the source.
@@ -192,7 +192,7 @@ def source_range_of(said: Provenance, sink: Node, source: Node, rows: BatchSeque
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest that is recorded of jobs.
+    """The newest rows of jobs.
 
     Attributes:
         read: (job, table) → the newest snapshot read whole.
@@ -220,7 +220,7 @@ def newest_of(graph: Graph) -> Newest:
 
 
 def _last_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Of each job and table the row of its newest batch."""
+    """The row of the newest batch of each job and table."""
     keys = ["job", "database", "table"]
     newest = rows.group_by(keys).aggregate([("barrier_id", "max")]).rename_columns([*keys, "barrier_id"])
     few = rows.filter(pc.is_in(rows["barrier_id"], pc.unique(newest["barrier_id"])))  # a join of all is 30 times slower

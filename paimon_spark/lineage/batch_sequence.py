@@ -1,8 +1,7 @@
-"""Series: the batches of one job and the snapshots of one table that they read or made.
+"""Sequence of the batches of one job, with the snapshots of one table that they read or made.
 
-A batch that did neither has the snapshot of the one before it: a row holds until the next one (its life).
-A history that was rolled back leaves rows of snapshots that are no more; what later rows deny is left out, and the
-batches in its life have no snapshot at all.
+A batch that read or made nothing has the snapshot of the one before: a row holds until the next one (its life).
+Rows of snapshots that were rolled back, as later rows show, are left out; batches in their life have no snapshot.
 
 Source: docs/design/lineage.md.
 """
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FAR: Final = 2**62
-"""Beyond every barrier and every snapshot."""
+"""Greater than every barrier and every snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSequence:
-    """Rows that hold, by barrier; snapshots never fall. The columns are views of Arrow's memory, not objects.
+    """Valid rows by barrier, snapshots never falling. The columns are views of Arrow memory.
 
     Attributes:
         barriers, snapshots: of row i.
@@ -64,7 +63,7 @@ EMPTY: Final = BatchSequence()
 
 @dataclass(frozen=True, slots=True)
 class RowsByJobAndTable:
-    """Rows of a lineage table, those of each job and table together: found once, however many pairs are asked for.
+    """Rows of a lineage table, grouped by job and table once for all pairs.
 
     Attributes:
         rows: columns barrier_id and snapshot_id, sorted by pair.
@@ -99,13 +98,13 @@ class RowsByJobAndTable:
         return RowsByJobAndTable(numbers, dict(places))
 
     def of_pair(self, job: str, database: str, table: str) -> pa.Table:
-        """Those of a job and a table, in the order that they were given in."""
+        """The rows of a job and a table, in their original order."""
         first, count = self.places.get((job, database, table), (0, 0))
         return self.rows.slice(first, count)
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], list[str]]:
-    """The places of values among the distinct ones, and these."""
+    """Dictionary codes of a column, and the distinct values."""
     import numpy as np
 
     chunks = column.dictionary_encode().unify_dictionaries().chunks
@@ -115,11 +114,11 @@ def _encoded(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], list[str]]:
 
 
 def sink_sequence(rows: pa.Table, not_ours: Sequence[int] = ()) -> BatchSequence:
-    """What a job made of a table. A row goes when a later batch made the same snapshot or an earlier one.
+    """Batches that wrote a table. A row is dropped when a later batch made the same snapshot or an earlier one.
 
     Args:
         rows: with columns barrier_id and snapshot_id, in any order.
-        not_ours: snapshots that another job made, whatever rows say.
+        not_ours: snapshots known to be of another job.
     """
     import numpy as np
 
@@ -135,7 +134,7 @@ def sink_sequence(rows: pa.Table, not_ours: Sequence[int] = ()) -> BatchSequence
 
 
 def source_sequence(rows: pa.Table) -> BatchSequence:
-    """How far a job had read a table. Where it falls, the rows of snapshots that were then made anew go."""
+    """How far a job had read a table. Where that falls, rows of snapshots that were made anew are dropped."""
     import numpy as np
 
     if not rows.num_rows:

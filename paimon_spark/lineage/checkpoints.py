@@ -1,7 +1,7 @@
-"""What each source of a streaming query had read at the end of a micro-batch, from Spark's checkpoint.
+"""Checkpoints of streaming queries: what each source had read at the end of a micro-batch.
 
-Spark writes `offsets/<n>` before batch n runs, and `commits/<n>` after it. Offsets of Paimon tables are told from
-others by what stands in them (`streaming/offset.py`). Checksum files beside are passed over.
+Spark writes `offsets/<n>` before batch n runs, and `commits/<n>` after it. Offsets of Paimon tables are recognised by
+their content (`streaming/offset.py`). Checksum files are ignored.
 
 Source: Spark `execution/streaming/checkpointing/{HDFSMetadataLog,OffsetSeqLog,OffsetSeq}.scala`,
 `runtime/{StreamMetadata,StreamingQueryCheckpointMetadata}.scala`.
@@ -24,14 +24,14 @@ from paimon_spark.storage.urls import external_path, split_url
 from paimon_spark.streaming.offset import Phase, StreamOffset, decode
 
 Offsets: TypeAlias = Mapping[str, StreamOffset]
-"""Offsets of Paimon tables, by what tells the sources of a query apart: their place, or their name in format 2."""
+"""Offsets of Paimon tables by source: its position in the query, or its name in format 2."""
 
 _NEWEST_FORMAT: Final = 2
 _NOTHING: Final = "-"
 _START: Final = "start"
-"""In the end of a source's first batch: where the query began."""
+"""Key in the end of a source's first batch: where the query began."""
 _LOOKED_AT: Final = 200
-"""Directories below the configured one that may be looked into for a query's id."""
+"""Most directories below the configured one to search for a query's id."""
 _ONE_SLASH: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(?!/)")
 
 
@@ -64,7 +64,7 @@ class Checkpoint:
         return self.store.url(self.root)
 
     def query_id(self) -> str | None:
-        """The query's id; None when there is no checkpoint. Raises CorruptFileError, StorageError."""
+        """The id of the query; None without a checkpoint. Raises CorruptFileError, StorageError."""
         path = f"{self.root}/metadata"
         try:
             data = self.store.read(path)
@@ -95,7 +95,7 @@ class Checkpoint:
         return self._numbers("commits")
 
     def sources(self, batch_id: int, warehouse: Warehouse) -> tuple[SourceRange, ...]:
-        """What a batch read of the Paimon sources of its query, told from a sink in `warehouse`. Two small reads.
+        """What a batch read of its Paimon sources, as seen from a sink in `warehouse`. Two small reads.
 
         Raises as `ends`.
         """
@@ -122,7 +122,7 @@ def decode_ends(data: bytes, path: str) -> Ends:
     version = lines[0].strip()
     if len(lines) < 2 or not re.fullmatch(r"v\d+", version) or int(version[1:]) > _NEWEST_FORMAT:
         raise CorruptFileError(
-            f"{path} is no offset log of Spark that is known: it begins with {lines[0][:40]!r}, expected v1 or v2",
+            f"{path} is not a known offset log of Spark: expected v1 or v2, found {lines[0][:40]!r}",
             path=path,
         )
     ends: dict[str, StreamOffset] = {}
@@ -141,12 +141,12 @@ def decode_ends(data: bytes, path: str) -> Ends:
 
 
 def source_ranges(before: Ends | None, now: Ends, warehouse: Warehouse) -> tuple[SourceRange, ...]:
-    """What a batch read of each branch, told from a sink in `warehouse`.
+    """What a batch read of each branch, as seen from a sink in `warehouse`.
 
     A branch that a query reads more than once counts as read as far as by the slowest of its readers.
 
     Args:
-        before: where the batch before ended; None for the first one, or where that is not known any more.
+        before: where the batch before ended; None for the first one, or when its file is gone.
         now: where the batch ends.
         warehouse: of the sink.
     """
@@ -165,7 +165,7 @@ def source_ranges(before: Ends | None, now: Ends, warehouse: Warehouse) -> tuple
 
 
 def range_between(start: StreamOffset | None, end: StreamOffset, warehouse: Warehouse) -> SourceRange | None:
-    """What lies between two offsets; None for a table that is never recorded. `start` is None where it is not known."""
+    """The range between two offsets; None for a table that is never recorded. `start` is None when unknown."""
     root, database, table = split_table_url(end.table)
     after = None if start is None else read_whole(start)
     last, within = read_whole(end), read_in_part(end)
@@ -181,7 +181,7 @@ def range_between(start: StreamOffset | None, end: StreamOffset, warehouse: Ware
 
 
 def read_whole(offset: StreamOffset) -> int | None:
-    """The last snapshot of which nothing is left to read: 0 before the first one, None where there is none.
+    """The last snapshot that was read completely: 0 before the first one, None without any.
 
     The state of a snapshot is read whole or not at all: as long as a part of it is left, no snapshot is.
     """
@@ -191,12 +191,12 @@ def read_whole(offset: StreamOffset) -> int | None:
 
 
 def read_in_part(offset: StreamOffset) -> int | None:
-    """The snapshot of which a part has been read; None where an offset lies between two."""
+    """The snapshot that was read in part; None where an offset is between two."""
     return offset.snapshot_id if offset.part is not None and offset.part.units else None
 
 
 def split_table_url(url: str) -> tuple[str | None, str, str]:
-    """Warehouse, database and table of a table's URL; None as the warehouse where its path is that of no database."""
+    """Split a table's URL into warehouse, database and table; the warehouse is None outside of a database."""
     parts = split_table_path(url.rstrip("/"))
     return (None, "", "") if parts is None or parts[0].endswith(("/", ":")) else parts
 
@@ -271,7 +271,7 @@ def _age(entry: FileInfo) -> tuple[int, str]:
 
 
 def _possible_locations(near: Store, location: str | None) -> Iterator[str]:
-    """Where a location may lie: paths without a scheme are of the cluster's file system, which may be the table's."""
+    """URLs that a location may mean: a path without a scheme is on the cluster's file system, maybe the table's."""
     if not location or not location.strip():
         return
     yield location
@@ -284,7 +284,7 @@ def _possible_locations(near: Store, location: str | None) -> Iterator[str]:
 
 
 def _with_slashes(location: str) -> str:
-    """With two slashes after the scheme, which Hadoop does without."""
+    """Add the slashes after the scheme that Hadoop leaves out."""
     scheme, found = "", _ONE_SLASH.match(location)
     if found is not None and "://" not in location:
         scheme = found.group(1).lower()
@@ -292,7 +292,7 @@ def _with_slashes(location: str) -> str:
 
 
 def _branch_of(offset: StreamOffset) -> tuple[str, ...]:
-    """What stays of an offset's branch when its warehouse is moved."""
+    """A key of an offset's branch that stays the same when the warehouse is moved."""
     _, database, table = split_table_url(offset.table)
     return (database, table, offset.branch) if table else (offset.table, offset.branch)
 
@@ -310,7 +310,7 @@ def _split_named(line: str) -> tuple[str, str]:
 
 
 def _object(text: str) -> Mapping[str, Any] | None:
-    """A line that holds a JSON object; None for any other: sources keep what they want."""
+    """The JSON object in a line; None for other content, as sources choose theirs."""
     if text.strip() in ("", _NOTHING):
         return None
     try:

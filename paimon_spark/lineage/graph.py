@@ -1,7 +1,7 @@
-"""Graph: the rows of the lineage tables of one or more warehouses, as jobs between tables.
+"""Graph of jobs between tables, made of the lineage tables of one or more warehouses.
 
 A job is one node, whatever warehouse its rows lie in: source rows are in the source's warehouse, sink rows in the
-sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `Series` looks into them.
+sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `BatchSequence` reads them.
 
 A job that reads and writes several tables need not bring each of what it reads into each of what it writes: `sinks_of`
 and `sources_of` tell which.
@@ -66,7 +66,7 @@ class Node(NamedTuple):
 
 NOWHERE: Final = TableRef("", "")
 _LOOKED_BACK: Final = 16
-"""Newest batches of a job that are asked, before all of them are, whether what it reads goes into what it writes."""
+"""Newest batches of a job that are checked first for whether a source goes into a sink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class GraphPart:
 
 
 class Direction(Enum):
-    """Which jobs a question needs, seen from what is asked about."""
+    """Which jobs a question needs: upstream, downstream or both."""
 
     UP = "up"
     DOWN = "down"
@@ -133,17 +133,17 @@ class Graph:
         )
 
     def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
-        """The tables that a job brought what it read of a table into."""
+        """The sinks that a job fills from a source."""
         edges, sinks = self._edges_of(job), self.writes.get(job, ())
         return sinks if edges is None else tuple(n for n in sinks if (source, n) in edges)
 
     def sources_of(self, job: str, sink: Node) -> tuple[Node, ...]:
-        """The tables from which a job brought something into a table."""
+        """The sources that a job fills a sink from."""
         edges, sources = self._edges_of(job), self.reads.get(job, ())
         return sources if edges is None else tuple(n for n in sources if (n, sink) in edges)
 
     def groups(self, job: str) -> list[tuple[tuple[Node, ...], tuple[Node, ...]]]:
-        """What a job reads and writes, in as many parts as hold no two tables that it does not join."""
+        """Sources and sinks of a job, in groups within which it joins all."""
         found: dict[tuple[Node, ...], list[Node]] = {}
         for sink in self.writes.get(job, ()):
             found.setdefault(self.sources_of(job, sink), []).append(sink)
@@ -198,11 +198,11 @@ class Graph:
             )
 
     def sinks(self, job: str, node: Node) -> BatchSequence:
-        """The snapshots that a job made of a table."""
+        """The batches of a job, and the snapshots they made of a table."""
         return self._series_of("sink", job, node)
 
     def sources(self, job: str, node: Node) -> BatchSequence:
-        """How far a job had read a table."""
+        """The batches of a job, and how far each had read a table."""
         return self._series_of("source", job, node)
 
     def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, BatchSequence] | None = None) -> int:
@@ -219,7 +219,7 @@ class Graph:
         return max((s.snapshot(s.row_of(bound)) for s in (*made, *read)), default=0)
 
     def startup(self, job: str) -> dict[Node, int]:
-        """Rows of `job_startup`: the snapshots that a job was given to start from."""
+        """The snapshots that a job was given to start from, from `job_startup`."""
         found: dict[Node, int] = {}
         for part in self.parts:
             if part.startup is not None:
@@ -251,7 +251,7 @@ class Graph:
         return self._edges[job]
 
     def _find_edges(self, job: str) -> frozenset[tuple[Node, Node]] | None:
-        """Those that a run of a batch job had both of. A stream brings all that it reads into all that it writes."""
+        """Pairs that a run of a batch job had both of. A stream joins all its sources with all its sinks."""
         pairs = [(source, sink) for source in self.reads.get(job, ()) for sink in self.writes.get(job, ())]
         if all(self._meet(job, *pair) for pair in pairs) or not self.is_batch(job):
             return None
@@ -265,7 +265,7 @@ class Graph:
         return frozenset(edges)
 
     def _meet(self, job: str, source: Node, sink: Node) -> bool:
-        """Whether one of the newest batches that wrote a table tells that it had read another."""
+        """Whether one of the newest batches that wrote `sink` also read `source`."""
         if source.warehouse != sink.warehouse:
             return True  # each warehouse may have barriers of its own
         read, made = self.sources(job, source), self.sinks(job, sink)
@@ -277,7 +277,7 @@ class Graph:
         return rows is not None and rows.num_rows > 0
 
     def _numbered(self, kind: str, job: str, nodes: Sequence[Node]) -> pa.Table:
-        """Barriers of a job, with the number of the table that each row is of, as column `kind`."""
+        """Barriers of a job, and the number of the table of each row as column `kind`."""
         parts = [pa.table({"barrier_id": pa.array([], pa.int64()), kind: pa.array([], pa.int64())})]
         for number, node in enumerate(nodes):
             rows = self.rows(kind, job, node)
@@ -304,9 +304,9 @@ def load(
     snapshots: bool = True,
     startup: bool = False,
 ) -> Graph:
-    """The graph that a question about some tables and jobs needs.
+    """Load the graph that a question about some tables and jobs needs.
 
-    Job rows are read whole, there are few; rows of snapshots only of the jobs that `direction` reaches.
+    All rows of jobs are read, as they are few; rows of snapshots only of the jobs in `direction`.
 
     Args:
         indexes: the lineage tables of each warehouse.
@@ -333,7 +333,7 @@ def load(
 
 
 def _is_batch(indexes: Sequence[Index], job: str) -> bool:
-    """Whether a warehouse knows a job as a batch job, and none as a stream. Other engines write no such file."""
+    """Whether a warehouse has a job as a batch job, and none as a stream. Other engines register no jobs."""
     found = []
     for index in indexes:
         with suppress(CorruptFileError):

@@ -1,7 +1,7 @@
-"""Lineage as OpenLineage events: one where something changed, not one a batch.
+"""Lineage as OpenLineage events: one for each change of a job, not for each batch.
 
-What was sent of a job is remembered in `_lineage/open-lineage/<job>.json`, so the next call sends only what is another
-by then: a job, its sources or sinks, or their columns. The snapshots in an event are those of its moment.
+What was sent of a job is kept in `_lineage/open-lineage/<job>.json`, so that the next call sends only what changed: a
+job, its sources or sinks, or their columns. The snapshots in an event are those of its moment.
 
 Source: OpenLineage 2-0-2; its naming rules for datasets in files.
 """
@@ -38,7 +38,7 @@ Columns = Callable[[Node], RowType | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Sent:
     """What was sent of a job.
 
     Attributes:
@@ -54,17 +54,17 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A job that is another than what was sent of it.
+    """A job that changed since it was sent.
 
     Attributes:
         job: its OpenLineage name.
         event: the OpenLineage RunEvent to send.
-        told: to be remembered once it was sent.
+        sent: to be kept once it was sent.
     """
 
     job: str
     event: RunEvent
-    told: Told
+    sent: Sent
 
 
 def changes(
@@ -75,14 +75,14 @@ def changes(
     since_ms: int | None = None,
     now_ms: int | None = None,
 ) -> list[Change]:
-    """The jobs of a warehouse of which there is something new to send, by name. Writes nothing.
+    """The jobs of a warehouse that changed since they were sent, by name. Writes nothing.
 
     Args:
         graph: loaded with its snapshots.
-        warehouse: the jobs that read or write tables of it are told.
+        warehouse: whose tables the jobs read or write.
         columns: of each table.
         namespace: of the jobs; None: the warehouse's URL.
-        since_ms: what was sent at or after this moment, in epoch milliseconds, is told again.
+        since_ms: what was sent at or after this moment, in epoch milliseconds, is sent again.
         now_ms: epoch milliseconds of the events.
 
     Raises:
@@ -90,7 +90,7 @@ def changes(
         StorageError: what was sent cannot be read.
     """
     check_installed()
-    newest, told = newest_of(graph), _told(warehouse)
+    newest, sent = newest_of(graph), _sent_before(warehouse)
     known: dict[Node, RowType | None] = {}
 
     def columns_once(node: Node) -> RowType | None:
@@ -104,7 +104,7 @@ def changes(
         if warehouse.url not in {n.warehouse for n in (*reads, *writes)}:
             continue
         digest = _digest(reads, writes, columns_once)
-        before = told.get(_path(warehouse, name))
+        before = sent.get(_path(warehouse, name))
         again = before is not None and since_ms is not None and before.sent_ms >= since_ms
         if before is not None and before.digest == digest and not again:
             continue
@@ -119,7 +119,7 @@ def changes(
             outputs=[(n, newest.made.get((job, n)), columns_once(n)) for n in writes],
             streams=owner is not None and owner.query_id is not None,
         )
-        found.append(Change(name, event, Told(digest, number, moment)))
+        found.append(Change(name, event, Sent(digest, number, moment)))
     return found
 
 
@@ -133,13 +133,13 @@ def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
     """
     for change in found:
         client.emit(change.event)
-        raw = {"version": _VERSION, "job": change.job, "digest": change.told.digest, "number": change.told.number}
-        data = json.dumps({**raw, "sentMs": change.told.sent_ms}, ensure_ascii=True).encode()
+        raw = {"version": _VERSION, "job": change.job, "digest": change.sent.digest, "number": change.sent.number}
+        data = json.dumps({**raw, "sentMs": change.sent.sent_ms}, ensure_ascii=True).encode()
         warehouse.store.write(_path(warehouse, change.job), data)
 
 
 def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
-    """Jobs that are recorded no more are told anew when they come back. Raises StorageError."""
+    """Forget what was sent of jobs that are no longer recorded. Raises StorageError."""
     here = {_path(warehouse, name) for name, *_ in _units(graph)}
     gone = [path for path, _ in read_json_files(warehouse, _folder(warehouse)) if path not in here]
     if gone:
@@ -147,7 +147,7 @@ def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
 
 
 def check_installed() -> None:
-    """Raises InvalidInputError when the OpenLineage client is not there."""
+    """Raise InvalidInputError when the OpenLineage client is not installed."""
     try:
         import openlineage.client.event_v2  # noqa: F401
     except ImportError as e:
@@ -174,8 +174,8 @@ def dataset_name(url: str, path: str = "") -> tuple[str, str]:
 def _units(graph: Graph) -> Iterator[tuple[str, str, tuple[Node, ...], tuple[Node, ...]]]:
     """Name of an OpenLineage job, the job that it is or is a part of, and what it reads and writes.
 
-    Whoever takes an event joins all its inputs with all its outputs. So a job whose runs read and wrote different
-    tables is one for each of them, `<job>:<first table written>`.
+    Readers of an event join all its inputs with all its outputs. So a job whose runs read and wrote different tables is
+    several, named `<job>:<first table written>`.
     """
     for job in graph.jobs:
         groups = graph.groups(job)
@@ -241,17 +241,17 @@ def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> 
     return hashlib.sha256(json.dumps(raw, ensure_ascii=True).encode()).hexdigest()
 
 
-def _told(warehouse: Warehouse) -> dict[str, Told]:
+def _sent_before(warehouse: Warehouse) -> dict[str, Sent]:
     """What was sent, by its file."""
     found = ((path, _decode(data)) for path, data in read_json_files(warehouse, _folder(warehouse)))
     return {path: told for path, told in found if told is not None}
 
 
-def _decode(data: bytes) -> Told | None:
+def _decode(data: bytes) -> Sent | None:
     """What was sent; None where it cannot be understood: then it is sent once more."""
     try:
         raw: Mapping[str, Any] = json.loads(data)
-        return Told(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
+        return Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
     except (ValueError, KeyError, TypeError):
         return None
 

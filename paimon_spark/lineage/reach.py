@@ -1,14 +1,10 @@
-"""upstream and downstream: what something comes from, and what comes from it.
+"""Questions along the graph: upstream, downstream, and the impact of a snapshot.
 
-Source: PIP-5, "Query Table Lineage" and "Query Data Lineage".
-
-impact: where a snapshot has gone.
-
-Two things are followed. Batches that read it, the snapshots they made, the batches that read those, and so on; a
-batch that may have read a part of it counts, unless its own snapshot says otherwise. And the first snapshot of each
+Impact follows two things: batches that read the snapshot, the snapshots they made, the batches that read those, and so
+on, where a batch that may have read a part counts unless its own snapshot excludes it; and the first snapshot of each
 table that stems from it at all, also by a batch with state that held its rows back.
 
-Source: docs/design/lineage.md.
+Source: PIP-5, "Query Table Lineage" and "Query Data Lineage"; docs/design/lineage.md.
 """
 
 from __future__ import annotations
@@ -39,22 +35,6 @@ from paimon_spark.lineage.provenance import Provenance, SourceRange
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.readers import Readers
-
-__all__ = [
-    "Affected",
-    "Batch",
-    "Impact",
-    "Met",
-    "ProvenanceOf",
-    "Reach",
-    "ReachedJob",
-    "ReachedTable",
-    "Refs",
-    "RefsOf",
-    "downstream",
-    "impact",
-    "upstream",
-]
 
 
 def upstream(
@@ -133,7 +113,7 @@ def _way(asked: Node, tables: Mapping[Node, Path], met: Met, node: Node) -> Path
 
 
 def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, tuple[Met, ...]]:
-    """Where the tables above a snapshot were met; a table that comes from itself is not followed into its own past."""
+    """What was read of the tables upstream of a snapshot; a table is not followed into its own past."""
     found: dict[Node, dict[Met, None]] = {}
     seen: set[tuple[Node, int]] = set()
     todo = [(asked, snapshot, frozenset([asked]))]
@@ -154,7 +134,7 @@ def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf |
 
 
 def _read(graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, Met]:
-    """How far a job had come in each of its sources when it made a snapshot, or last made one before it."""
+    """What a job had read of each source when it made a snapshot, or last made one before it."""
     barrier, said = _batch(graph, job, node, snapshot, provenance_of)
     if barrier is None:
         return {}
@@ -182,7 +162,7 @@ def _met_at(read: SourceRange, job: str, barrier: int, sink: Node) -> Met:
 def _batch(
     graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None
 ) -> tuple[int | None, Provenance | None]:
-    """The newest batch of a job in a snapshot, and what its snapshot says; no batch: none of the job is in it."""
+    """The newest batch of a job in a snapshot, and its provenance; None when no batch of the job is in it."""
     sinks = graph.sinks(job, node)
     row = sinks.row_of(snapshot)
     if provenance_of is None:
@@ -205,7 +185,7 @@ def impact(
     provenance_of: ProvenanceOf | None = None,
     refs_of: RefsOf | None = None,
 ) -> Impact:
-    """Everything that a snapshot has gone into. Where rows leave it open, a batch counts as having read it.
+    """Everything that a snapshot went into. Where rows leave it open, a batch counts as having read it.
 
     Args:
         graph: loaded with `Walk.DOWN`.
@@ -236,7 +216,7 @@ def impact(
 def followed(
     graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None
 ) -> tuple[Readers, dict[Node, int]]:
-    """What read a snapshot, and table downstream → the first snapshot that stems from it; without one: not there."""
+    """The batches that read a snapshot, and table downstream → the first snapshot that stems from it."""
     from paimon_spark.lineage.readers import Readers  # with numpy
 
     readers = Readers(graph, provenance_of)
@@ -249,13 +229,13 @@ def followed(
 
 
 def check_snapshot(node: Node, snapshot: int) -> None:
-    """Raises LineageError: no snapshot can have that id."""
+    """Raise LineageError for an id below 1."""
     if snapshot < 1:
         raise LineageError(f"table {node.name!r} has no snapshot {snapshot}: ids begin at 1", table=node.name)
 
 
 def made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> tuple[Batch, ...]:
-    """The batches that made a snapshot, as the snapshot itself says, else as rows do."""
+    """The batches that made a snapshot, from its provenance or else from rows."""
     if provenance_of is not None and (said := provenance_of(node, snapshot)) is not None:
         return (Batch(said.job, said.barrier, snapshot),)
     found = []
@@ -268,7 +248,7 @@ def made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf
 
 
 def note_of(graph: Graph, node: Node, snapshot: int, by: tuple[Batch, ...]) -> str | None:
-    """What to tell of a snapshot that no job recorded."""
+    """A note on a snapshot that no job recorded."""
     if by:
         return None
     if not graph.written_by.get(node):
@@ -321,7 +301,7 @@ def _firsts(graph: Graph, asked: Node, snapshot: int) -> dict[Node, int]:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A shortest way from what was asked about.
+    """A shortest path from what was asked about.
 
     Attributes:
         depth: jobs on it; a job itself counts.
@@ -335,7 +315,7 @@ class Path:
 def shortest_paths(
     asked: Node | str, jobs_of: Mapping[Node, Sequence[str]], tables_of: Mapping[str, Sequence[Node]], beyond: Beyond
 ) -> tuple[dict[Node, Path], dict[str, Path]]:
-    """Tables and jobs reached from a table or a job, nearest first. What was asked about is in it only by a ring.
+    """Tables and jobs reached from a table or a job, nearest first. What was asked about is included only by a ring.
 
     Args:
         asked: a table, or a job by its name.

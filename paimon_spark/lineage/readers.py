@@ -1,7 +1,7 @@
-"""Readers: the batches that read some snapshots of a table, the snapshots they made, the batches that read those.
+"""Batches that read some snapshots of a table, the snapshots they made, the batches that read those, and so on.
 
-All snapshots of a table that are known to be reached are looked for at once, in columns, and each sink row is reached
-at most twice: first as one that may have read it, then as one that has. So an answer costs about what its rows do.
+All snapshots of a table that are reached are processed together, in columns, and each sink row is reached at most
+twice: first as one that may have read it, then as one that has. So the cost is about that of the rows of the answer.
 
 Source: docs/design/lineage.md.
 """
@@ -30,7 +30,7 @@ _NONE: Final[Numbers] = np.empty(0, np.int64)
 
 
 class Readers:
-    """What a job made of a sink when it read the snapshots that are followed."""
+    """Follows snapshots through jobs, and collects the batches that read them."""
 
     def __init__(self, graph: Graph, provenance_of: ProvenanceOf | None) -> None:
         self._graph = graph
@@ -39,7 +39,7 @@ class Readers:
         self._made: dict[Node, dict[str, _Made]] = {}
 
     def follow(self, asked: Node, snapshot: int) -> None:
-        """Find all batches that a snapshot has gone into, through whatever tables."""
+        """Find all batches that a snapshot went into, through any tables."""
         order = in_order(asked, self._graph.read_by, self._graph.sinks_of)
         nodes = list(order)
         reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_HAS: [np.array([snapshot], np.int64)]}}
@@ -92,7 +92,7 @@ class Readers:
         first, done = int(spans.first[0]), spans.done
         if self._provenance_of is None:
             return made.silent(first), done
-        told = made.told.setdefault(node, _Told.of(len(made.barriers)))
+        told = made.told.setdefault(node, _SourceRanges.of(len(made.barriers)))
         for row in range(first, told.since):
             if (said := self._said(job, sink, made, row)) is not None:
                 told.put(row, self._range(said, sink, node))
@@ -128,7 +128,7 @@ class Readers:
         return source_range_of(said, sink, node, self._graph.sources(said.job, node))
 
     def _said(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
-        """What the snapshot of a sink row says of its sources; None when it cannot."""
+        """The provenance of the snapshot of a sink row; None when it has none with sources."""
         if self._provenance_of is None:
             return None
         if row not in made.said:
@@ -139,7 +139,7 @@ class Readers:
         return made.said[row]
 
     def _stream(self, job: str) -> bool:
-        """Whether a job reads each snapshot once. One that cannot be looked at may read its sources whole each time."""
+        """Whether a job is known to read each snapshot once, as streams do."""
         if job not in self._is_stream:
             said = None
             for sink in self._graph.writes.get(job, ()):
@@ -152,7 +152,7 @@ class Readers:
 
 @dataclass(slots=True)
 class _Made:
-    """What a job made of a sink, and which of it is reached.
+    """The batches of a job that wrote a sink, and which of them are reached.
 
     Attributes:
         barriers, snapshots: of its rows.
@@ -173,7 +173,7 @@ class _Made:
     replaced_from: int
     without: Mapping[int, list[Numbers]] = field(default_factory=lambda: {_MAY: [], _HAS: []})
     said: dict[int, Provenance | None] = field(default_factory=dict)
-    told: dict[Node, _Told] = field(default_factory=dict)
+    told: dict[Node, _SourceRanges] = field(default_factory=dict)
 
     @staticmethod
     def of(sinks: BatchSequence) -> _Made:
@@ -217,7 +217,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Where a job read some snapshots of a source, among the rows of a sink.
+    """Where a job read some snapshots of a source, as ranges of rows of a sink.
 
     Attributes:
         snapshots: ascending.
@@ -266,8 +266,8 @@ class _Spans:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the snapshots of sink rows say of one source: nothing unless `known`; looked at from row `since` on."""
+class _SourceRanges:
+    """Provenance of sink rows about one source where `known`; loaded from row `since` on."""
 
     since: int
     known: Flags
@@ -276,8 +276,8 @@ class _Told:
     within: Numbers
 
     @staticmethod
-    def of(count: int) -> _Told:
-        return _Told(count, np.zeros(count, bool), *(np.zeros(count, np.int64) for _ in range(3)))
+    def of(count: int) -> _SourceRanges:
+        return _SourceRanges(count, np.zeros(count, bool), *(np.zeros(count, np.int64) for _ in range(3)))
 
     def put(self, row: int, read: SourceRange | None) -> None:
         self.known[row] = True
@@ -315,7 +315,7 @@ def _some(read: SourceRange | None, snapshots: list[int]) -> bool:
 
 
 def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> dict[Node, int]:
-    """A table and those reached from it → their places in an order: each after all it is reached by, but for rings."""
+    """Order a table and those reached from it topologically, except within rings; table → its place."""
     last_first: list[Node] = []
     seen = {asked}
     on_the_way = [(asked, _next(asked, jobs_of, beyond))]

@@ -1,7 +1,4 @@
-"""What users get for an answer: values that become Arrow, pandas and Spark tables.
-
-Notebooks show them as tables; showing one reads nothing.
-"""
+"""Results of lineage questions for users, with Arrow, pandas and Spark tables. Showing one reads nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _LONGS: Final = pa.list_(_LONG)
 
 
 class Result:
-    """What all of them can do."""
+    """A result that becomes a table."""
 
     __slots__ = ()
 
@@ -64,11 +61,11 @@ class Result:
         return spark_jobs().arrow_dataframe(self.to_arrow(), session)
 
     def _heading(self) -> tuple[str, str]:
-        """What stands above the rows, and a remark beside it."""
+        """The title above the rows, and a remark beside it."""
         return "", ""
 
     def _remarks(self) -> list[str]:
-        """What stands below the rows."""
+        """Lines below the rows."""
         return []
 
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
@@ -252,7 +249,7 @@ class Relations(Result):
         return [self._read_of(row) if n == "snapshot" and v == 0 else _words(n, v) for n, v in row.items()]
 
     def _read_of(self, row: Mapping[str, Any]) -> str:
-        """What of a table is in the snapshot asked about, where that is no whole snapshot of it."""
+        """What was read of a table where that is not a whole snapshot."""
         found = (t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"]))
         parts = sorted({m.within for table in found for m in table.met if m.within is not None})
         return f"part of {', '.join(map(str, parts))}" if parts else "nothing read yet"
@@ -260,7 +257,7 @@ class Relations(Result):
 
 @dataclass(frozen=True, slots=True)
 class ImpactOfSnapshot(Result):
-    """Where a snapshot has gone: every table that holds what it brought, and what keeps it there.
+    """Where a snapshot went: every table that holds its rows, and the tags that keep them.
 
     Attributes:
         impact: all that was found.

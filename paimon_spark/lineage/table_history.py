@@ -1,7 +1,4 @@
-"""What snapshots, tags and branches tell of tables that lineage is asked about. Each table is opened once a question.
-
-Source: own.
-"""
+"""Snapshots, tags and branches of the tables that a question is about; each table is opened once a question."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _MISSES: Final = 20
 
 @dataclass(slots=True)
 class TableHistory:
-    """Snapshots, tags and branches of tables. What is gone or cannot be read is None, and never an error."""
+    """Snapshots, tags and branches of tables; None for what is gone or unreadable."""
 
     warehouses: Mapping[str, Warehouse]
     _handles: dict[Node, TableHandle | None] = field(default_factory=dict)
@@ -45,7 +42,7 @@ class TableHistory:
     _alive: dict[Node, tuple[frozenset[int], int]] = field(default_factory=dict)
 
     def provenance(self, node: Node, snapshot_id: int) -> Provenance | None:
-        """What a snapshot, or a tag of it, says of whence it came."""
+        """The provenance in a snapshot, or in a tag of it."""
         snapshot = self._snapshot(node, snapshot_id)
         return None if snapshot is None else decode_provenance(snapshot.properties)
 
@@ -55,7 +52,7 @@ class TableHistory:
         return 0 if snapshot is None else snapshot.time_ms
 
     def parent(self, node: Node, snapshot_id: int) -> Node | None:
-        """The branch that a snapshot of another was made on; None where it is of its own, or nothing tells."""
+        """The branch that a shared snapshot of a branch was made on; None where it is its own, or unknown."""
         handle = None if node.ref.branch == MAIN else self._handle(node)
         if handle is None:
             return None
@@ -100,7 +97,7 @@ class TableHistory:
         return None if handle is None else handle.schema.row_type
 
     def refs(self, node: Node) -> Refs:
-        """What lives of a table."""
+        """Snapshots alive, tags and branches of a table."""
         handle = self._handle(node)
         if handle is None:
             return Refs()

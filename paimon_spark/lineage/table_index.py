@@ -1,10 +1,10 @@
-"""TableIndex: the lineage tables of a warehouse, read and written as tables are.
+"""TableIndex: reads and writes the lineage tables of a warehouse as Paimon tables.
 
-A flush is one small commit to each table that has rows, with nothing looked up that is known from the one before: it
-neither compacts nor expires. Whoever makes a snapshot whose number is a multiple of `TEND_EVERY` tends the table, so
-that many short jobs keep it in order as well as one long one.
+A flush is one small commit to each table that has rows; it looks up nothing that is known from the one before, and
+neither compacts nor expires. The writer of every snapshot whose id is a multiple of `COMPACT_EVERY` compacts the table
+and expires snapshots, so that many short jobs keep it in order as well as one long one.
 
-Source: PIP-5; `lineage/tables.py` for what is in the tables.
+Source: PIP-5; `tables.py` for the content of the tables.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 COMPACT_EVERY: Final = 10
-"""So many snapshots of a lineage table are made between two compactions."""
+"""Snapshots of a lineage table between two compactions."""
 
 OPTIONS: Final[Mapping[str, str]] = {
     # One bucket: the rows of a look-up lie side by side in key order, and a flush is one file.
@@ -93,7 +93,7 @@ _HEAD_MOST: Final = 64
 
 
 _STALE: Final = (CommitConflictError, CommitOutcomeUnknownError, SchemaMismatchError, SnapshotExpiredError)
-"""What is tried again with the table as it is then: rows written twice are the same rows."""
+"""Errors after which the table is opened again: rows written twice are the same rows."""
 _REMEMBERED: Final = 600
 _HANDLES: Final[dict[tuple[tuple[str, str], str], TableHandle]] = {}
 """Lineage tables that this process has opened."""
@@ -242,7 +242,7 @@ class TableIndex:
             _LOG.debug("lineage table %s was made by another process", place.name)
 
     def _with_handle(self, definition: Definition, act: Callable[[TableHandle], T]) -> T:
-        """Do something with the table as this process knows it; again with what it is by now when that fails."""
+        """Act on the table as this process knows it; when that is outdated, open it again."""
         for tries_left in reversed(range(_TRIES)):
             handle = self._handle(definition)
             try:
@@ -303,10 +303,10 @@ class TableIndex:
             self._make(definition)  # of an older release, or dropped
             made = self._with_handle(definition, written)
         if made is not None and made % COMPACT_EVERY == 0:
-            self._tend(definition)
+            self._compact(definition)
 
-    def _tend(self, definition: Definition) -> None:
-        """Compact what many small commits made; expire old snapshots of the lineage table. Never raises."""
+    def _compact(self, definition: Definition) -> None:
+        """Compact a lineage table, and expire its old snapshots. Never raises."""
         from paimon_spark.engine.compaction.run import compact_branch
 
         place = self.place(definition)
@@ -320,7 +320,7 @@ class TableIndex:
         except TableNotFoundError:
             return
         except (CommitConflictError, CommitRetriesExhaustedError, OperationInProgressError) as e:
-            _LOG.debug("lineage table %s is left to others: %s", place.name, e)
+            _LOG.debug("another process compacts lineage table %s: %s", place.name, e)
         except Exception as e:  # noqa: BLE001 - it is tried again some commits later
             _LOG.warning("lineage table %s could not be compacted: %s", place.name, e)
 
@@ -346,7 +346,7 @@ class TableIndex:
         except (TableNotFoundError, BranchNotFoundError):
             return None
         except (InvalidOptionError, UnsupportedFeatureError) as e:
-            _LOG.warning("the lineage of %s.%s is not looked for: %s", ref.database, ref.table, e)
+            _LOG.warning("skipping the lineage of %s.%s: %s", ref.database, ref.table, e)
             return None
 
 

@@ -1,4 +1,4 @@
-"""unified_version: the newest snapshots of some tables that stem from the same snapshots of what they come from.
+"""Unified version: the newest snapshots of some tables that stem from the same source snapshots.
 
 Source: PIP-5, "Query Data Lineage"; docs/design/lineage.md.
 """
@@ -149,7 +149,7 @@ def _alive(search: Alignment, node: Node, recorded: int, newest_between: NewestB
         return head
     same = recorded
     while same < min(head, recorded + _TRIES) and (
-        search.is_compaction(node, same + 1) or search.by_hand(node, same + 1)
+        search.is_compaction(node, same + 1) or search.lacks_provenance(node, same + 1)
     ):
         same += 1
     return newest_between(node, first, same) if same < head else head
@@ -173,7 +173,7 @@ def _no_version(
     *,
     gone: bool,
 ) -> LineageError:
-    """The error: where the newest snapshots of each table meet the tables above at different snapshots."""
+    """The error, which names the tables upstream that are met at different snapshots."""
     asked = ", ".join(n.name for n in tables)
     made = {n: s for n in tables if (s := graph.newest(n))}
     if without not in made:

@@ -1,7 +1,7 @@
-"""Snapshots that were written without recorded lineage, so that nothing tells what their rows came from.
+"""Snapshots that were written without recorded lineage, so that their sources are unknown.
 
-An answer cannot join them, so it names them. Compactions and analyses bring nothing in and are none of them; neither
-are snapshots that only removed rows, that hold none, or whose batch another engine wrote into the lineage tables. A job
+Answers name them, as they cannot join them. Compactions and analyses do not count, as they add no rows; neither do
+snapshots that only removed rows, that hold none, or whose batch another engine wrote into the lineage tables. A job
 that is recorded may not know all its sources: its snapshots are among them, with its name.
 
 Cost: of each branch that is looked at its newest snapshots, at most 100, several branches at a time; what was seen is
@@ -107,7 +107,7 @@ class Unrecorded:
         if not self.is_whole:
             out.append(
                 f"snapshots before the newest {_LOOKED_BACK} of a table, or tables that could not be read, were not "
-                "looked at for unrecorded writes"
+                "searched for unrecorded writes"
             )
         return out
 
@@ -140,7 +140,7 @@ def find_unrecorded(
             by_ref = {ref: list(some.snapshots) for ref, some in looked.items() if some is not None}
             by_rows = _of_other_engines(index, {ref for ref, some in by_ref.items() if some})
         except PaimonError as e:
-            _LOG.warning("what was written to %s without lineage cannot be looked for: %s", url, e)
+            _LOG.warning("cannot search %s for writes without lineage: %s", url, e)
             is_whole = False
             continue
         is_whole &= all(some is not None and some.is_whole for some in looked.values())
@@ -161,7 +161,7 @@ def find_unrecorded(
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What was seen of a branch.
+    """Result of searching a branch.
 
     Attributes:
         head_id, made: its newest snapshot then, with the name of its delta manifest list; 0 when it had none.
@@ -196,7 +196,7 @@ def _look_at_table(index: Index, database: str, table: str, since_ms: int) -> di
     try:
         refs = sorted(index.branches(database, table))
     except PaimonError as e:
-        _LOG.warning("what was written to %s.%s without lineage cannot be looked for: %s", database, table, e)
+        _LOG.warning("cannot search %s.%s for writes without lineage: %s", database, table, e)
         return {}
     out = {ref: _look_or_none(index, ref, since_ms) for ref in refs}
     main = next((some for ref, some in out.items() if ref.table == ref.bare and some is not None), None)
@@ -219,7 +219,7 @@ def _look_or_none(index: Index, ref: TableRef, since_ms: int) -> _Looked | None:
     try:
         return _look(index, ref, since_ms)
     except PaimonError as e:
-        _LOG.warning("what was written to %s without lineage cannot be looked for: %s", ref.name, e)
+        _LOG.warning("cannot search %s for writes without lineage: %s", ref.name, e)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Consumers of a branch: who reads it as a stream, and which snapshot comes next. Expiry keeps that and later ones.
+"""Consumers of a branch: named streams, and the snapshot each reads next. Expiry keeps that and later ones.
 
 Source: Java `consumer/ConsumerManager`, `consumer/Consumer`.
 """

@@ -1,6 +1,6 @@
-"""Expiry of long-lived changelogs: what expired snapshots left behind for those who read changes.
+"""Expire long-lived changelogs, which expired snapshots left behind for readers of changes.
 
-Source: Java `table/ExpireChangelogImpl`; which files go is decided by `removal`.
+Source: Java `table/ExpireChangelogImpl`; `removal` decides which files are deleted.
 """
 
 from __future__ import annotations

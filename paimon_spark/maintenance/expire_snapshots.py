@@ -1,15 +1,12 @@
-"""Expiry of a branch's snapshots: the ones that lived long enough go, with the files that nothing else needs.
+"""Expire old snapshots of a branch, and the files that only they need; the retention rule.
 
-Where changelogs are to outlive their snapshots, each snapshot that goes leaves a long-lived changelog behind.
+Where changelogs outlive their snapshots, each expired snapshot leaves a long-lived changelog behind.
 
-Source: Java `table/ExpireSnapshotsImpl`, `utils/ChangelogManager`; which files go is decided by `removal`.
+Paimon's retention rule counts ids. Here it counts positions among the existing ids, which is the same where ids have no
+gaps; where other engines left gaps, as many snapshots are kept as the numbers say.
 
-Which snapshots and changelogs have lived long enough. Pure.
-
-Paimon's rule speaks of ids. Here it speaks of positions among the ids that are there, which is the same where ids
-follow on one another; where other engines left holes, as many are kept as the numbers say.
-
-Source: Java `table/ExpireSnapshotsImpl.expire`, `table/ExpireChangelogImpl.expire` (2.0).
+Source: Java `table/ExpireSnapshotsImpl`, `table/ExpireChangelogImpl` (2.0), `utils/ChangelogManager`; `removal` decides
+which files are deleted.
 """
 
 from __future__ import annotations

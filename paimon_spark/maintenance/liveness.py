@@ -1,8 +1,8 @@
-"""Which files are alive in some of many states: counts of ADD less DELETE, walked from state to state.
+"""Find the files that are alive in some of many snapshots, by counting ADD and DELETE entries.
 
-Two states differ only by the manifests that they do not share, so only those are read, each once. A file is the same
-when partition, bucket and name are: levels may change. Counts are relative to a first state, and files not alive there
-are looked for; they are alive in another state exactly when their count is greater than nought.
+Two snapshots differ only by the manifests that they do not share, so only those are read, each once. Files are the same
+when partition, bucket and name are equal: levels may change. Counts are relative to a first snapshot: of the files not
+alive there, those with a count above zero are alive in the other one.
 
 Source of the identity: Java `operation/FileDeletionBase.containsDataFile`.
 """
@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, scalar_of
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.maintenance.roots import Ids, difference, union
 from paimon_spark.metadata.handle import TableHandle

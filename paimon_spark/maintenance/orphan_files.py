@@ -1,6 +1,6 @@
-"""Orphans: files in a table's directories that nothing reachable names; found, and removed when they are old.
+"""Find orphan files, which nothing reachable names, and delete old ones.
 
-Source: Java `operation/OrphanFilesClean`, whose rules of what may be an orphan these are.
+Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an orphan.
 """
 
 from __future__ import annotations

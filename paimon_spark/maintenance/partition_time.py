@@ -1,9 +1,9 @@
-"""The time that the values of a partition name. Pure.
+"""Parse the time that a partition's values stand for. Pure.
 
-Without a formatter texts are read as Paimon reads them: `yyyy-M-d[ H:m:s[.fraction]]`, and a 32nd day is the first of
-the next month. A formatter is a pattern of Java's `DateTimeFormatter`; known here are the numbers of dates and times.
+Without a formatter text is read as Paimon reads it: `yyyy-M-d[ H:m:s[.fraction]]`, and day 32 is the first of the next
+month. A formatter is a pattern of Java's `DateTimeFormatter`, with numbers of dates and times only.
 
-Times are local wall clocks, in milliseconds since 1970 as if it were UTC: years may be beyond what Python's dates hold.
+Times are local wall clocks, in milliseconds since 1970 as if in UTC: years may be beyond the range of Python's dates.
 
 Source: Java `partition/PartitionTimeExtractor`; JDK `DateTimeFormatterBuilder.appendPattern`.
 """

@@ -1,10 +1,9 @@
-"""Expiry of partitions: old ones are dropped by a commit, as of the head. Their files stay while snapshots need them.
+"""Expire old partitions by a commit, and write the `_SUCCESS` files of finished partitions.
 
-Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrategy`.
+The data files of expired partitions stay while snapshots need them.
 
-Partitions marked as done: a file `_SUCCESS` in their directories, for those who wait for them.
-
-Source: Java `partition/actions/SuccessFileMarkDoneAction`, `partition/file/SuccessFile`.
+Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrategy`,
+`partition/actions/SuccessFileMarkDoneAction`, `partition/file/SuccessFile`.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from paimon_spark.engine.commit.overwrite import ChosenPartitions
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
-from paimon_spark.format.arrays.arrow_numpy import validity, values
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of, validity, values
 from paimon_spark.maintenance.partition_time import parser_of, text_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries

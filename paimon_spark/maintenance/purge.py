@@ -1,6 +1,6 @@
-"""Purge: a table without rows, history, tags and branches; its definition stays.
+"""Purge a table: delete rows, history, tags and branches, and keep its definition.
 
-Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphans stay: they may belong to writes that go on.
+Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphan files stay: running writes may need them.
 """
 
 from __future__ import annotations

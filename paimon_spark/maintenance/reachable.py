@@ -1,12 +1,9 @@
-"""Which files of a table are reachable: named by a snapshot, tag or changelog of any branch, or a ref itself.
-
-Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`.
-
-Paths of the files that manifest entries name, for a whole table of entries at once.
+"""List every file that a snapshot, tag, changelog or branch of a table needs, with its path.
 
 A path is absolute in the table's own store, and a full URL where a file lies in another store.
 
-Source: Java `io/DataFilePathFactory`, `utils/FileStorePathFactory`.
+Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`, `io/DataFilePathFactory`,
+`utils/FileStorePathFactory`.
 """
 
 from __future__ import annotations
@@ -21,9 +18,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
-from paimon_spark.format.data_files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
-from paimon_spark.format.data_files.compacted_changelog import slice_of
+from paimon_spark.format.arrays.arrow_numpy import array_of, scalar_of
+from paimon_spark.format.data_files.registry import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.data_files.registry import slice_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot

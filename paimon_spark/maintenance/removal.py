@@ -1,11 +1,10 @@
-"""Files that only released roots need: counted, then deleted. The one place that deletes shared files of a table.
+"""Find and delete the files that only released roots need. The only place that deletes shared files of a table.
 
-A file is needed by a root when it is alive in its state. Counts of ADD less DELETE, by file, differ between two roots
-only by the manifests that they do not share, so only those are read (`alive.py`), relative to a root that stays and
-is near those that go. A history that only appends reads no manifest.
+A root needs a file that is alive in its snapshot. Two roots differ only by the manifests that they do not share, so
+only those are read (`liveness.py`), compared with a kept root near the released ones. Append-only history reads no
+manifest.
 
-Changelog manifests are never merged into others: a list of them that no other root names is all that says who needs
-what they name.
+Changelog manifests are never merged: a changelog list that no other root names tells alone what it needs.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ import pyarrow as pa
 from paimon_spark import progress
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import FormatError
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.liveness import Counts, walked

@@ -1,9 +1,7 @@
-"""Roots: the snapshots, tags and long-lived changelogs of all branches. What no root needs may go.
+"""Roots (snapshots, tags and long-lived changelogs of all branches) and the manifests they list.
 
-Which manifests roots name: each list read once, each manifest a number.
-
-What a root that goes names may be gone in part, after a foreign expiry or a deletion that was broken off. What a root
-that stays names must be there, or nobody can tell what it needs.
+Files of a released root may already be missing, after expiry by another engine or an interrupted deletion. Those of a
+kept root must exist, or it is unknown what it needs, and nothing is deleted.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Fork(ShownAsFacts):
         snapshot_id: the newest snapshot shared with the parent; None for a branch that shares none.
         tag: the tag it was created from, None if it was none.
         time_ms: when that snapshot was committed, epoch milliseconds.
-        created_ms: when the branch was created; None when nobody wrote it down.
+        created_ms: when the branch was created; None when it is not recorded.
         guards: names of the guard tags, by the branch (`main`, parents) that they lie on. The branch's own copy is not
             among them.
         recorded: whether the branch has a `FORK` file; else this was derived.
@@ -137,7 +137,7 @@ def decode_fork(data: bytes, path: str) -> Fork:
         version = _number(raw["version"])
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(
-            f"{path} does not say where its branch comes from ({e!r}); when it is removed, that is derived instead",
+            f"{path} cannot be decoded ({e!r}); remove it to derive the fork of the branch instead",
             path=path,
         ) from e
     if version != _VERSION:
@@ -151,7 +151,7 @@ def fork_path(handle: TableHandle) -> str:
 
 
 def read_fork(handle: TableHandle) -> Fork | None:
-    """What the branch's `FORK` file says; None when it has none. Raises CorruptFileError."""
+    """Read the branch's `FORK` file; None when it has none. Raises CorruptFileError."""
     return find_decoded(handle.store, fork_path(handle), decode_fork)
 
 
@@ -194,12 +194,12 @@ def ancestry(handle: TableHandle, snapshot_id: int) -> list[tuple[str, int]]:
 
 
 def same_snapshot(a: Snapshot | None, b: Snapshot | None) -> bool:
-    """Whether two files hold one commit: the names of manifest lists are never used twice."""
+    """Whether two snapshots are one commit; names of manifest lists are never reused."""
     return a is not None and b is not None and snapshot_identity(a) == snapshot_identity(b)
 
 
 def snapshot_identity(snapshot: Snapshot) -> tuple[int, str, str]:
-    """What no two commits share."""
+    """What identifies a commit: no two share it."""
     return snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list
 
 
@@ -213,7 +213,7 @@ def newest_shared(handle: TableHandle, other: TableHandle) -> Snapshot | None:
 
 @dataclass(frozen=True, slots=True)
 class _Refs:
-    """What of a branch can be compared."""
+    """Snapshots and tags of a branch, for comparing."""
 
     handle: TableHandle
     ids: tuple[int, ...]
@@ -321,7 +321,7 @@ def list_tag_infos(handle: TableHandle) -> list[TagInfo]:
 
 
 def tag_info(tag: Tag, branches: Sequence[str] = ()) -> TagInfo:
-    """A tag with what its name says."""
+    """A tag with what its name tells, and the branches created from it."""
     return TagInfo(
         tag.name,
         tag.snapshot,

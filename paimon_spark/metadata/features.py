@@ -1,4 +1,4 @@
-"""The gate: may this table be read, and written? One row a feature that this package would misread or break.
+"""Checks that a table can be read and written: one row per feature that is not supported.
 
 What can only be seen in a data file (its format, shredded columns, the encoding of deletion vectors) is
 refused where the file is opened.

@@ -1,4 +1,4 @@
-"""The databases and tables of a warehouse as files: listed, made, dropped and renamed.
+"""FileSystemCatalog: list, create, drop and rename the databases and tables of a warehouse.
 
 A database is a directory `<name>.db`, a table one with a schema in it. Nothing is cached.
 
@@ -84,7 +84,7 @@ class FileSystemCatalog:
         return [i.name for i in store.list(root) if i.is_directory and is_table(store, f"{root}/{i.name}")]
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Make a database. Raises as `Catalog.create_database`."""
+        """Create a database. Raises as `Catalog.create_database`."""
         _check_new_name(name, "database")
         store, root = open_store(database_url(self.warehouse, name), self.options)
         if store.exists(root):
@@ -127,8 +127,8 @@ class FileSystemCatalog:
                 return
             raise
         _refuse_outside_files(place)
-        # A table without snapshots is empty, one without schemas is none: readers see one of the three. The newest
-        # snapshot goes last, so that an older one is not the head for a moment.
+        # Readers see the whole table, an empty one (no snapshots) or none (no schemas). The newest snapshot is deleted
+        # last, so that an older one is never the head.
         layout = Layout(place.root)
         older = numbered(place.store, layout.snapshot_dir, SNAPSHOT_PREFIX)[:-1]
         place.store.delete_many([layout.snapshot_path(i) for i in older])
@@ -140,7 +140,7 @@ class FileSystemCatalog:
         place.store.delete_tree(place.root)
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
-        """Give a table another name. Raises as `Catalog.rename_table`."""
+        """Rename a table. Raises as `Catalog.rename_table`."""
         target = self._place(new, "a new name")
         _check_new_name(target.table, "table")
         try:
@@ -151,7 +151,7 @@ class FileSystemCatalog:
             raise
         self._database(target.database)
         try:
-            # What says that there is a table comes last and goes first, so that none is seen without its files.
+            # The files that make it a table are copied last and deleted first, so that no table lacks files.
             source.store.rename_tree(source.root, target.root, ("schema", "MAIN-BRANCH"))
         except FileAlreadyThereError as e:
             raise TableAlreadyExistsError(

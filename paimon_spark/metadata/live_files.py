@@ -1,4 +1,4 @@
-"""Which files of a table are alive: ADD and DELETE entries of manifests folded.
+"""Live files of a table: ADD and DELETE entries of manifests folded.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/FileEntry`, `operation/AbstractFileStoreScan`.
 """

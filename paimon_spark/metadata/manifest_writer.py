@@ -1,4 +1,4 @@
-"""Manifests, manifest lists and index manifests written to a table. All have names that were never used before.
+"""Writers of manifests, manifest lists and index manifests, each under a new name.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/ManifestAvroWriter`, `manifest/ManifestList`,
 `manifest/IndexManifestFile`, `utils/FileStorePathFactory`.

@@ -1,4 +1,4 @@
-"""Manifests of a table, read and remembered.
+"""Manifests and manifest lists of a table, read through a cache.
 
 Metadata files never change and their names are never used again, so what was decoded once stays right for the
 life of the process; Spark keeps its planning processes from query to query. The memory is bounded, and
@@ -40,7 +40,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class _Held:
+class _CacheEntry:
     """A value, its size, and when it was last asked for."""
 
     value: Any
@@ -51,8 +51,8 @@ class _Held:
 class Cache:
     """Values by key, the least recently used dropped first. Safe to share between threads.
 
-    What nobody asked for in a while goes when something is put: processes of streams meet new metadata at each trigger,
-    and would hold all of it up to the capacity.
+    Values that were not used for a while are dropped when something is put: processes of streams meet new metadata at
+    each trigger, and would hold all of it up to the capacity.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Cache:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self._idle_s, self._clock = idle_s, clock
-        self._values: OrderedDict[Any, _Held] = OrderedDict()
+        self._values: OrderedDict[Any, _CacheEntry] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: object) -> Any | None:
@@ -80,7 +80,7 @@ class Cache:
             if size_bytes > self.capacity_bytes:
                 return
             now = self._clock()
-            self._values[key] = _Held(value, size_bytes, now)
+            self._values[key] = _CacheEntry(value, size_bytes, now)
             self.used_bytes += size_bytes
             while self.used_bytes > self.capacity_bytes or self._oldest().used_s < now - self._idle_s:
                 self._drop(next(iter(self._values)))
@@ -95,7 +95,7 @@ class Cache:
         if found is not None:
             self.used_bytes -= found.size_bytes
 
-    def _oldest(self) -> _Held:
+    def _oldest(self) -> _CacheEntry:
         return next(iter(self._values.values()))
 
 
@@ -198,10 +198,10 @@ def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None
         # In one piece: else every merge would hand on the pieces of all before it.
         entries = entries.combine_chunks()
         key = (handle.store.identity, handle.layout.manifest_path(name))
-        CACHE.put(key, _Place(_Batch(entries), 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
+        CACHE.put(key, _ManifestRows(_Batch(entries), 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
 
 
-class _Place(NamedTuple):
+class _ManifestRows(NamedTuple):
     """Where a manifest's entries lie: rows of a table that was decoded with others."""
 
     batch: _Batch
@@ -226,7 +226,7 @@ def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa
     """
     identity = handle.store.identity
     paths = [handle.layout.manifest_path(m.file_name) for m in metas]
-    places: dict[str, _Place] = {}
+    places: dict[str, _ManifestRows] = {}
     for path in paths:
         found = CACHE.get((identity, path))
         if found is not None:
@@ -250,18 +250,18 @@ def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFi
         yield group
 
 
-def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, _Place]:
+def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, _ManifestRows]:
     paths = list(metas)
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
     entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
     _check_counts(urls, list(metas.values()), counts)
     batch = _Batch(entries)
-    places: dict[str, _Place] = {}
+    places: dict[str, _ManifestRows] = {}
     start = 0
     bytes_each = entries.nbytes / max(len(entries), 1)
     for path, count in zip(paths, counts, strict=True):
-        places[path] = place = _Place(batch, start, count)
+        places[path] = place = _ManifestRows(batch, start, count)
         CACHE.put((handle.store.identity, path), place, int(bytes_each * count) + _OBJECT_BYTES)
         start += count
     return places
@@ -278,7 +278,7 @@ def _check_counts(urls: list[str], metas: list[ManifestFileMeta], counts: list[i
             )
 
 
-def _assembled(places: list[_Place]) -> pa.Table:
+def _assembled(places: list[_ManifestRows]) -> pa.Table:
     """One table of all rows; places that follow each other in a batch become one slice."""
     slices: list[pa.Table] = []
     i = 0

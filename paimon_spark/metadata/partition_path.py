@@ -1,4 +1,4 @@
-"""Partition values as directory names. Only for finding files: values are never read back from directories.
+"""Directory names of partitions. Only for finding files: values are never read from names.
 
 The text of a FLOAT or DOUBLE depends on who wrote it (Java's on the JDK), so `PartitionDirectories` looks up which
 directories there are of such a value.
@@ -20,8 +20,8 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.text import float_of_text, float_text
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle

@@ -1,4 +1,4 @@
-"""The two ends of an incremental read.
+"""Resolution of the two ends of an incremental read.
 
 Source: Java `AbstractDataTableScan.createIncrementalStartingScanner`, `IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`.

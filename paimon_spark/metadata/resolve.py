@@ -1,4 +1,4 @@
-"""What a version means: the branch, the snapshot, and the schema to read it with.
+"""Resolution of a version to a branch, a snapshot and the schema to read it with.
 
 Source: Java `table/source/snapshot/TimeTravelUtil`, `AbstractFileStoreTable.tryTimeTravel`; the order in which
 a version text is tried is this package's own (README, Versions).

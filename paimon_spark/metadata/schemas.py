@@ -55,7 +55,7 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 
 
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
-    """The schema of the highest id; None when this is no branch of a table."""
+    """The newest schema; None when there is no such branch of a table."""
     ids = seen_schema_ids(store, layout)
     if not ids:
         return None
@@ -150,7 +150,7 @@ _RACES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """When a branch directory is seen.
+    """The condition under which readers see a branch directory.
 
     Attributes:
         branch: the branch that is seen as soon as its directory holds `schemas`, and instead of the one whose directory
@@ -162,12 +162,12 @@ class Handover:
     schemas: frozenset[int] = frozenset()
 
     def is_done(self, ids: Collection[int]) -> bool:
-        """Whether the branch it names is seen, whose directory holds schemas of these ids."""
+        """Whether the named branch is visible when its directory holds schemas of these ids."""
         return self.branch is None or self.schemas <= set(ids)
 
 
 class BranchLook(NamedTuple):
-    """What a listing of a branch's schemas says: their ids, ascending, and the handover beside them."""
+    """The ids of a branch's schemas, ascending, and the handover beside them."""
 
     ids: list[int]
     handover: Handover | None
@@ -187,7 +187,7 @@ def decode_handover(data: bytes, path: str) -> Handover:
             raise ValueError("it names no branch, or is of another version")
     except (ValueError, KeyError, TypeError) as e:
         raise CorruptFileError(
-            f"{path} does not say when its branch is there ({e!r}); when it is removed, the branch is there", path=path
+            f"{path} cannot be decoded ({e!r}); remove it to make the branch visible", path=path
         ) from e
     return Handover(branch, schemas)
 

@@ -1,4 +1,4 @@
-"""Reading small JSON files that another process may be writing or removing at this moment."""
+"""Readers of small JSON files that another process may be writing or removing."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class TagInfo(ShownAsFacts):
-    """A tag as it is listed; `tag_infos.py` has the list.
+    """A tag as it is listed by `branches.list_tag_infos`.
 
     Attributes:
         create_time: local wall clock of the creator; None for tags that live for ever.
@@ -200,7 +200,7 @@ _LENGTHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TagPeriods:
-    """The periods that tags are made for, and their names.
+    """The periods that automatic tags are created for, and their names.
 
     Attributes:
         length: of one period.
@@ -215,7 +215,7 @@ class TagPeriods:
     daily: bool = False
 
     def time_of(self, name: str) -> datetime | None:
-        """The time that a name says; None for a tag that was not made by time."""
+        """The time in a tag's name; None for a tag that was not created for a period."""
         match = re.fullmatch(self.pattern, name.split(" ")[0] if self.daily else name, re.ASCII)
         try:
             return datetime(*map(int, match.groups())) if match else None  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Index files of deletion vectors: which a snapshot has, what is in them, and new ones.
+"""Index files of deletion vectors: listed, read and written.
 
 Source: Paimon spec, chapter Table Index (Deletion Vectors Index); Java `deletionvectors/DeletionVectorsIndexFile`,
 `deletionvectors/append/AppendDeleteFileMaintainer`.

@@ -4,7 +4,9 @@ descriptor.py    Option, its text forms (durations, sizes, enums), options in fo
 known.py         names and types of all table options, unknown keys, secrets
 
 Of a table, stored or given for one use:
-table.py         what decides how files are read and merged: TableOptions
+table.py         TableOptions: all groups, each parsed at most once; says how to add an option
+core.py          layout, reading and merging
+merge.py         merge functions of columns
 data_files.py    how new data files look
 write.py         writers: memory, row kinds, buckets
 commit.py        commits and manifests

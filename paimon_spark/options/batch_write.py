@@ -1,4 +1,4 @@
-"""BatchWriteOptions: what one batch write asks for, parsed once from option text.
+"""What one batch write asks for, parsed once from option text into BatchWriteOptions.
 
 Keys are taken in any case, because Spark lower-cases them. What the options of a table mean is not decided here:
 they are kept as text, for the table made or in force for this write.
@@ -114,7 +114,7 @@ class BatchWriteOptions:
         watermark: of the snapshot.
         table_options: table options as text: of the table made, or in force for this write.
         storage_options: how to reach the file system, as text.
-        unknown_options: what nobody knows; a table made keeps it.
+        unknown_options: keys that are not known; a new table stores them.
     """
 
     branch: str | None = None
@@ -131,7 +131,7 @@ class BatchWriteOptions:
 
 
 def canonical_write(options: Mapping[str, str]) -> dict[str, str]:
-    """`options` with every known key spelt as documented; unknown keys stay.
+    """Spell every known key as documented; unknown keys stay.
 
     Raises:
         InvalidOptionError: one option is given twice with two values, in different spellings.
@@ -140,7 +140,7 @@ def canonical_write(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> BatchWriteOptions:
-    """The write that `options` ask for; keys that say where the table lies are passed over.
+    """Parse the options of a batch write; keys that locate the table are ignored.
 
     Raises:
         InvalidOptionError: a value of the wrong type, two branches, an option of reads, or one of overwrites in
@@ -183,7 +183,7 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
 
 
 def refuse_unknown(options: BatchWriteOptions, *, creating: bool) -> None:
-    """Refuse options that nobody knows; a table that is made keeps those that are not misspelt.
+    """Refuse unknown options; for a new table only misspelt ones, as it stores the others.
 
     Raises:
         InvalidOptionError: offers the nearest names.
@@ -194,7 +194,9 @@ def refuse_unknown(options: BatchWriteOptions, *, creating: bool) -> None:
 
 
 def parse_partition(text: str) -> dict[str, str]:
-    """`dt=2024-01-01,hr=5` as column → text. Names may be in backquotes, values in quotes, which are doubled inside.
+    """Parse `dt=2024-01-01,hr=5` into text by column.
+
+    Names may be in backquotes, values in quotes, which are doubled inside.
 
     Raises:
         InvalidOptionError: not of that form, or a column twice.
@@ -239,7 +241,7 @@ def write_mode(text: str) -> WriteMode:
 
 
 def restore_case(options: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, str]:
-    """Options whose keys hold a column's name, spelt as the column is: Spark lower-cases every key.
+    """Give option keys that contain a column name its case back, as Spark lower-cases every key.
 
     Args:
         options: options of a table, as text.

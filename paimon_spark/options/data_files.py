@@ -1,4 +1,4 @@
-"""DataFileOptions: how new data files of a table look, by level and for changelogs.
+"""Options of a table for new data files: formats, sizes, names and statistics.
 
 Source: Java `CoreOptions`, `io/KeyValueFileWriterFactory`, `utils/StatsCollectorFactories`.
 """
@@ -69,7 +69,7 @@ def _positive(text: str) -> int:
 
 
 def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
-    """A parser of `0:avro,3:parquet`."""
+    """A parser of values by level, such as `0:avro,3:parquet`."""
 
     def parsed(text: str) -> Mapping[int, T]:
         out: dict[int, T] = {}
@@ -146,7 +146,7 @@ class FileKindOptions(NamedTuple):
     stats: StatsMode
 
     def extension(self, with_codec: bool) -> str:
-        """What file names end in."""
+        """The ending of file names."""
         codec = _CODEC_EXTENSIONS.get(self.compression, self.compression) if with_codec else ""
         return f".{codec}.{self.format}" if codec else f".{self.format}"
 

@@ -129,7 +129,7 @@ def _quantity(text: str, units: Mapping[str, int], what: str) -> int:
 
 
 def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, str]:
-    """`options` with every key that `by_lower` holds in lower case spelt as there; other keys stay.
+    """Spell keys as `by_lower` maps their lower-case form; other keys stay.
 
     Raises:
         InvalidOptionError: one option is given twice with two values, in different spellings.
@@ -166,7 +166,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionError:
-    """The error for an option nobody knows."""
+    """The error for an unknown option, with the nearest known names."""
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
 
 
@@ -178,7 +178,7 @@ def describe(option: Option[Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """Options in force.
+    """Option text of a read over what the table stores.
 
     Attributes:
         stored: keys whose values the table stores.
@@ -200,7 +200,7 @@ class InForce:
             ) from e
 
     def show(self, key: str) -> str:
-        """Key and value, and whence they come, for messages."""
+        """Key and value for messages, with a note where the table stores them."""
         return f"{key} = {self.options[key]!r}" + (" (stored in the table)" if key in self.stored else "")
 
     def found(self, keys: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""ExpiryOptions: how long snapshots, changelogs, consumers and partitions live.
+"""Options of a table for expiry: retention of snapshots, changelogs, consumers and partitions.
 
 Source: Java `CoreOptions`, `options/ExpireConfig`.
 """

@@ -255,7 +255,7 @@ def is_storage_option(key: str) -> bool:
 
 
 def check_values(options: Mapping[str, str]) -> None:
-    """Check that every option is of its type.
+    """Check that every option has a value of its type.
 
     Raises:
         InvalidOptionError: names the option, its text and what is expected.
@@ -284,17 +284,17 @@ def is_secret(key: str) -> bool:
 
 
 def shown_option(key: str, value: str) -> str:
-    """The value of an option as people may see it."""
+    """The value of an option, hidden if it is a secret."""
     return HIDDEN if is_secret(key) else value
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as people may see them."""
+    """Options with secrets hidden."""
     return {key: shown_option(key, value) for key, value in options.items()}
 
 
 def shown_changes(options: Mapping[str, tuple[str | None, str | None]]) -> dict[str, tuple[str | None, str | None]]:
-    """Old and new values of options as people may see them; None is not set, and stays."""
+    """Old and new values of options with secrets hidden; None is not set, and stays."""
     return {
         key: (None if old is None else shown_option(key, old), None if new is None else shown_option(key, new))
         for key, (old, new) in options.items()

@@ -1,7 +1,7 @@
-"""LineageOptions: under which job a read or a write is recorded. Of a job or a catalog, never stored in a table.
+"""Options of a job: the name it is recorded under in lineage, and its commit listeners.
 
-A stored option would name code that every reader of the table runs, or put the work of others under one job's name:
-they are read from what was given for this use alone (`TableHandle.overrides`).
+They are never stored in a table: a stored option would name code that every reader of the table runs, or record the
+work of others under one job. They are read from `TableHandle.overrides` alone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class LineageOptions:
-    """What one read or write says of its job.
+    """The job of one read or write.
 
     Attributes:
         job: None when it says nothing.
@@ -95,7 +95,7 @@ def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]
 
 
 def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
-    """What the options given for one use of a table say of its job.
+    """Parse the job options given for one use of a table.
 
     Args:
         overrides: `TableHandle.overrides`; never the options that a table stores.

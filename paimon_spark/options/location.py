@@ -147,12 +147,12 @@ TABLE_DEFAULT: Final = "table-default."
 
 
 def table_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of the tables that a catalog with these options makes."""
+    """Options for tables that a catalog with these options creates."""
     return {k.removeprefix(TABLE_DEFAULT): v for k, v in options.items() if k.startswith(TABLE_DEFAULT)}
 
 
 def without_table_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """Options that hold of the tables that are there."""
+    """Options for tables that exist already."""
     return {k: v for k, v in options.items() if not k.startswith(TABLE_DEFAULT)}
 
 

@@ -1,7 +1,7 @@
-"""ScanOptions: what one read asks for, parsed once from option text.
+"""What one batch read asks for, parsed once from option text into ScanOptions.
 
-Keys are taken in any case, because Spark lower-cases them. Which version a text means is decided by
-`refs`; here it stays the pair of key and text that the user gave.
+Keys are taken in any case, because Spark lower-cases them. `metadata.resolve` finds what a version means; here it stays
+the pair of key and text that the user gave.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ScanOptions:
 
     @property
     def created_since_ms(self) -> int | None:
-        """The moment since when rows are asked for, by the time of their files or commits; None for all.
+        """Epoch milliseconds since when files or commits are read; None for all.
 
         Raises:
             InvalidOptionError: it is no number.
@@ -154,7 +154,7 @@ class ScanOptions:
 
 
 def canonical(options: Mapping[str, str]) -> dict[str, str]:
-    """`options` with every known key spelt as documented; unknown keys stay.
+    """Spell every known key as documented; unknown keys stay.
 
     Raises:
         InvalidOptionError: one option is given twice with two values, in different spellings.
@@ -163,7 +163,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
-    """The read that `options` ask for; keys that say where the table lies are passed over.
+    """Parse the options of a batch read; keys that locate the table are ignored.
 
     Raises:
         InvalidOptionError: an unknown option (the nearest name is offered), a value of the wrong type,
@@ -193,7 +193,7 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
 
 
 def with_stored_start(asked: ScanOptions, given: Mapping[str, str], stored: Mapping[str, str]) -> ScanOptions:
-    """The read with the version or range that the table's own options name, where the read itself names none.
+    """Use the version or range stored in the table where the read names none.
 
     Args:
         asked: the read.

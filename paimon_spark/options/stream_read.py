@@ -146,7 +146,7 @@ _START_KEYS: Final = (*_MODE_OF, WATERMARK_KEY, *INCREMENTAL_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much one micro-batch reads; None is no limit.
+    """Limits of one micro-batch; None is no limit.
 
     Attributes:
         min_rows: rows that it waits for, at most `max_delay_ms`.
@@ -225,7 +225,7 @@ class StreamReadOptions:
 
 
 def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
-    """Which rows of which table a stream is of: what can be said before the table is opened.
+    """Parse what a streaming read asks of the table before it is opened: branch, columns, rows.
 
     Raises:
         InvalidOptionError: an unknown option (the nearest name is offered), or a value of the wrong type.
@@ -236,7 +236,7 @@ def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
 
 
 def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] | None = None) -> StreamReadOptions:
-    """The stream that `options` ask for; keys that say where the table lies are passed over.
+    """Parse the options of a streaming read; keys that locate the table are ignored.
 
     Args:
         options: what the read gives, keys in any case.
@@ -300,7 +300,7 @@ def _in_force(given: Mapping[str, str], stored: Mapping[str, str]) -> InForce:
 
 
 def _wants_alignment(options: Mapping[str, str]) -> bool:
-    """A number of snapshots asks for alignment too, unless that is said not to be wanted."""
+    """Whether alignment is asked for, also by a number of snapshots alone."""
     return ALIGNED.get(options) or (ALIGNED.key not in options and ALIGNED_SNAPSHOTS.key in options)
 
 

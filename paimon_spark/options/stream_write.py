@@ -1,4 +1,4 @@
-"""StreamWriteOptions: what one streaming query's sink asks for, parsed once from option text.
+"""What the sink of a streaming query asks for, parsed once into StreamWriteOptions.
 
 The options of batch writes hold, but for those that say what a single write replaces.
 """
@@ -27,7 +27,7 @@ from paimon_spark.options.descriptor import Option, enum_of, nearest, spelt, unk
 
 
 class LostBatches(str, Enum):
-    """What a sink does when batches that it committed are not in the branch, or nobody can tell whether they are."""
+    """What a sink does when batches it committed are missing from the branch, or may be."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -70,7 +70,7 @@ def canonical_stream_write(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_stream_write_options(options: Mapping[str, str], *, complete: bool) -> StreamWriteOptions:
-    """The sink that `options` ask for; keys that say where the table lies, and those of Spark, are passed over.
+    """Parse the options of a sink; keys that locate the table, and those of Spark, are ignored.
 
     Args:
         options: as text.

@@ -4,7 +4,7 @@ The handle of an opened table carries them. What every read needs is parsed at o
 first used, at most once per handle, so that a bad value fails where it matters and readers do not pay for writers.
 
 To add an option: write its descriptor (`Option`) in the module of its group, add a field to the group and fill it in
-the group's `parse_…` function; a value type that `known.VALUES` does not state yet goes there too.
+the group's `parse_…` function; `known.py` lists the key by the type of its values, for checks of stored options.
 
 Source: Java `CoreOptions`.
 """

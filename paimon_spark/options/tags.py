@@ -1,4 +1,4 @@
-"""TagOptions: how long tags live, and when tags and savepoints are made by themselves.
+"""Options of a table for tags and savepoints: retention and automatic creation.
 
 Source: Java `CoreOptions`; PIP-4 for savepoints.
 """
@@ -18,7 +18,7 @@ _CREATE_TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 
 class TagCreation(str, Enum):
-    """What makes tags by itself: the clock, the watermark, or each batch."""
+    """What triggers automatic tags: the clock, the watermark, or each batch."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"
@@ -35,7 +35,7 @@ class TagPeriod(str, Enum):
 
 
 class TagPeriodFormatter(str, Enum):
-    """How the name of a tag is written."""
+    """Format of the names of automatic tags."""
 
     WITH_DASHES = "with_dashes"
     WITHOUT_DASHES = "without_dashes"
@@ -165,7 +165,7 @@ def parse_tag_options(raw: Mapping[str, str]) -> TagOptions:
 
 @dataclass(frozen=True, slots=True)
 class SavepointOptions:
-    """When savepoints are made by themselves.
+    """When savepoints are created automatically.
 
     Attributes:
         time_ms: of the day, in milliseconds after midnight.

@@ -47,7 +47,7 @@ VECTOR_FILE_SIZE: Final = Option(
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How rows are taken in.
+    """Memory of writers and the meaning of row kinds.
 
     Attributes:
         buffer_bytes: memory for rows that wait; beyond it they go to files, of the table or aside.
@@ -99,7 +99,7 @@ def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
 def _retracts_refused(raw: Mapping[str, str]) -> str | None:
     """Why retracts cannot be merged.
 
-    Java finds out when two rows of a key meet, which may be after the commit: a table that nobody can read any more.
+    Java fails only when two rows of a key are merged, which may be after the commit, with a table that cannot be read.
 
     Source: Java `mergetree/compact/FirstRowMergeFunction`, `PartialUpdateMergeFunction`.
     """

@@ -2,7 +2,7 @@
 
 Predicates are three-valued like SQL: a row is kept only where the tree is true, not where it is null. Comparisons are
 those of Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary compare by unsigned
-bytes, nulls never compare. In LIKE patterns `%` is any text, `_` any one character; a backslash escapes them and itself.
+bytes, nulls never compare. In LIKE patterns `%` is any text, `_` any character; a backslash escapes them and itself.
 
 Source: Spark `StringUtils.escapeLikeRegex`.
 """

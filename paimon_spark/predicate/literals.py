@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from paimon_spark.errors import InvalidOptionError, PredicateSyntaxError
-from paimon_spark.format.casts.text import float_of_text
+from paimon_spark.format.casts.text import FALSE_WORDS, TRUE_WORDS, float_of_text
 from paimon_spark.predicate.ast import (
     Column,
     Compare,
@@ -33,6 +33,7 @@ from paimon_spark.predicate.ast import (
     Predicate,
 )
 from paimon_spark.types import (
+    INTEGER_BITS,
     INTEGER_NAMES,
     AtomicType,
     BinaryType,
@@ -43,14 +44,11 @@ from paimon_spark.types import (
     TimeType,
 )
 
-INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _EXACT: Final = Context(prec=400)
 _DOUBLE_INTEGERS: Final = 2**53
 _FLOAT_DIGITS: Final = 9
 """With so many digits, and not with fewer, every FLOAT has a text of its own."""
 _DOUBLE_DIGITS: Final = 15
-_TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
-_FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
 _DATE: Final = re.compile(r"^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*$", re.DOTALL)
 _TIMESTAMP: Final = re.compile(
     r"^\s*(?P<y>\d{4})(?:-(?P<mo>\d{1,2})(?:-(?P<d>\d{1,2}))?)?"
@@ -348,8 +346,8 @@ def _decimal_as_double(op: Op, column: Column, dtype: DecimalType, number: float
 def _boolean(column: Column, value: Literal) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and (word := value.strip().lower()) in _TRUE | _FALSE:
-        return word in _TRUE
+    if isinstance(value, str) and (word := value.strip().lower()) in TRUE_WORDS | FALSE_WORDS:
+        return word in TRUE_WORDS
     raise _cannot(column, value)
 
 

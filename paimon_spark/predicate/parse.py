@@ -33,7 +33,7 @@ from paimon_spark.predicate.ast import (
     TextOp,
     like_pattern,
 )
-from paimon_spark.types import BOOLEAN, CharType, RowType
+from paimon_spark.types import BOOLEAN, INTEGER_BITS, CharType, RowType
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree; releases of sqlglot differ in what they call its class."""
@@ -380,7 +380,7 @@ class _Builder:
             number = convert(str(value))
         except (ValueError, InvalidOperation) as error:
             raise self._unsupported(e) from error
-        bits = literals.INTEGER_BITS.get(to)
+        bits = INTEGER_BITS.get(to)
         if isinstance(number, int) and bits and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
             raise PredicateSyntaxError(f"{number} is out of range for {to} in {self.text!r}", text=self.text)
         if isinstance(number, Decimal) and not _fits(number, e.to):

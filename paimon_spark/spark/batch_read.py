@@ -54,7 +54,7 @@ class BatchReader(DataSourceReader):
         self._target = arrow_schema(declared)
 
     def plan(self) -> None:
-        """Plan now. Later Spark is pickling, and would wrap the words of errors."""
+        """Plan now: later Spark is pickling, and would wrap errors."""
         self._scan.plan()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -73,7 +73,7 @@ class BatchReader(DataSourceReader):
         return pack(self._scan.plan().splits, options.split_target_bytes, options.split_open_cost_bytes)
 
     def _note(self) -> bytes | None:
-        """What the first task notes of the read."""
+        """The lineage note that the first task writes."""
         return for_task(self._scan.tickets())
 
     def _task_reader(self) -> TaskReader | SystemTaskReader:
@@ -102,7 +102,7 @@ class SystemReader(BatchReader):
 
 
 def _match(scan: Scan, declared: StructType) -> tuple[str, ...]:
-    """For each declared column the table's, by name."""
+    """The table's column for each declared one, by name."""
     row_type = scan.columns_named([field.name for field in declared.fields])
     for field, f in zip(declared.fields, row_type, strict=True):
         check_readable_as(f.name, f.type, f.type.nullable, field.dataType, field.nullable)

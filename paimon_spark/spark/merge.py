@@ -1,8 +1,8 @@
-"""MERGE with any number of clauses, of which for each row the first counts that holds. User's process.
+"""MERGE with any number of clauses; the first clause that holds for a row applies. User's process.
 
-The rows of table and source are joined once. What the clauses say is put in stage by stage, as the names in them mean
-other things: where rows match, columns of both; in clauses of the source's rows those of the source alone; in clauses
-of the table's rows those of the table alone. A stage renames the columns that its clauses must not see.
+The rows of table and source are joined once. Clauses are evaluated in stages, as their names mean different columns:
+those of both where rows match, those of the source in clauses for its rows, those of the table in clauses for its rows.
+A stage renames the columns that its clauses must not see.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _EQUAL: Final = re.compile(rf"\(?\s*({_DOTTED.pattern})\s*={{1,2}}\s*({_DOTTED.p
 
 
 class When(Enum):
-    """Which rows a clause is about: pairs that match, rows of the source alone, rows of the table alone."""
+    """The rows of a clause: matching pairs, rows of the source alone, rows of the table alone."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -103,7 +103,7 @@ def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -
     if given.when_not_matched_by_source_delete is not None:
         clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
     if not clauses:
-        raise InvalidInputError("a merge needs something to do: give one of its when_… arguments", table=table.name)
+        raise InvalidInputError("merge has no clause; give one of its when_… arguments", table=table.name)
     return Merge(change, source, on, tuple(clauses), "t", "s").run()
 
 
@@ -130,7 +130,7 @@ class Merge:
     refuses_pairs: bool = False
 
     def run(self) -> WriteResult:
-        """Carry it out, in one commit.
+        """Run it, in one commit.
 
         Raises:
             DataError: a row would become several; nothing was changed.
@@ -177,18 +177,18 @@ class Merge:
 
     @property
     def _deletes_all_pairs(self) -> bool:
-        """Whether what matches is deleted and nothing else: then it may match twice."""
+        """Whether all matching rows are deleted: then they may match twice."""
         found = [c for _, c in self._of(When.MATCHED)]
         return self.refuses_pairs and len(found) == 1 and found[0].verb is Verb.DELETE and found[0].condition is None
 
     @property
     def _must_look_at_pairs(self) -> bool:
-        """Whether pairs have to be counted before clauses choose: when one chooses every pair, that shows as well."""
+        """Whether pairs must be counted before clauses choose; a clause for every pair shows duplicates anyway."""
         found = [c for _, c in self._of(When.MATCHED)]
         return self.refuses_pairs and bool(found) and all(c.condition is not None for c in found)
 
     def _staged(self, joined: DataFrame) -> DataFrame:
-        """The rows that a clause chooses: the table's columns as they become, their places, ACTION, old values."""
+        """The rows that a clause chooses: new values of the columns, places, ACTION, old values."""
         change = self.change
         in_target, in_source = self._target(_IN_TARGET), F.col(f"{quoted(self.source_alias)}.{_IN_SOURCE}")
         kind = (
@@ -237,7 +237,7 @@ class Merge:
         return out
 
     def _columns(self, rows: DataFrame, when: When, before: Mapping[str, Column]) -> list[Column]:
-        """The table's columns after the clauses of a kind, under the names of the next stage."""
+        """The table's columns after the clauses of a kind, named for the next stage."""
         out = []
         for i, (name, old) in enumerate(before.items()):
             kind = self._types[name]
@@ -258,7 +258,7 @@ class Merge:
         return {f.name: spark_type(f.type, f.name).simpleString() for f in self.change.handle.schema.fields}
 
     def _fitting(self, rows: DataFrame, name: str, expression: str) -> Column:
-        """An expression as a value of a column, so that Spark unites it with others without a loss.
+        """An expression fitted to a column, so that Spark combines it with others without loss.
 
         Raises:
             SchemaMismatchError: it cannot become one, or only with a cast.
@@ -285,7 +285,7 @@ class Merge:
         return out
 
     def _is_stated(self, name: str, expression: str) -> bool:
-        """Whether the condition of the merge states that a column has the value, so that no row need be looked at."""
+        """Whether the merge condition implies that a column has the value, so that no row needs a check."""
         parts = re.split(r"\band\b", self.on, flags=re.IGNORECASE)
         pairs = [m for p in parts if (m := _EQUAL.fullmatch(p.strip())) is not None]
         if len(pairs) != len(parts):
@@ -303,7 +303,7 @@ class Merge:
             check_set(handle, [handle.schema.primary_keys[moved[0][0]]])
 
     def _once(self, rows: DataFrame) -> DataFrame:
-        """Each row that is deleted once, where it may match several rows of the source."""
+        """The rows, each deleted row once though it may match several rows of the source."""
         if not self._deletes_all_pairs:
             return rows
         number = self._of(When.MATCHED)[0][0]
@@ -316,7 +316,7 @@ def _name(prefix: str, position: int) -> str:
 
 
 def _plain(text: str) -> tuple[str, ...]:
-    """The parts of a name in lower case, without quotes; of what is no name, the text."""
+    """The parts of a name in lower case, without quotes; other text as it is."""
     if _DOTTED.fullmatch(text.strip()) is None:
         return (text,)
     parts = re.findall(_NAME, text)

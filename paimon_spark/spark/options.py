@@ -1,4 +1,4 @@
-"""What Spark hands a data source as options, and the reverse."""
+"""Options that Spark gives a data source → scans and streams."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def scan_of(options: Mapping[str, str]) -> Scan:
 
 
 def stream_of(options: Mapping[str, str], columns: Sequence[str]) -> OpenStream:
-    """The stream that `spark.readStream.options(…).load(path)` asks for, of the columns called so.
+    """The stream that `spark.readStream.options(…).load(path)` asks for, of these columns.
 
-    Raises as `table.stream_read.open_columns`.
+    Raises as `jobs.stream_read.open_columns`.
     """
     from paimon_spark.jobs.stream_read import open_columns
 
@@ -49,7 +49,7 @@ def stream_columns(options: Mapping[str, str]) -> RowType:
 
 
 def _named(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The one path, and the other options."""
+    """The path, and the other options."""
     rest = dict(options)
     if "paths" in rest:
         raise InvalidOptionError(

@@ -55,7 +55,7 @@ from paimon_spark.spark.session import session_or_new
 from paimon_spark.types import VALUE_KIND, RowKind
 
 ACTION: Final = "__paimon_action"
-"""Column of rows that change: which of the next three is done to them."""
+"""Column of changed rows that holds one of the next three."""
 DELETE, UPDATE, INSERT = "D", "U", "I"
 _GONE: Final = "__paimon_gone"
 _ROWS: Final = "__paimon_rows"
@@ -69,12 +69,12 @@ _NEW: Final = "__paimon_new_"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A table whose rows are about to change.
+    """One change of rows of a table.
 
     Attributes:
         table: as it was opened.
         handle: its branch, as it is now.
-        base_id: head before any row was read, 0 for none.
+        base_id: the head before any row was read, 0 for none.
     """
 
     table: OpenedTable
@@ -83,7 +83,7 @@ class Change:
 
     @classmethod
     def of(cls, table: OpenedTable) -> Change:
-        """Of the head of the branch of `table`."""
+        """A change of the head of the branch of `table`."""
         place = place_of(table, BatchWriteOptions())
         handle = open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
         # Spark reads the rows before it asks for a writer, perhaps for hours; what changes meanwhile must be noticed.
@@ -101,7 +101,7 @@ class Change:
 
     @property
     def row_id(self) -> list[str]:
-        """Columns that tell one row from all others."""
+        """Columns that identify a row."""
         return list(self.handle.schema.primary_keys) or list(PLACES)
 
     def read(self, session: SparkSession, where: str | None = None, time_zone: str | None = None) -> DataFrame:
@@ -128,7 +128,7 @@ class Change:
         return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
 
     def _refuse_other_branch(self, rows: DataFrame) -> None:
-        """Refuse to change rows that are read from a fallback branch, and to empty a partition that it has too.
+        """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has.
 
         Raises:
             UnsupportedFeatureError: some row, or partition, is one of these.
@@ -152,7 +152,7 @@ class Change:
                 raise beside.would_appear(partition)
 
     def _leaving(self, rows: DataFrame, head: Snapshot | None, beside: OtherPartitions) -> dict[bytes, int]:
-        """How many of `rows` leave each partition that some of them are in."""
+        """The number of `rows` that leave each of their partitions."""
         deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint")).alias(_GONE)
         if self.keyed:  # the key has the partition
             found = self._by_partition(rows, deleted)
@@ -170,7 +170,7 @@ class Change:
         return out
 
     def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> _Grouped:
-        """Numbers for each partition of the rows; for each value of another column, too."""
+        """Aggregates by partition of the rows, and by another column if given."""
         keys = self.handle.schema.partition_type
         others = () if also is None else (also,)
         table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
@@ -206,7 +206,7 @@ def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
 
 
 def by_own_names(handle: TableHandle, values: Mapping[str, str]) -> dict[str, str]:
-    """Expressions by the table's names of the columns. Raises ColumnNotFoundError, InvalidInputError."""
+    """Expressions by the table's spelling of column names. Raises ColumnNotFoundError, InvalidInputError."""
     names = {n.lower(): n for n in handle.schema.row_type.names}
     if not values:
         raise InvalidInputError("no column is set; give expressions by column: {'v': 'v + 1'}")
@@ -304,7 +304,7 @@ def delete(table: OpenedTable, where: str) -> WriteResult:
 
 
 def deletion(table: OpenedTable) -> Change:
-    """The change of a table that loses rows. Raises UnsupportedFeatureError."""
+    """The change of a delete. Raises UnsupportedFeatureError."""
     change = Change.of(table)
     if delete_strategy(change.handle) is DeleteStrategy.RETRACTS:
         check_deletes(change.handle)
@@ -328,7 +328,7 @@ def update(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> 
 
 
 def updating(table: OpenedTable, values: Mapping[str, str]) -> tuple[Change, dict[str, str]]:
-    """The change of a table whose rows change, and the values by its own names of the columns. Raises as `update`."""
+    """The change of an update, and the new values by column. Raises as `update`."""
     change = Change.of(table)
     delete_strategy(change.handle)
     new = by_own_names(change.handle, values)

@@ -1,11 +1,9 @@
-"""Paimon types as Spark types, and what a user's own `.schema(…)` may ask of them.
+"""Paimon types ↔ Spark types, checks of a user's `.schema(…)`, and columns fitted to a table.
 
-Source: Paimon's Spark connector, `SparkTypeUtils`. CHAR and VARCHAR are STRING here, because Spark knows
-their lengths only for tables of a catalog; nothing is padded or cut on reading.
+CHAR and VARCHAR are STRING here, because Spark knows their lengths only for tables of a catalog; nothing is padded or
+cut on reading.
 
-A value for a table's column, with the names of fields and the types of NULLs that the column has.
-
-Source: Spark's `TableOutputResolver`; Java Spark connector, `PaimonAnalysis.addCastToStructByPosition`.
+Source: Paimon's Spark connector, `SparkTypeUtils`.
 """
 
 from __future__ import annotations
@@ -113,14 +111,14 @@ def _field(name: str, t: DataType, comment: str | None, where: str) -> spark.Str
 
 
 def row_type(schema: spark.StructType, *, all_nullable: bool = False) -> RowType:
-    """The columns of a table for `schema`; field ids only count. CHAR and VARCHAR columns keep their lengths.
+    """The columns of a table for `schema`; field ids just count up. CHAR and VARCHAR columns keep their lengths.
 
     Args:
         schema: of a DataFrame, or as declared.
-        all_nullable: whether NOT NULL is passed over, as Spark does for the tables it makes of a query.
+        all_nullable: ignore NOT NULL, as Spark does in CREATE TABLE AS SELECT.
 
     Raises:
-        UnsupportedFeatureError: a column's type is none of a table.
+        UnsupportedFeatureError: a type that tables cannot have.
     """
     return RowType(False, tuple(_column(i, f, f.name, all_nullable) for i, f in enumerate(schema.fields)))
 
@@ -187,7 +185,7 @@ def _paimon_type(t: spark.DataType, where: str, all_nullable: bool) -> DataType:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """The Arrow schema that Spark demands of batches for `schema`, exactly."""
+    """The Arrow schema that Spark requires of batches for `schema`, exactly."""
     # Private to Spark, but it is what Spark's own worker compares our batches with.
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -200,7 +198,7 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 
 def check_readable_as(column: str, t: DataType, nullable: bool, asked: spark.DataType, asked_nullable: bool) -> None:
-    """Check that every value of `t` can be given as Spark's `asked`, unchanged.
+    """Check that Spark's type `asked` holds every value of `t` unchanged.
 
     Raises:
         SchemaMismatchError: it cannot; the message names the column and both types.
@@ -265,7 +263,9 @@ def _fields_fit(column: str, t: RowType, asked: spark.StructType) -> bool:
 
 
 def fitted(column: Column, found: SparkType, wanted: DataType, name: str, *, by_place: bool = False) -> Column:
-    """The column as a write takes it: what else differs, the write casts or refuses.
+    """The column with the field names and NULL types of the table's; the write casts or refuses other differences.
+
+    Source: Spark's `TableOutputResolver`; Java Spark connector, `PaimonAnalysis.addCastToStructByPosition`.
 
     Args:
         column: the value.

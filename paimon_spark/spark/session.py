@@ -1,4 +1,4 @@
-"""Spark sessions: found or made, told of the data sources, configured; and errors that Spark shows as text."""
+"""Spark sessions: found, configured, data sources registered; errors that Spark shows as text."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def register(spark: SparkSession) -> None:
 
 
 def find_sources_here(spark: SparkSession) -> None:
-    """Let writes of this thread find data sources written in Python.
+    """Let writes of this thread find Python data sources.
 
     A classic session looks for the source of a write, though not of a read, in what its thread knows as the active
-    session, and only the thread that made the session knows one.
+    session, and only the thread that made the session has one.
     """
     if isinstance(spark, SparkSession):  # classic; making a DataFrame is the public way to make its session active
         spark.createDataFrame([], "x INT")
@@ -72,7 +72,7 @@ def session_or_new(session: SparkSession | None = None) -> SparkSession:
 
 
 def is_missing_source(error: PySparkException) -> bool:
-    """Whether Spark says that it knows no such data source: its Python workers do not see the package."""
+    """Whether Spark did not find the data source: its Python workers do not see the package."""
     return _NOT_FOUND in (error.getCondition() or "") or _NOT_FOUND in str(error)
 
 
@@ -89,7 +89,7 @@ def our_errors() -> Iterator[None]:
 
 
 def unwrapped(error: PySparkException) -> PaimonError | None:
-    """The error of this package that Spark shows as text; None when there is none in it."""
+    """The error of this package in the text of Spark's; None if it has none."""
     for name, message in reversed(_ERROR.findall(str(error))):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, PaimonError):

@@ -1,4 +1,4 @@
-"""The data source that Spark knows as `paimon`, and as `paimon_py` where a JAR has the first name.
+"""The data sources `paimon` and `paimon_py`; the second name is for sessions with Paimon's JAR.
 
 Spark imports this module in every session that looks for data sources: it imports nothing heavy.
 """
@@ -28,12 +28,12 @@ class PaimonDataSource(DataSource):
     """`spark.read.format("paimon")`.
 
     Spark makes it in a Python process beside the driver, asks for the schema, pickles it, and asks it for a reader
-    in another such process; that is why what `schema` found out is kept.
+    in another such process; so it keeps what `schema` found.
     """
 
     _opened: Scan | None = None
     _was_sent = False
-    """Whether this object came from another process: so do those that end micro-batches, and none that write them."""
+    """Whether this object was unpickled: then it ends micro-batches, else it writes them."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,8 +43,8 @@ class PaimonDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the read, batch or stream: Spark does not say which it will be. Driver.
 
-        What only a stream may ask, and what has become of the version that one began with, is no error yet: `reader`
-        and `streamReader` know more.
+        Errors of options that only streams have, or of the version that a stream began with, are left to `reader` and
+        `streamReader`, which know which it is.
         """
         from paimon_spark.errors import PaimonError
         from paimon_spark.spark.schema import spark_schema
@@ -89,7 +89,7 @@ class PaimonDataSource(DataSource):
         return self._opened
 
     def _stream_schema(self, batch_error: PaimonError) -> StructType:
-        """The columns of the read if it is a stream, which a batch read is not. Raises what is wrong with either."""
+        """The columns if this is a stream, as a batch read failed. Raises the errors of both."""
         from paimon_spark.errors import InvalidOptionError, PaimonError
         from paimon_spark.spark.options import stream_columns
         from paimon_spark.spark.schema import spark_schema
@@ -106,7 +106,7 @@ class PaimonDataSource(DataSource):
 
 
 class PaimonPyDataSource(PaimonDataSource):
-    """The same source for sessions that also load Paimon's JAR, whose name Spark prefers."""
+    """The same source for sessions that also load Paimon's JAR, for which Spark reserves `paimon`."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,11 +1,11 @@
 """Streaming reads: offsets and splits beside the driver, rows on executors from the splits alone.
 
 One process beside the driver holds the reader for the whole query. Another one makes it once more, only to pickle what
-executors run: so a reader opens its table, and imports what that needs, when it is first asked for something. That also
-leaves errors their words, as Spark's worker fails with one of its own when making the reader fails.
+executors run: so a reader opens its table, and imports what that needs, at its first use. That also keeps error
+messages, as Spark replaces errors of making the reader.
 
-Spark does not write down where a query began. When its first batch has to run again, in a query started anew, Spark
-asks for the beginning once more, which may be another by then. So the first end says from where it goes.
+Spark does not store where a query began. When its first batch has to run again after a restart, Spark asks for the
+beginning once more, which may have changed. So the end of the first batch stores it.
 
 Source: PySpark `sql/streaming/python_streaming_source_runner.py`, Spark `MicroBatchExecution`.
 """
@@ -53,7 +53,7 @@ _MADE_BEFORE: Final = (
 
 
 class PaimonStreamReader(DataSourceStreamReader):
-    """What Spark asks of a stream beside the driver, for every PySpark; what goes to executors is small."""
+    """The driver's part of a stream for every PySpark; what goes to executors is small."""
 
     def __init__(self, options: Mapping[str, str], declared: StructType) -> None:
         self._options = dict(options)
@@ -86,7 +86,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         return {**encode(self.stream.source.first()), _FIRST: True}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The rows between two offsets, for as many tasks as are worth it. Driver.
+        """Partitions of the rows between two offsets. Driver.
 
         Spark also asks for nothing, from the newest offset of a checkpoint to itself, when a query starts again.
         """
@@ -103,7 +103,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         return [StreamPartition(group, shared, None if n else note) for n, group in enumerate(groups)]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to an offset was processed. Spark says so when it builds a later batch. Driver."""
+        """Everything up to an offset was processed; Spark calls it when it builds a later batch. Driver."""
         self._ended(end)
         self.stream.source.committed(decode(end))
 
@@ -117,15 +117,15 @@ class PaimonStreamReader(DataSourceStreamReader):
         return StreamTaskReader(arrow_schema(self._declared)).read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Executors get what reading needs; the rest comes with each partition."""
+        """Pickle what executors need instead of this; the rest comes with each partition."""
         return StreamTaskReader, (arrow_schema(self._declared),)
 
     def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
-        """What lies between two offsets, in its order."""
+        """Plans of the changes between two offsets, in order."""
         return [self.stream.source.plan(start, end)]
 
     def _note(self, start: StreamOffset, end: StreamOffset) -> bytes | None:
-        """What the first task of a batch notes of it."""
+        """The lineage note that the first task of a batch writes."""
         ticket = None if self._recording is None else self._recording.ticket(start, end)
         if ticket is None:
             return None
@@ -134,7 +134,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         return for_task([ticket])
 
     def _ended(self, offset: dict[str, Any]) -> None:
-        """Batches up to an offset are over."""
+        """Note for lineage that batches up to an offset are processed."""
         if self._recording is not None:
             self._recording.ended(decode(offset))
 
@@ -147,11 +147,11 @@ class PaimonStreamReader(DataSourceStreamReader):
         return pack(splits, options.split_target_bytes, options.split_open_cost_bytes, together=order_of(splits))
 
     def _check(self, opened: OpenStream) -> None:
-        """Refuse what this PySpark cannot do."""
+        """Refuse options that this PySpark does not support."""
 
 
 class UnlimitedStreamReader(PaimonStreamReader):
-    """The reader for PySpark 4.1, which asks for the newest offset alone: no word of a start, nor of limits.
+    """The reader for PySpark 4.1, which asks only for the newest offset, without a start or limits.
 
     With `Trigger.AvailableNow` it runs one batch, or (`spark.sql.streaming.triggerAvailableNowWrapper.enabled`) asks
     before it says where the checkpoint of the query stands, and does not ask again. So the first answer is the end of
@@ -176,7 +176,7 @@ class UnlimitedStreamReader(PaimonStreamReader):
         return self._reached
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """As above; with a checkpoint this is also what tells where the query stands. Driver."""
+        """As above; with a checkpoint it also shows where the query is. Driver."""
         self._reached = end
         return super().partitions(start, end)
 
@@ -213,14 +213,14 @@ class UnlimitedStreamReader(PaimonStreamReader):
 
 
 def reached(start: dict[str, Any], end: StreamOffset) -> dict[str, Any]:
-    """What Spark keeps as the end of a batch that begins at `start`: `start` itself when there is nothing new."""
+    """The end of a batch that begins at `start`, as Spark stores it: `start` itself when there is nothing new."""
     if start.get(_FIRST):
         return {**encode(end), _START: {k: v for k, v in start.items() if k != _FIRST}}
     return start if end == decode(start) else encode(end)
 
 
 def _requests(plans: Sequence[Plan]) -> dict[str, ReadRequest]:
-    """What readers of all these plans need to know, by branch."""
+    """One read request for all these plans, by branch."""
     found: dict[str, ReadRequest] = {}
     for branch, request in (item for plan in plans for item in plan.requests.items()):
         known = found.get(branch, request)
@@ -231,7 +231,7 @@ def _requests(plans: Sequence[Plan]) -> dict[str, ReadRequest]:
 
 
 def _match(opened: OpenStream, declared: StructType) -> tuple[str, ...]:
-    """For each declared column the stream's, by name.
+    """The stream's column for each declared one, by name.
 
     Raises:
         SchemaMismatchError: a column does not fit the declared one.
@@ -255,7 +255,7 @@ def _match(opened: OpenStream, declared: StructType) -> tuple[str, ...]:
 
 
 def _unknown_column(error: ColumnNotFoundError) -> ColumnNotFoundError:
-    """The same error, with what to do when the declared columns are those of an older version."""
+    """The same error, with advice when the declared columns are those of an older version."""
     return ColumnNotFoundError(
         f"{error.message}. A stream has the columns of the version that it starts from, or those that .schema(...) "
         f"declares: name columns that there still are in option columns. {_MADE_BEFORE}",

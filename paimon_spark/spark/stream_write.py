@@ -1,8 +1,8 @@
 """Streaming writes: rows written on executors, each micro-batch committed beside the driver, exactly once.
 
-Spark asks for a writer for the tasks of every micro-batch, and in another process for its end. Nothing goes from the
-one to the other but what tasks return, and the query is known to tasks alone: so each says whose rows it wrote, and
-the end of a batch plans anew. docs/design/spark.md has what Spark does.
+Spark asks for a writer for the tasks of every micro-batch, and in another process for its end. Only the messages of
+tasks go from the one to the other, and only tasks know the query: so each message names it, and the end of a batch
+plans again. docs/design/spark.md has what Spark does.
 
 Source: PySpark `sql/worker/write_into_data_source.py`, `sql/worker/python_streaming_sink_runner.py`.
 """
@@ -32,7 +32,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 """Local properties that Spark sets for the tasks of a micro-batch."""
 _CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
-"""Below which directory a session keeps the checkpoints of queries that name none; the session's confs go to tasks."""
+"""Where a session keeps the checkpoints of queries that name none; the session's confs go to tasks."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         """Remove what tasks have written when one failed. Beside the driver.
 
         Spark also calls this after a commit that failed, with the message of every task: then `commit` has removed what
-        may be removed. When no task was heard, nobody knows the names of their files: what those that were killed left
-        stays until `remove_orphan_files`.
+        may be removed. Without any message the names of their files are unknown: what killed tasks left stays until
+        `remove_orphan_files`.
         """
         rows = _rows(messages)
         if None in messages and rows:
@@ -112,7 +112,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         overwrite: the output mode is complete: each micro-batch is the whole table.
 
     Raises:
-        As `table.stream_write.plan_stream_write`.
+        As `jobs.stream_write.plan_stream_write`.
     """
     from paimon_spark.jobs.stream_write import plan_stream_write
     from paimon_spark.spark.schema import arrow_schema, row_type
@@ -125,7 +125,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 @lru_cache(maxsize=16)
 def _planned_end(options: tuple[tuple[str, str], ...], complete: bool) -> StreamWrite:
-    """What ends the micro-batches of a query. Spark mostly ends them in one process; each opens the table anew."""
+    """The write that ends the micro-batches of a query. Spark mostly ends them in one process."""
     from paimon_spark.jobs.stream_write import plan_stream_commit
 
     return plan_stream_commit(dict(options), complete)
@@ -135,14 +135,14 @@ def _whose_task() -> tuple[int, str, int]:
     """The number of this task, its query and its micro-batch.
 
     Raises:
-        StreamError: Spark says neither.
+        StreamError: Spark does not tell the query or batch.
     """
     context = TaskContext.get()
     query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
     if context is None or not query_id or batch_id is None:
         raise StreamError(
-            "a task of a streaming query is not told which query and micro-batch it belongs to (local properties "
+            "Spark does not tell a task of a streaming query its query and micro-batch (local properties "
             f"{_QUERY_ID} = {query_id!r}, {_BATCH_ID} = {batch_id!r}); nothing was written. Write with df.writeStream, "
             "or with df.write inside foreachBatch"
         )

@@ -35,7 +35,7 @@ _DAEMON: Final = "pyspark.daemon"
 
 
 class SplitsPartition(InputPartition):
-    """What one task reads."""
+    """The splits that one task reads."""
 
     def __init__(self, splits: tuple[DataSplit, ...], note: bytes | None = None) -> None:
         """Args: note: what the task notes for lineage before it reads (`note`); the first task of a plan may."""
@@ -112,7 +112,7 @@ class SystemTaskReader:
 
 
 class StreamPartition(SplitsPartition):
-    """What one task reads of a micro-batch, and how; the next batch may be read in another way."""
+    """The splits of a micro-batch that one task reads, and how to read them, which may change between batches."""
 
     def __init__(self, splits: tuple[DataSplit, ...], shared: bytes, note: bytes | None = None) -> None:
         """Args: shared: pickled requests, names and table name of a `TaskReader`, the same for a whole batch."""

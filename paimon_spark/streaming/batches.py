@@ -1,14 +1,13 @@
-"""Whether a batch of a streaming query is in a branch already, and all before it are: what the history says.
+"""Decide whether a batch of a streaming write, and all batches before it, are already committed.
 
-Spark commits the batches of a query in order, and asks for the last one again after a crash. In order of what is
-believed: the query's own snapshots, by commit user and identifier; that the branch's history still holds the head
-noted before the newest commit (`sink_log.py`), so that what follows it is all there is to look at; that what is
-missing of the history has expired.
+Spark commits the batches of a query in order, and asks for the last one again after a crash. Evidence, strongest first:
+the query's own snapshots, by commit user and identifier; the head noted before the newest commit (`sink_log.py`), when
+the branch still has it, as only what follows it needs to be read; the expiry of what is missing.
 
-A branch whose history was changed (a roll-back, a merge, another main, a copy made earlier) lost the batches that it
-does not hold. One that is only asked for again is committed again; when earlier ones are gone, their rows are lost.
+A branch whose history was changed (a rollback, a merge, another main, an earlier copy) lost the batches that it lacks.
+The batch asked for is committed again; when earlier ones are missing, their rows are lost.
 
-Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapshot of a user alone.
+Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapshot of a user only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Schema changes under a running query, whose columns are those that the branch had when it began.
+"""QueryColumns: the columns of a running stream, and which schema changes it can follow.
 
-Added columns are not read until the query starts again, and a renamed column goes on under its old name, as columns
-are told by their field ids. What was dropped or given another type cannot be read on.
+Added columns are not read until the query starts again, and a renamed column keeps its old name, as columns are matched
+by field id. Dropped columns and changed types end the query.
 
 Source: own; Java streams end with the same changes (`SchemaManager` by field id, Flink restarts the job).
 """

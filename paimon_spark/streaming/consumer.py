@@ -1,8 +1,8 @@
-"""A stream's progress, written down in the branch so that nothing expires before it was read (`consumer-id`).
+"""Progress of a stream in its consumer file, so that snapshots do not expire before they are read (`consumer-id`).
 
-A stream that begins with a state says so in its consumer, as a query that dies before its first batch is in the
-checkpoint begins once more, and has to read the state then. One that compares each snapshot with the one before keeps
-that too.
+A stream that starts with a full state marks that in its consumer: a query that dies before its first batch is in the
+checkpoint starts again, and must read the state then. A stream that compares each snapshot with the one before keeps
+that one too.
 
 Source: Java `consumer/ConsumerManager`, `DataTableStreamScan.notifyCheckpointComplete`.
 """

@@ -1,18 +1,12 @@
-"""The snapshots that follow on an offset, and whether they still do.
+"""Read the snapshots after an offset, and check that the branch still has the history that was read.
 
-Branches are rolled back, merged, replaced, deleted and made anew, and snapshots expire, all while a stream reads. So
-before rows are taken, the offset's snapshot is looked at again: it has to be the very one that was read, told by the
-name of its delta manifest list, which no two commits share. When it has expired since, the next one has to be there,
-and to continue its number of rows.
+Branches are rolled back, merged, replaced, deleted and created again, and snapshots expire, all while a stream reads.
+So before rows are taken, the offset's snapshot is read again: it must have the same delta manifest list, whose name no
+two commits share. When it has expired, the next snapshot must exist and continue its number of rows.
+
+Errors say from where the stream can be read again, and which branch keeps the former history.
 
 Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
-
-Errors of streams whose snapshots have gone: expired, or with the history that the branch had.
-
-They say from where on the stream can be read again, and which branch keeps a former history: a merge and a new main
-leave a backup, and branches are made of others.
-
-Source: own.
 """
 
 from __future__ import annotations

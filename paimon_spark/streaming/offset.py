@@ -1,7 +1,7 @@
-"""StreamOffset: how far a stream has read a branch, as Spark keeps it in its checkpoint.
+"""StreamOffset: how far a stream has read a branch, and its JSON in Spark's checkpoint.
 
-The dictionary is part of what users own: every release reads what earlier ones wrote (`_VERSION`). A snapshot is named
-by its id and by its delta manifest list, whose name no two commits share, so that another history is noticed.
+Checkpoints belong to users: every release reads what earlier ones wrote (`_VERSION`). A snapshot is identified by its
+id and its delta manifest list, whose name no two commits share, so that another history is noticed.
 
 Source: own.
 """

@@ -1,17 +1,10 @@
-"""Reading: the units of snapshots between two offsets, and the plan of a batch.
+"""Plan what a micro-batch reads between two offsets: which files of each snapshot, and how many within its limits.
 
-Source: Java `StreamHelper.getBatch`.
+Limits are soft, as in Paimon: a unit, which is read whole, is taken as long as no limit was reached before it, so that
+a batch has at least one unit and may exceed a limit by one.
 
-What a stream reads of a snapshot.
-
-Source: Java `table/source/DataTableStreamScan.nextPlan`, `DeltaFollowUpScanner`, `ChangelogFollowUpScanner`.
-
-How much one micro-batch reads.
-
-Limits are soft, as in Paimon: what is read whole (a unit) is taken as long as no limit was reached before it, so that
-a batch holds at least one and may hold more than a limit by one.
-
-Source: Java `PaimonReadLimits`.
+Source: Java `StreamHelper.getBatch`, `PaimonReadLimits`, `table/source/DataTableStreamScan.nextPlan`,
+`DeltaFollowUpScanner`, `ChangelogFollowUpScanner`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a streaming query notes on a branch of the batch that it is about to commit: `sink/sink-<query id>`.
+"""Sink log: the batch that a streaming write is about to commit, noted in `sink/sink-<query id>` of the branch.
 
-A snapshot says by whom and of which batch it is, but a batch without rows makes none, and snapshots expire and are
-rolled back. So before each commit the query notes which batch comes, and the head that all batches before it are part
-of. With that, what follows the head says whether the batch was committed: few snapshots, however long the history.
+Snapshots name their query and batch, but a batch without rows makes none, and snapshots expire and are rolled back. So
+before each commit the query notes the batch, and the head that includes all earlier batches. What follows that head
+tells whether the batch was committed: few snapshots, however long the history.
 
-The file lies beside `snapshot/`, where no other engine looks. It moves with a branch that is renamed, goes with one
-that is deleted, and is copied to a branch that main comes to mean, and to main by a merge, unless main has one of a
-later batch; a new branch begins without one. It never counts against what the branch's history says (`batches.py`).
+The file is beside `snapshot/`, where other engines do not look. It moves with a renamed branch, is deleted with its
+branch, and is copied by replace_main to the branch, and by a merge to main unless main's log is of a later batch; a new
+branch starts without one. The branch's history always outweighs it (`batches.py`).
 
 Source: own.
 """

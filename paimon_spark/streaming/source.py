@@ -1,14 +1,10 @@
-"""StreamSource: a stream of a branch, from offsets to plans. Knows nothing of Spark.
+"""StreamSource: a stream of one branch, which turns offsets into plans. Independent of Spark.
 
-A batch reads either a state, or changes; what both are is told by `contents` and `scan.stream_units`. Offsets go on
-over snapshots that hold nothing to read, so that they do not stand where snapshots expire. Before every offset and
-every plan the branch is looked at anew (`history`).
+A batch reads either the full state of a snapshot or changes (`reader`, `engine.scan.stream_units`). Offsets advance
+over snapshots without anything to read, so that they do not stay where snapshots expire. The branch's history is
+checked before every offset and every plan (`history`).
 
-Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`.
-
-What a stream cannot be asked of a table.
-
-Source: Java `schema/SchemaValidation`, which looks at options that a table stores; a read may give them as well.
+Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`, `schema/SchemaValidation`.
 """
 
 from __future__ import annotations

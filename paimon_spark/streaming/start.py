@@ -1,14 +1,12 @@
-"""Where a stream without a checkpoint begins: scan modes and consumers.
+"""The first offset of a stream without a checkpoint: scan modes, times, versions and consumers.
 
-Unlike Java, which begins with the earliest snapshot there is when the one asked for has expired, a start that cannot be
-had is an error: rows would be missing and nobody told. A time is fine as long as it is known that no snapshot since has
-expired. A time later than all snapshots begins with the next one, as in Java.
+Java starts with the earliest snapshot when the requested one has expired; here that is an error, as rows would be
+missing without notice. A time is accepted when no snapshot since then has expired. A time after all snapshots starts
+with the next one, as in Java.
 
 Source: Java `table/source/AbstractDataTableScan.createStartingScanner`, `table/source/snapshot/Continuous…Scanner`,
 `FullStartingScanner`, `CompactedStartingScanner`, `FullCompactedStartingScanner`, `FileCreationTimeStartingScanner`,
-`TimeTravelUtil.earlierThanTimeMills`. Tags and savepoints as starts are this package's own.
-
-The snapshots that a stream may begin with: by time, compacted ones, and those from which on nothing is missing.
+`TimeTravelUtil.earlierThanTimeMills`. Starting with tags and savepoints is our own.
 """
 
 from __future__ import annotations

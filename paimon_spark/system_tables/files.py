@@ -1,13 +1,9 @@
 """The data files of a version: $files, $file_key_ranges.
 
-Source: Java `table/system/FilesTable`, `FileKeyRangesTable` of Paimon 2.0.
+Statistics are shown in the columns of the read schema: those of older schemas are cast, and a column that a file lacks
+is null in all its rows.
 
-Keys and statistics of data files as text.
-
-Statistics are shown in the columns of the read schema: of files of older schemas they are cast, and a column that the
-files lack is null in all their rows.
-
-Source: Java `table/system/FilesTable`, `stats/SimpleStatsEvolution`.
+Source: Java `table/system/FilesTable`, `FileKeyRangesTable`, `stats/SimpleStatsEvolution` of Paimon 2.0.
 """
 
 from __future__ import annotations
@@ -23,9 +19,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.file_stats import Partitions, list_items
 from paimon_spark.engine.scan.prune import one_batch
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.metadata_files.data_file import FileSource
@@ -39,9 +34,9 @@ from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, Thunk,
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, DataType, RowType
 
 _BATCH_FILES: Final = 1 << 16
-"""Files in a batch: their texts are many times the size of what manifests hold."""
+"""Files in a batch: their texts are much larger than the manifests."""
 _COMPRESSED: Final = r"(gz|bz2|deflate|snappy|lz4|zst)"
-"""Last parts of names of text files that say how they are compressed."""
+"""Extensions of compressed text files."""
 
 _FILES: Final = columns(
     ("partition", STRING),
@@ -166,7 +161,7 @@ LISTINGS: Final = (
 
 
 class _Group(NamedTuple):
-    """Files that agree on their schema and on the columns they have, and have statistics of."""
+    """Files of one schema that have the same columns and statistics of the same columns."""
 
     files: pa.RecordBatch
     schema: TableSchema
@@ -252,7 +247,7 @@ def _groups(columns: Sequence[pa.Array]) -> Iterator[np.ndarray]:
 
 
 def _codes(column: pa.Array) -> np.ndarray:
-    """A number per value, equal exactly for equal values; null is a value. Lists are of names, which hold no NUL."""
+    """A number for each value, equal for equal values; null is a value. Lists hold names, which have no NUL."""
     if pa.types.is_list(column.type):
         column = pc.binary_join(column, text("\0"))
     encoded = column.dictionary_encode(null_encoding="encode")

@@ -1,4 +1,4 @@
-"""What was committed and defined: $snapshots, $schemas, $options, $aggregation_fields.
+"""Snapshots and definitions: $snapshots, $schemas, $options, $aggregation_fields.
 
 Source: Java `table/system/SnapshotsTable`, `SchemasTable`, `OptionsTable`, `AggregationFieldsTable` of Paimon 2.0.
 """
@@ -120,7 +120,7 @@ def _stored(asked: Asked) -> TableSchema:
 
 
 def _options_by_field(options: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Options `fields.<column>.…` by what stands for the column; Java goes by dots alone, too."""
+    """Options `fields.<column>.…` by column; split at dots alone, as in Java."""
     out: dict[str, dict[str, str]] = {}
     for key, value in options.items():
         parts = key.split(".")

@@ -1,4 +1,4 @@
-"""Listing: one system table whose rows are facts about the table.
+"""Listing: a system table that is made from metadata.
 
 Source: Java `table/system/*Table`, `table/system/SystemTableLoader`.
 """
@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, record_batch
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.predicate.literals import to_wall_clock, zone_of
@@ -27,14 +27,14 @@ Thunk: TypeAlias = Callable[[], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one read of a system table wants.
+    """One read of a system table.
 
     Attributes:
         handle: the branch, with the schema of the version when one was named.
         snapshot: the version named, else the head; None when the branch has no snapshot.
         time_zone: the reader's zone; None means the machine's.
-        wanted: columns that are looked at; the others need not be made.
-        travelled: the snapshot was named, and is not read for being the head.
+        wanted: columns that are used; the others are not made.
+        travelled: whether the snapshot was named; else it is the head.
     """
 
     handle: TableHandle
@@ -44,7 +44,7 @@ class Asked:
     travelled: bool = False
 
     def wall_clock(self, epoch_ms: int | None) -> datetime | None:
-        """What the reader's clock shows at an instant."""
+        """An instant as local time in the reader's zone."""
         if epoch_ms is None:
             return None
         seconds, millis = divmod(epoch_ms, 1000)
@@ -60,7 +60,7 @@ class Listing:
         name: what follows `$`.
         row_type: its columns.
         primary_key: columns that tell its rows apart.
-        travels: whether it tells of one snapshot, so that a version may be named; else of the branch's history.
+        travels: whether it describes one snapshot, so that a version may be named; else the whole branch.
         read: its rows, with at least the wanted columns, in batches.
     """
 
@@ -89,7 +89,7 @@ def batch_of(row_type: RowType, asked: Asked, count: int, made: Mapping[str, Thu
 
 
 def batch_of_rows(row_type: RowType, asked: Asked, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
-    """Rows given as Python values in the order of the columns: for tables that are never long."""
+    """Rows given as Python values in the order of the columns; for short tables."""
 
     def column(index: int) -> pa.Array:
         items = [row[index] for row in rows]

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.arrays.arrow_numpy import fixed_array
+from paimon_spark.format.arrays.arrow_numpy import array_of, fixed_array
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_index_manifest
@@ -110,7 +109,7 @@ def _read_table_indexes(asked: Asked) -> Iterator[pa.RecordBatch]:
 
 
 def _ranges(entries: Sequence[IndexManifestEntry]) -> pa.Array:
-    """Where deletion vectors lie, a list for each index file; null for other indexes."""
+    """Positions of deletion vectors, a list for each index file; null for other indexes."""
     lists = [e.deletion_vectors for e in entries]
     flat: list[DeletionVectorRange] = [v for vectors in lists for v in vectors or ()]
     kind: Any = arrow_type(_TABLE_INDEXES.field("dv_ranges").type)
@@ -124,7 +123,7 @@ def _ranges(entries: Sequence[IndexManifestEntry]) -> pa.Array:
 
 
 def _indexed(handle: TableHandle, index: GlobalIndexMeta | None) -> str | None:
-    """Names of the columns that a global index is of; None when one has been dropped."""
+    """Names of the columns of a global index; None when one was dropped."""
     if index is None:
         return None
     found = [handle.schema.row_type.find_by_id(i) for i in (index.index_field_id, *(index.extra_field_ids or ()))]
@@ -149,7 +148,7 @@ def _statistics(data: bytes, path: str) -> tuple[Any, ...]:
 
 
 def _pretty(value: Any) -> str:
-    """JSON laid out as Java lays it out."""
+    """JSON in the layout of Java."""
     if not value:
         return "null" if value is None else "{ }"
     return json.dumps(value, ensure_ascii=False, indent=2, separators=(",", " : "))

@@ -1,4 +1,4 @@
-"""What points at snapshots: $tags, $branches, $savepoints, $consumers.
+"""Refs and consumers: $tags, $branches, $savepoints, $consumers.
 
 After Paimon's columns come those of the proposals: which branch was made from which tag, and which tags guard one.
 
@@ -98,7 +98,7 @@ def _branch_row(asked: Asked, b: Branch) -> tuple[Any, ...]:
 
 
 def _definition_ms(handle: TableHandle, branch: str) -> int:
-    """When the branch's oldest schema was made: for stores that do not say when a directory changed."""
+    """When the branch's oldest schema was made, for stores without modification times of directories."""
     layout = handle.layout.with_branch(branch)
     ids = list_schema_ids(handle.store, layout)
     return read_schema(handle.store, layout, ids[0]).time_ms if ids else 0

@@ -1,4 +1,4 @@
-"""Which system tables there are. Names are the same in any case, as in Java."""
+"""System tables by name, in any case as in Java, and the read of those made from metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTINGS: Final[dict[str, Listing]] = {
 """System tables that are made from metadata."""
 
 VIEWS: Final[dict[str, View]] = {view.value: view for view in View}
-"""System tables that are other looks at the table's rows."""
+"""System tables that show the table's rows in another form."""
 
 NAMES: Final = (*LISTINGS, *VIEWS)
 
@@ -37,7 +37,7 @@ def find(name: str, table: str) -> Listing | View:
         table: for messages.
 
     Raises:
-        InvalidOptionError: there is none; the nearest names are offered.
+        InvalidOptionError: it does not exist; the nearest names are offered.
     """
     lower = name.lower()
     found: Listing | View | None = LISTINGS.get(lower) or VIEWS.get(lower)
@@ -56,7 +56,7 @@ class ListingReading:
 
     Attributes:
         system: its name.
-        handle, snapshot: what it tells of.
+        handle, snapshot: what it describes.
         time_zone: the reader's; None means the machine's.
         names: columns that come out, in order.
         predicate: what must be true of each row.
@@ -72,7 +72,7 @@ class ListingReading:
     travelled: bool = False
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows."""
+        """The rows in batches."""
         from paimon_spark.predicate.arrow import matches
 
         listing = find(self.system, self.handle.name)

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.fallback import in_order, other_branch
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import one_batch
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, validity, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -57,7 +56,7 @@ _NEVER: Final = np.iinfo(np.int64).min
 
 
 class _Sums(NamedTuple):
-    """Sums of groups of files, one place for each group.
+    """Sums over groups of files, an element for each group.
 
     Attributes:
         updated_ms: wall clock of the youngest file ever added or removed; `_NEVER` when no file says.
@@ -94,7 +93,7 @@ def _read_partitions(asked: Asked) -> Iterator[pa.RecordBatch]:
 
 
 def _pieces(asked: Asked) -> Iterator[tuple[TableHandle, Snapshot, pa.RecordBatch]]:
-    """The branch and its entries; and a fallback branch with those of the partitions that are read from it."""
+    """The branch and its entries, and a fallback branch with the entries of partitions that are read from it."""
     sources: tuple[tuple[TableHandle, Snapshot | None], ...] = ((asked.handle, asked.snapshot),)
     other = other_branch(asked.handle)
     if other is not None:
@@ -130,7 +129,7 @@ def _read_buckets(asked: Asked) -> Iterator[pa.RecordBatch]:
 
 
 def _entries(handle: TableHandle, snapshot: Snapshot, *, real_buckets_only: bool = False) -> pa.RecordBatch:
-    """All entries of the snapshot's manifests, ADD and DELETE: the time of a removal is an update, too."""
+    """All entries of the snapshot's manifests, ADD and DELETE: a removal counts as an update."""
     entries = one_batch(read_manifests(handle, data_manifests(handle, snapshot)))
     if real_buckets_only:
         entries = entries.filter(boolean_array(values(entries.column("bucket")) >= 0))

@@ -1,15 +1,9 @@
-"""Other looks at a table's own rows: $audit_log, $binlog, $ro, $row_tracking.
+"""A table's rows in other forms: $audit_log, $binlog, $ro, $row_tracking.
 
 They are planned and read as every read of the table, in as many tasks; conditions on the table's columns skip files.
 
-Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`.
-
-Rows of a changelog as arrays of their versions: what $binlog shows.
-
-The -U and +U of one change become one +U row `[before, after]`; every other row is an array of one value. A -U that
-no +U follows, which no correct writer leaves, stands alone; Java packs it with whatever comes next.
-
-Source: Java `table/system/BinlogTable`, `reader/PackChangelogReader`.
+Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`,
+`reader/PackChangelogReader`.
 """
 
 from __future__ import annotations
@@ -44,7 +38,7 @@ from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayTy
 
 
 class View(str, Enum):
-    """A look at the rows of a table."""
+    """A system table that shows the table's rows in another form."""
 
     AUDIT_LOG = "audit_log"
     BINLOG = "binlog"
@@ -53,7 +47,7 @@ class View(str, Enum):
 
     @property
     def shows_kinds(self) -> bool:
-        """Whether rows come with their kind, and deleted ones come too."""
+        """Whether rows have their kind, and deleted rows are among them."""
         return self in (View.AUDIT_LOG, View.BINLOG)
 
 
@@ -94,12 +88,12 @@ def view_type(view: View, handle: TableHandle) -> RowType:
 
 @dataclass(frozen=True, slots=True)
 class ViewReading:
-    """What the tasks of a read of a view share. Picklable.
+    """The read of a view, shared by its tasks. Picklable.
 
     Attributes:
         requests: by branch.
         schema: of what comes out.
-        rest: what must be true of a row beside what the plan sees to.
+        rest: predicate that the plan does not evaluate.
         pairs: whether a -U and its +U are packed into one row of $binlog.
     """
 
@@ -201,7 +195,7 @@ def _are_changes(found: ResolvedRange, incremental: Incremental | None) -> bool:
 def _divided(
     view: View, predicate: Predicate | None, table_columns: frozenset[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """What planning and reading can see to, and what only the finished rows show."""
+    """The predicate for planning and reading, and the one for finished rows."""
     parts = conjuncts(predicate)
     if view is View.BINLOG:
         return None, predicate  # its columns are arrays
@@ -210,7 +204,10 @@ def _divided(
 
 
 def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool) -> Iterator[pa.RecordBatch]:
-    """`batches`, whose first column is the row kind, with every other column as an array.
+    """`batches`, whose first column is the row kind, with every other column as an array, as in $binlog.
+
+    The -U and +U of one change become one +U row `[before, after]`; every other row is an array of one value. A -U
+    without a +U after it, which correct writers never leave, stays alone; Java packs it with the next row.
 
     Args:
         batches: rows as they were written; a -U and its +U follow each other, perhaps in two batches.

@@ -1,8 +1,8 @@
-"""append_branch: the files that one branch has and another lacks, added to that in one snapshot.
+"""append_branch: commit the files that one branch has and another lacks, in one snapshot.
 
-What is added are files, so nothing may have been deleted, rewritten or compacted on either branch since they parted:
-a file that the target once dropped would come back, one that the source rewrote would bring its rows twice. Paimon asks
-for that from snapshot 1 on, as it cannot tell where branches parted; here it is asked from the newest shared snapshot.
+Since the branches parted, neither may have deleted, rewritten or compacted files: a file that the target had dropped
+would come back, and one that the source rewrote would add its rows twice. Paimon requires this from snapshot 1 on, as
+it does not know where branches parted; here it is required from the newest shared snapshot on.
 
 Source: Java `utils/FileSystemBranchManager.mergeBranch`, `utils/BranchMergeHandler`.
 """

@@ -1,7 +1,7 @@
-"""Tags made by themselves: one for each period that the clock or the watermark has left behind, or one for each batch.
+"""Automatic tags: one for each period that the clock or the watermark has passed, or one for each batch.
 
-Which snapshot is tagged, and with what name, is exactly what Paimon's own writers would do, so that it does not matter
-who wrote: the tag of a period is made by the first snapshot whose time reaches the end of the period, and the delay.
+Snapshots and names are exactly those that Paimon's own writers would use, so that it does not matter which engine
+wrote: the tag of a period is made of the first snapshot whose time reaches the end of the period, plus the delay.
 
 Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreation`.
 """

@@ -1,9 +1,9 @@
-"""Branches: create, rename and delete, as plans of steps.
+"""Create, rename and delete branches.
 
-A branch is there when it has its schemas (`metadata/handover.py`), so these come last and go first; a reader finds the
-whole branch or none, and one that is renamed under one of its names.
+A branch is visible while it has its schemas (`metadata/schemas.py`), so these are written last and deleted first: a
+reader finds the whole branch or none, and a renamed branch under exactly one of its names.
 
-Source: PIP-14; Java `utils/FileSystemBranchManager`. Guards: `guarding.py`.
+Source: PIP-14; Java `utils/FileSystemBranchManager`.
 """
 
 from __future__ import annotations

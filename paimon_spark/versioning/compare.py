@@ -1,11 +1,7 @@
-"""Two versions of a table compared by their metadata: versions as text in, a `Diff` out.
+"""Compute a Diff of two versions from their metadata: files, deletion vectors, columns and options.
 
-Columns of two schemas compared by their field ids. Pure.
-
-Which files two snapshots do not share, and which have other deletion vectors: vectors over manifest entries.
-
-What both snapshots have of one manifest is the same, so only the manifests of one side are read: few, where the two
-share much. A file is told by its place and name; one that compaction only moved to another level is the same file.
+Manifests that both snapshots list are not read. Files are the same when partition, bucket, name and path are equal; a
+file that compaction only moved to another level is the same file. Columns are matched by field id.
 """
 
 from __future__ import annotations

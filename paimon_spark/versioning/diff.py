@@ -1,6 +1,6 @@
-"""Diff: what tells one version of a table from another, of any two branches. Values; `comparing.py` finds them.
+"""Diff: the differences between two versions of a table, on any branches, as values; `compare.py` computes it.
 
-Told from metadata alone: files are compared, not the rows in them, so compaction shows as files that come and go.
+Files are compared, not rows, so compaction shows as files added and removed.
 """
 
 from __future__ import annotations

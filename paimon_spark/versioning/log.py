@@ -1,11 +1,7 @@
-"""History: the commits of all branches of a table as one graph. Values; `walking.py` reads them.
+"""History: the commits of all branches of a table as one graph, read from their snapshots and tags.
 
-Branches share what was before they parted: such a snapshot stands in the graph once, whichever of them hold its file.
-
-The commits of all branches, read and put together: a table in, a `History` out.
-
-Every branch has snapshots and tags in a directory of its own. What lies in two is one commit when its manifest lists
-have one name. A branch's history before it parted is that of the branch it left.
+A snapshot that several branches share is in the graph once: snapshots of two branches are one commit when their
+manifest lists have the same names. A branch's history before it was created is that of its parent.
 """
 
 from __future__ import annotations

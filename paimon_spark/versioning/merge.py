@@ -1,21 +1,15 @@
-"""A branch becomes main's history: merge_branch and fast_forward. What main loses by it is kept as a branch.
+"""merge_branch and fast_forward: replace main's history by a branch's, and keep what main loses as a branch.
 
-The two differ where main has every commit of the branch already: a merge does nothing then, so that it is safe to
-repeat while main goes on; a fast-forward takes main back to the branch.
+They differ where main already has every commit of the branch: a merge does nothing, so that it is safe to repeat while
+main goes on; a fast-forward takes main back to the branch.
 
-Readers see main as it was or as it will be, all of it at once: the new main is first laid down whole beside, in a
-directory below `branch/` whose name begins with `.merge-`; then MAIN-BRANCH names that directory, which every open of
-the table looks at; then main's own directory is written over, in an order that suits engines that do not know
-MAIN-BRANCH; then MAIN-BRANCH is as before and the directory beside goes. Commits on main meanwhile are turned away
-(`commit.still_there`).
+Readers see main as it was or as it will be, never a mix: the new main is first written to a directory below `branch/`
+whose name begins with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then
+main's own directory is replaced, in an order that is safe for engines that do not know MAIN-BRANCH; then MAIN-BRANCH
+is as before and the directory is deleted. Our own commits to main meanwhile are refused (`engine.commit.verify`). What
+other engines commit to the replaced history is moved to the branch that keeps it.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
-
-Commits of other engines that landed on main's own directory while main was given another history.
-
-Our own writers look after each commit whether main still is what they built on (`commit.still_there`); others do not.
-What they added to the history that went is moved to the branch that keeps it, so that main's head is the published one.
-Those whose ids the published snapshots took were moved to that branch's directory as the steps ran.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a tag or a branch may be called. Pure: what exists already is given.
+"""Naming rules of tags and branches. Pure.
 
-The rules keep every version text unambiguous: whatever `refs.resolve` would read as something else is no name.
-Names that other engines gave are never checked here; they are read as they are.
+The rules keep every version text unambiguous: what `metadata.resolve` would read as something else is not allowed as a
+name. Names given by other engines are not checked.
 
 Source: PIP-4, PIP-14; Java `utils/BranchManager.validateBranch`, `utils/TagManager`.
 """

@@ -1,8 +1,8 @@
-"""What becomes of main when a branch is published as main: pure planning over states.
+"""Compute main's history after a branch is published as main. Pure.
 
-Main's snapshots up to where the branch left it stay when they join on without a hole, its tags up to there always. What
-main had after that is discarded: its snapshots, tags, changelogs and schemas make up the backup branch. Guards of other
-branches move to where these branches now leave main.
+Main keeps its snapshots up to where the branch left it, if they join the branch's without a gap, and its tags up to
+there. Later snapshots, tags, changelogs and schemas of main become the backup branch. Guard tags of other branches
+move to where those branches leave the new main.
 
 Source: PIP-14, Merge Branch To Main; Java `FileSystemBranchManager.fastForward`.
 """

@@ -1,13 +1,7 @@
-"""What it takes to publish a branch as main: everything read once, under the lock, and checked.
+"""Read and check what publishing a branch as main needs; the steps that merge.py and replace_main.py share.
 
-merge.py and replace_main.py make steps of it.
-
-What streaming queries noted on a branch of the batches that they committed, where its history becomes another's.
-
-A query believes a note only as far as the history bears it out: one too many does no harm, one too few lets batches
-without rows look lost.
-
-Source: own.
+Sink logs, in which streaming queries note their batches, are copied along. A query trusts its log only as far as the
+history confirms it: a log too many does no harm, while a missing one makes batches without rows look lost.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""How two versions are related: the newest snapshot that both histories share, and how far each went since.
+"""Relate two versions: what their histories share, and whether one snapshot was committed on another.
 
-Whether one snapshot was made on top of another: told from what both say, nothing of data read.
-
-Histories that other engines put together of two (a fast-forward that copies over what is there, a commit that came in
-while main was replaced) have neighbours that do not follow on one another.
+Other engines may splice two histories (a fast-forward that copies over existing files, a commit while main is
+replaced); then neighbouring snapshots do not follow each other.
 """
 
 from __future__ import annotations

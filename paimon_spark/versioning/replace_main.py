@@ -1,8 +1,8 @@
-"""`main` comes to mean a branch: MAIN-BRANCH is pointed at it, and the former main goes.
+"""Make `main` mean a branch, by the file MAIN-BRANCH, and delete the former main.
 
-What the branch needs of the former main is copied to it first: snapshots and tags from before it left main, schemas,
-consumers, what streaming queries noted of the batches that they committed. Whoever opens main then finds the branch;
-who had opened it before finds its files until they are gone, and then that there is no schema, and opens it anew.
+First the branch gets what it needs of the former main: snapshots and tags from before it left main, schemas, consumers
+and sink logs. A later open of main finds the branch; readers that opened main before find its files until they are
+deleted, then that there is no schema, and open it again.
 
 Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
 """

@@ -1,10 +1,7 @@
-"""Back to a version: what came later goes, or the version's state becomes the newest.
+"""Roll a branch back to a version, by deleting what is later or by a new snapshot with its state.
 
-Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`.
-
-An earlier state becomes the newest, by a new snapshot; nothing of the history goes.
-
-Source: Java `RollbackToAsLatestProcedure`, `operation/FileStoreCommitImpl.rollbackToAsLatest`.
+Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, `RollbackToAsLatestProcedure`,
+`operation/FileStoreCommitImpl.rollbackToAsLatest`.
 """
 
 from __future__ import annotations

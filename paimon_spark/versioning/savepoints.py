@@ -1,4 +1,4 @@
-"""Savepoints: a full compaction, and a tag of the snapshot that it made; by hand or once in so many days.
+"""Savepoints: compact a branch fully and tag the result, on request or every few days.
 
 A savepoint lives until it is deleted, whatever option `tag.default-time-retained` says.
 

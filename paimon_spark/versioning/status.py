@@ -1,7 +1,4 @@
-"""TableStatus: how a table stands, at one look. Values; `standing.py` finds them.
-
-How a branch of a table stands: its metadata in, a `TableStatus` out. Reads no data file, and changes nothing.
-"""
+"""TableStatus: head, sizes, branches, consumers and due maintenance of a table. Reads no data files."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""Tags: create, replace, rename, delete; the one before and the one after.
+"""Create, replace, rename, delete and expire tags; find the tag before or after another.
 
-A new tag is a copy of a snapshot file: no data and no manifest is read, whatever the size of the table. It is looked at
-afterwards whether what was copied is still there, as other engines may let it expire meanwhile.
+A new tag is a copy of a snapshot file: no data and no manifest is read. Afterwards the snapshot is checked again, as
+other engines may have expired it meanwhile.
 
-Source: Java `utils/TagManager`; PIP-4.
-
-Tags that have lived long enough.
-
-Source: Java `tag/TagTimeExpire`.
+Source: Java `utils/TagManager`, `tag/TagTimeExpire`; PIP-4.
 """
 
 from __future__ import annotations

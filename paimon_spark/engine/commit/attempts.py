@@ -122,7 +122,7 @@ def make_snapshot(
 
     Raises:
         CommitConflictError, CommitRetriesExhaustedError, StorageError: it was not made; its metadata files are gone.
-        CommitOutcomeUnknownError: it cannot be told; every file stays.
+        CommitOutcomeUnknownError: the outcome is unknown; every file stays.
     """
     attempts = _Attempts(handle, options, request, author, clock)
     try:

@@ -19,7 +19,7 @@ from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.manifest_merge import cancelled
 from paimon_spark.engine.commit.requests import Check, PlannedOn, SnapshotRequest
 from paimon_spark.errors import CommitConflictError, CorruptFileError
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
@@ -61,7 +61,7 @@ def check_changes(
     commit_user: str,
     earlier: ComparedFiles | None,
 ) -> Checked:
-    """The changes of `request` on top of `head`, after all that the request wants checked.
+    """Check the changes of `request` on top of `head`, and return those that fit.
 
     Plain appends read nothing of the head.
 
@@ -165,7 +165,7 @@ class _Checks:
 
     @cached_property
     def _since(self) -> list[Snapshot] | None:
-        """The snapshots on top of the oldest one that the writers continued from; None when they cannot be told."""
+        """The snapshots after the oldest one that the writers continued from; None when that is unknown."""
         planned_on, head = self._request.planned_on, self._head
         assert planned_on is not None
         assert head is not None
@@ -352,7 +352,7 @@ def _hash_files(touched: Touched, index: Sequence[IndexManifestEntry]) -> set[st
 
 
 def check_schema(handle: TableHandle) -> int:
-    """The id of the branch's newest schema, once the handle's own is found unchanged.
+    """Return the id of the branch's newest schema, after checking that the handle's own is unchanged.
 
     Newer schemas are no matter: files are read by the ids of their fields.
 

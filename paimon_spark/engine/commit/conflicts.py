@@ -1,4 +1,4 @@
-"""Whether a commit contradicts what others committed. The checks are pure functions over entries.
+"""Conflicts between a commit and what others committed, as pure functions over manifest entries.
 
 Two appends never conflict, nor does an append with a compaction. What deletes files conflicts with whatever deleted
 them before, and files with keys above level 0 may not overlap.
@@ -19,8 +19,7 @@ from paimon_spark.engine.commit.entries import I64, adds, codes, column, numbers
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
@@ -43,7 +42,7 @@ def find_conflict(
     checks_vectors: bool,
     keys_are_ranges: bool,
 ) -> str | None:
-    """What is wrong with making `changes` on top of `base`, in words; None when nothing is.
+    """Describe the first conflict of `changes` with `base`; None when there is none.
 
     Args:
         handle: the branch, for its keys and options.

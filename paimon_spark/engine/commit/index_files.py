@@ -1,4 +1,4 @@
-"""The index files of the new snapshot: those of the head, changed.
+"""The index files of the new snapshot, from those of the head and the changes.
 
 Source: Java `manifest/IndexManifestFileHandler`.
 """
@@ -32,7 +32,7 @@ def head_index(handle: TableHandle, head: Snapshot | None) -> list[IndexManifest
 
 
 def write_index(handle: TableHandle, head: Snapshot | None, changes: Entries) -> str | None:
-    """The name of the index manifest after `changes`: the head's own when there are none.
+    """Write the index manifest after `changes`, and return its name; the head's own without changes.
 
     Raises:
         CommitConflictError: the changes do not fit the head's index files.
@@ -86,7 +86,7 @@ def _by_bucket(handle: TableHandle, before: Entries, changes: Entries) -> list[I
 
 
 def _vectors_by_name(handle: TableHandle, before: Entries, changes: Entries) -> list[IndexManifestEntry]:
-    """Each data file has at most one vector; a vector goes with the file that holds it."""
+    """Each data file has at most one vector; it is removed with the file that holds it."""
     found = {e.file_name: e for e in before}
     for e in changes:
         if e.kind == FileKind.DELETE and found.pop(e.file_name, None) is None:

@@ -45,7 +45,7 @@ class CommitEvent:
 
 @runtime_checkable
 class CommitListener(Protocol):
-    """Told of each snapshot that this process made, in order, after it is there. Must be quick, and safe for threads.
+    """Notified of each snapshot of this process, in order, after it is committed. Must be quick and thread-safe.
 
     An exception is logged and changes nothing: the commit is done. A process that dies right after a commit tells
     nobody, and a commit that was found to be done already is not told again.
@@ -57,7 +57,7 @@ class CommitListener(Protocol):
 
 
 def event_of(handle: TableHandle, snapshot: Snapshot) -> CommitEvent:
-    """What listeners are told of a snapshot just made."""
+    """The event of a snapshot just made."""
     return CommitEvent(
         handle.name,
         handle.branch,

@@ -1,4 +1,4 @@
-"""Which manifests a commit merges, and merging them.
+"""Choose the manifests that a commit merges, and merge them.
 
 Source: Java 2.0 `operation/ManifestFileMerger`. Sorting (`manifest-sort.enabled`) is not done: it never matters
 for what a table holds.
@@ -33,7 +33,7 @@ class Merged:
 
 
 def merge(handle: TableHandle, metas: Sequence[ManifestFileMeta], options: CommitOptions) -> Merged:
-    """Fewer manifests with the same live files, where Paimon's thresholds ask for it. Writes new manifests.
+    """Merge manifests where Paimon's thresholds ask for it; the live files stay the same.
 
     Raises:
         CorruptFileError: the manifests contradict each other.

@@ -28,8 +28,7 @@ from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import manifests_wanted
 from paimon_spark.errors import InvalidInputError, PredicateSyntaxError
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -69,7 +68,7 @@ class PresentPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPartitions:
-    """The rows of partitions that are chosen by what is there when the snapshot is made. Nothing takes their place.
+    """The rows of partitions chosen among those that exist when the snapshot is made; nothing replaces them.
 
     Attributes:
         choose: the partitions, as BinaryRow bytes, among the live files of the head; asked at every attempt.
@@ -109,7 +108,7 @@ class _ByPredicate:
 def checked_overwrite(
     handle: TableHandle, options: CommitOptions, overwritten: Overwritten, new: Changes, *, upgrade: bool
 ) -> Changes | None:
-    """What takes the place of `overwritten`; None when nothing does and nothing goes.
+    """Check the files that replace `overwritten`; None when there is nothing to replace and nothing new.
 
     Args:
         handle: the branch.
@@ -206,7 +205,7 @@ def partitions_named(handle: TableHandle, specs: Sequence[Mapping[str, object]])
     """The partitions that match one of `specs`, as in `NamedPartitions`; None for all of them.
 
     Raises:
-        InvalidInputError: a column is none of the partition's, or a value none of its column.
+        InvalidInputError: a column is not a partition column, or a value is not one of its type.
     """
     return Or(tuple(_predicate(handle, s) for s in specs)) if all(specs) else None
 
@@ -222,7 +221,7 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
     keys = handle.schema.partition_keys
     if name not in keys:
         raise InvalidInputError(
-            f"{name!r} is no partition column of {handle.describe()}{did_you_mean(name, keys)}; "
+            f"{name!r} is not a partition column of {handle.describe()}{did_you_mean(name, keys)}; "
             f"it is partitioned by {', '.join(keys) or 'nothing'}",
             column=name,
             table=handle.name,
@@ -232,10 +231,10 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
     try:
         found = partition_equal(column_of, wanted)
     except PredicateSyntaxError as e:
-        raise InvalidInputError(f"{value!r} is no value of partition column {name!r}: {e}", column=name) from e
+        raise InvalidInputError(f"{value!r} is not a value of partition column {name!r}: {e}", column=name) from e
     if not isinstance(found, NullSafeEqual):
         raise InvalidInputError(
-            f"{value!r} is no value of partition column {name!r}, which is {column_of.type}", column=name
+            f"{value!r} is not a value of partition column {name!r}, which is {column_of.type}", column=name
         )
     if isinstance(column_of.type, CharType) and not column_of.type.varying and isinstance(found.literal, str):
         # One table has the partition filled up with spaces, another has not, and perhaps not as it is named here.

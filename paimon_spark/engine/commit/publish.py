@@ -46,7 +46,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It cannot be told whether the snapshot is there, or will be."""
+    """The store gave no clear answer: the snapshot may be there, or may still appear."""
 
     snapshot: Snapshot
     error: Exception

@@ -1,4 +1,4 @@
-"""A snapshot just made, looked at once more: is its branch still the history that it was made on?
+"""Verify, after publishing a snapshot, that its branch still has the history that it was made on.
 
 Commits ask for no lock, and what gives a branch another history (a merge, replacing main, rolling back, deleting or
 renaming a branch) reads that branch, writes down what it will do, and does it. A commit that lands after it was read
@@ -71,7 +71,7 @@ _LAST_WAIT_S: Final = 0.5
 
 
 def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
-    """Look whether a snapshot just made counts. One that does not is taken back.
+    """Verify that the branch still has a snapshot just made; remove it where it does not.
 
     Args:
         handle: the branch committed to.
@@ -106,8 +106,8 @@ def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clo
     if plan is not None:
         if _includes(plan, made):
             return False
-        return _taken_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
-    return _is_in_place(handle, made, base) or _taken_back(handle, made, clock, is_replaced=False)
+        return _take_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
+    return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
 
 
 def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:
@@ -166,7 +166,7 @@ def _includes(change: TableChange, made: Snapshot) -> bool:
 
 
 def _find_lock(handle: TableHandle) -> LockFile | None:
-    """None also for a lock that cannot be read: operations on refs report it."""
+    """Read the lock; None also for one that cannot be read, which operations on refs report."""
     try:
         return find_lock(handle)
     except CorruptFileError:
@@ -191,7 +191,7 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
     return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
 
 
-def _taken_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
+def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
     """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
 
     When it `is_replaced`, the operation that goes on puts another file there, which must not be deleted.
@@ -254,7 +254,7 @@ def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
 
 
 def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
-    """Other engines believe a hint that names a snapshot which is not there; one alone looks like a broken branch."""
+    """Correct hints to the removed snapshot: other engines trust them."""
     ids = list_snapshot_ids(handle)
     for name in (LATEST, EARLIEST):
         path = f"{handle.layout.snapshot_dir}/{name}"
@@ -267,7 +267,7 @@ def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
 
 
 def _waiting(clock: Clock) -> Iterator[None]:
-    """Once at once, then again after waits, until it took too long."""
+    """Yield at once, then after growing waits, until it took too long."""
     started, wait_s = clock.clock_ms(), _FIRST_WAIT_S
     while True:
         yield
@@ -280,7 +280,7 @@ def _waiting(clock: Clock) -> Iterator[None]:
 def _unknown(handle: TableHandle, made: Snapshot, why: str) -> CommitOutcomeUnknownError:
     path = handle.store.url(handle.layout.snapshot_path(made.id))
     return CommitOutcomeUnknownError(
-        f"it cannot be told whether snapshot {made.id} of {handle.describe()} counts: {why}. Before writing again, "
+        f"cannot tell whether snapshot {made.id} of {handle.describe()} is committed: {why}. Before writing again, "
         f"look at {path}: if its uuid is {made.uuid}, and the snapshot before is there, the commit succeeded; until "
         "then no file of the commit may be deleted",
         table=handle.name,

@@ -47,9 +47,8 @@ from paimon_spark.engine.write.data_files import RollingWriter
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions

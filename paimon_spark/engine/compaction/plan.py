@@ -26,7 +26,7 @@ from paimon_spark.engine.compaction.keyed import hides_level0, keyed_tasks
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import manifests_wanted
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.manifest import FileKind, files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle

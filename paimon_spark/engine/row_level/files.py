@@ -22,8 +22,8 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of, objects
 from paimon_spark.format.arrays.arrow_types import record_batch
-from paimon_spark.format.arrays.python_values import array_of, objects
 from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions

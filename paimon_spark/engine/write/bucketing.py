@@ -29,8 +29,8 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format import binary_row, bucket_hash
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import objects
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import objects
 from paimon_spark.metadata.bucket_state import BucketStates
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, record_batch
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.assignment import Assign, shown
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.casts.nested_assignment import column_assignment
@@ -172,7 +172,7 @@ class _Column:
         row = f", in the row with {', '.join(others[:3])}" if others else ""
         what = f"a column of the {self._key}" if self._key else f"{self._field.type}"
         return DataError(
-            f"column {self._field.name} of {self._where} is {what}, and null is to be written to it{row}; "
+            f"column {self._field.name} of {self._where} is {what}, and the rows to write have a null in it{row}; "
             "nothing is written. Fill or filter the nulls",
             column=self._field.name,
             value=None,

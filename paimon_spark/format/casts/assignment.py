@@ -70,9 +70,8 @@ def assignment(source: pa.DataType, target: DataType, column: str, where: str) -
     found = _rule(source, target)
     if found is None:
         raise SchemaMismatchError(
-            f"column {column} of {where} is {target}, and the rows to write have {_spelled(source)}, which does not "
-            f"become {_bare(target)} by itself: it could lose something; write the cast, "
-            f"CAST({column} AS {_bare(target)})",
+            f"column {column} of {where} is {target}, and the rows to write have {_spelled(source)}, which is not "
+            f"converted implicitly, as values could be lost; write CAST({column} AS {_bare(target)})",
             column=column,
         )
     return _explained(found, column, where, target)

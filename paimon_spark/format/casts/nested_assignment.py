@@ -62,7 +62,7 @@ def _refuse_nulls(array: pa.Array, parent: arrow_numpy.Bool | None, target: Data
         missing &= parent
     if missing.any():
         raise DataError(
-            f"{path} of {where} is {target}, and null is to be written to it; nothing is written. "
+            f"{path} of {where} is {target}, and the rows to write have a null in it; nothing is written. "
             "Fill or filter the nulls",
             column=path,
             value=None,

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, validity, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, scalar_of, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import Convert
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
 from paimon_spark.types import (
+    INTEGER_BITS,
     MAX_LENGTH,
     AtomicType,
     BinaryType,
@@ -45,9 +45,8 @@ _TIMESTAMP: Final = re.compile(
 )
 _ARROW_PLAIN_SCALE: Final = 6
 """Decimals of a greater scale may be printed with an exponent by Arrow."""
-_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
-_FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
+TRUE_WORDS: Final = frozenset(("t", "true", "y", "yes", "1"))
+FALSE_WORDS: Final = frozenset(("f", "false", "n", "no", "0"))
 
 
 def by_distinct(array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
@@ -89,8 +88,8 @@ def number_parser(target: DataType) -> Convert:
     """Text as numbers of `target`."""
     assert isinstance(target, AtomicType)
     kind = arrow_type(target)
-    if target.name in _BITS:
-        bits = _BITS[target.name]
+    if target.name in INTEGER_BITS:
+        bits = INTEGER_BITS[target.name]
         return lambda a: by_distinct(a, lambda v: _integer(v, bits), kind)
     single = target.name == "FLOAT"
     return lambda a: by_distinct(a, lambda v: _float(v, single), kind)
@@ -119,9 +118,9 @@ def parsed_booleans(array: pa.Array) -> pa.Array:
 
     def parse(text: str) -> bool:
         lower = text.lower()
-        if lower in _TRUE:
+        if lower in TRUE_WORDS:
             return True
-        if lower in _FALSE:
+        if lower in FALSE_WORDS:
             return False
         raise ValueError("expected t, true, y, yes, 1, f, false, n, no or 0")
 

@@ -2,6 +2,7 @@
 
 from_arrow.py      Arrow schema to columns
 ddl.py             Spark DDL text to columns
+merge_rules.py     aggregate functions and sequence groups of a schema
 option_rules.py    which options go together, and with which columns
 validate.py        what Paimon requires of columns, keys and buckets
 create.py          columns, keys and options to schema-0

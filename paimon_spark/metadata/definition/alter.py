@@ -174,7 +174,7 @@ def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:
 def _warn_of_unknown(before: TableSchema, after: TableSchema, table: str) -> None:
     for key in unknown_options(after.options):
         if key not in before.options:
-            _LOG.warning("%s: %s is no option of Paimon%s; it is kept", table, key, did_you_mean(key, TABLE_OPTIONS))
+            _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
 
 
 _ONE_WAY: Final = (IGNORE_DELETE, Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped."))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import count
 
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
-from paimon_spark.format.casts.type_changes import check_default
+from paimon_spark.format.casts.evolution import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import not_stored, unknown_options
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate
@@ -91,7 +91,7 @@ def check_new(schema: TableSchema, table: str = "the table") -> None:
     validate(schema, table)
     check_readable(schema, schema.options, table)
     for key in unknown_options(schema.options):
-        _LOG.warning("%s: %s is no option of Paimon%s; it is kept", table, key, did_you_mean(key, TABLE_OPTIONS))
+        _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
 
 
 def new_schema(

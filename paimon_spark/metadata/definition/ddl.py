@@ -1,4 +1,4 @@
-"""Spark's DDL text → columns of a table: `id BIGINT NOT NULL COMMENT 'key', tags ARRAY<STRING>, …`.
+"""Parser of Spark DDL to columns of a table: `id BIGINT NOT NULL COMMENT 'key', tags ARRAY<STRING>, …`.
 
 Types are Spark's, so TIMESTAMP is an instant (TIMESTAMP_LTZ); Paimon's own words are understood beside them
 (TIME(3), BYTES, MULTISET<…>, TIMESTAMP(3) WITH LOCAL TIME ZONE). Field ids are those of `create.new_schema`.
@@ -258,7 +258,7 @@ class _Parser:
         if isinstance(found, OpaqueType):
             token = self._tokens[start]
             raise UnsupportedFeatureError(
-                f"{_shown(self._text)}: type {text} at position {token.start + 1} is none that tables here have",
+                f"{_shown(self._text)}: unknown type {text} at position {token.start + 1}",
                 feature=f"type {text}",
             )
         return found

@@ -1,4 +1,4 @@
-"""Arrow schema → columns of a table.
+"""Conversion of an Arrow schema to columns of a table.
 
 Field ids are those of `create.new_schema`; here they only count.
 """

@@ -1,4 +1,4 @@
-"""What a table's schema lacks for the rows of a write with `write.merge-schema`.
+"""Schema changes that `write.merge-schema` makes for the rows of a write.
 
 New columns and fields are added behind the others, nullable. Types of existing columns stay, unless
 `write.merge-schema.type-widening` is set; then a column becomes wide enough for the rows. A column never gets
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow.types import is_null
 
 from paimon_spark.errors import InvalidOptionError, SchemaMismatchError
-from paimon_spark.format.casts.type_changes import can_cast
+from paimon_spark.format.casts.evolution import can_cast
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.schema_changes import AddColumn, Path, SchemaChange, UpdateType, shown

@@ -1,4 +1,4 @@
-"""Which table options go together, and with which columns and keys.
+"""Rules for table options: which go together, and with which columns and keys.
 
 Source: Java `schema/SchemaValidation`.
 """
@@ -57,7 +57,7 @@ _NOT_HERE: Final = (
 
 
 def check_options(schema: TableSchema, options: TableOptions) -> None:
-    """Check what options say together with the table's columns and keys.
+    """Check options against each other and against the table's columns and keys.
 
     Raises:
         InvalidOptionError: they contradict each other or the table's kind.
@@ -68,7 +68,7 @@ def check_options(schema: TableSchema, options: TableOptions) -> None:
 
 
 def unknown_options(options: Mapping[str, str]) -> list[str]:
-    """Keys that Paimon does not know, sorted. They are kept: some engines store their own."""
+    """Keys that Paimon does not know, sorted. Tables store them, as some engines have their own."""
     return sorted(key for key in options if not is_table_option(key))
 
 
@@ -360,7 +360,7 @@ def _others(schema: TableSchema, options: TableOptions) -> None:
     if _flag(options, "table-read.sequence-number.enabled") and not schema.primary_keys:
         raise _refuse("table-read.sequence-number.enabled needs a primary key", "table-read.sequence-number.enabled")
     if _flag(options, "auto-create"):
-        raise _refuse("auto-create is no option of a table; leave it out", "auto-create")
+        raise _refuse("auto-create is not a table option; leave it out", "auto-create")
     both = ("scan.fallback-branch", "scan.primary-branch")
     if all(_text(options, key) for key in both):
         raise _refuse(f"{both[0]} and {both[1]} exclude each other", both[0])

@@ -1,4 +1,4 @@
-"""What can be changed about a table's definition. Pure values; `alter` applies them.
+"""Changes of a schema as values; `alter` applies them.
 
 A path names a column, or a field inside it: fields of rows by their names, what an ARRAY or MULTISET holds as
 `element`, values of a MAP as `value`; its keys never change.
@@ -166,7 +166,7 @@ SchemaChange: TypeAlias = (
 
 
 def parse_path(text: str, columns: Sequence[str]) -> Path:
-    """The path that a user wrote: `a.b` is field b of column a, unless a column is called `a.b`.
+    """Parse a column path: `a.b` is field b of column a, unless a column is called `a.b`.
 
     Names with dots inside stand in backquotes.
 

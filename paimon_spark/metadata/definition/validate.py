@@ -1,4 +1,4 @@
-"""What Paimon demands of a table's columns, keys and buckets; `option_rules` has the rest.
+"""Validation of a schema: columns, keys and buckets; `option_rules` has the rest.
 
 Source: Java `schema/SchemaValidation` and the constructors of `schema/Schema`, `schema/TableSchema`.
 """

@@ -1,6 +1,6 @@
-"""What other engines left behind, told and, where nothing can be lost, mended.
+"""Find damage that other engines left in snapshots, tags and branches, and repair what loses nothing.
 
-diagnose.py    the entry: what is left over, then every other module's look at every branch
-findings.py    what is told, as values, and what is looked at
-files.py, bases.py, histories.py, schemas.py, ambiguous.py    one kind of harm each
+diagnose.py   run all checks, and repair
+checks.py     one function for each kind of damage
+findings.py   Finding and Case: what a check returns
 """

@@ -1,12 +1,7 @@
-"""Bases of branches that nothing protects, and guards of branches that are gone.
+"""Checks of a branch, one function for each kind of damage that other engines leave.
 
-Refs whose files are gone.
-
-Names of tags and branches that we would not have given.
-
-Histories that other engines put together, hints that they believe, and tags of another branch's snapshots.
-
-Schemas that a branch lacks, or that are not the same on two branches that share a history.
+Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
+history; missing schemas, and schemas that differ between branches.
 """
 
 from __future__ import annotations

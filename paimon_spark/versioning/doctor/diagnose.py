@@ -1,9 +1,9 @@
-"""What is wrong with a table's refs, and what of it can be mended without losing anything.
+"""Diagnose a table's snapshots, tags and branches, and repair what can be repaired without losing anything.
 
-Everything is told from refs, from the manifest lists that they name, and from one listing of each directory. What is
-mended is mended as one change of the table's refs, found again while nobody else changes them.
+Checks read refs, the manifest lists that they name, and one listing of each directory. Repairs are one change of the
+table, found again under its lock.
 
-Source: PIP-14 and Paimon's branches leave these dangers: Java `utils/FileSystemBranchManager`, pypaimon
+Source: the dangers of PIP-14 and Paimon's branches: Java `utils/FileSystemBranchManager`, pypaimon
 `branch/filesystem_branch_manager.py`, Java `table/ExpireSnapshotsImpl`, which looks at tags of main only.
 """
 

@@ -1,4 +1,4 @@
-"""What the doctor says: a finding, the steps that mend it, and what is looked at for them."""
+"""Finding: a problem that the doctor reports; Case: a finding with the steps that repair it."""
 
 from __future__ import annotations
 

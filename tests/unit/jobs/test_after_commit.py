@@ -116,8 +116,8 @@ def test_a_commit_of_nothing_does_nothing(tmp_path: Path) -> None:
 def test_everything_happens_once_in_javas_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = a_table(tmp_path)
     order: list[str] = []
-    for name in [n for n in vars(module._Work) if not n.startswith("_")]:
-        monkeypatch.setattr(module._Work, name, lambda _, name=name: order.append(name))
+    for name in [n for n in vars(module._Maintenance) if not n.startswith("_")]:
+        monkeypatch.setattr(module._Maintenance, name, lambda _, name=name: order.append(name))
     table.write(rows("a"))
     assert order == [
         "batch_tag", "tags", "expire_tags", "savepoint", "expire_partitions", "expire_consumers", "expire_snapshots",
@@ -131,7 +131,7 @@ def test_on_a_table_with_compaction_it_happens_once_after_both(tmp_path: Path, m
     lookup = {"bucket": "1", "deletion-vectors.enabled": "true"}
     catalog.create_table("db.t", KEYED, primary_keys=["k"], options=lookup)
     calls: list[int] = []
-    monkeypatch.setattr(module._Work, "expire_snapshots", lambda self: calls.append(self.head_id))
+    monkeypatch.setattr(module._Maintenance, "expire_snapshots", lambda self: calls.append(self.head_id))
     result = catalog.table("db.t").write(rows("a"))
     assert result.snapshot_ids == (1, 2) and calls == [2]
 
@@ -326,8 +326,8 @@ def test_errors_that_nobody_thought_of_are_told_with_their_trace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = a_table(tmp_path)
-    monkeypatch.setattr(module._Work, "tags", lambda _: 1 / 0)
-    monkeypatch.setattr(module._Work, "expire_tags", _raises(StorageError("the store is gone")))
+    monkeypatch.setattr(module._Maintenance, "tags", lambda _: 1 / 0)
+    monkeypatch.setattr(module._Maintenance, "expire_tags", _raises(StorageError("the store is gone")))
     assert table.write(rows("b")).snapshot_id == 1
     assert [r.exc_info is not None for r in caplog.records] == [True, False]
     assert caplog.messages[0] == "failed after snapshot 1 of table db.t: making automatic tags"

@@ -123,9 +123,9 @@ def test_a_named_partition_is_replaced_and_fills_its_column(kind: str, tmp_path:
 def test_a_partition_that_the_table_cannot_have_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(path, ROWS.append_column("n", pa.array([1, 2, 3])), partition="n")
-    with pytest.raises(InvalidOptionError, match=r"no partition column .* did you mean|partition columns are n"):
+    with pytest.raises(InvalidOptionError, match=r"'m' is not a partition column .* partitioned by n"):
         overwrite(path, ROWS, **{"overwrite.partition": "m=1"})
-    with pytest.raises(InvalidOptionError, match="'one' is no value of column n"):
+    with pytest.raises(InvalidOptionError, match=r"overwrite\.partition: 'one' is not a value of"):
         overwrite(path, ROWS, **{"overwrite.partition": "n=one"})
 
 

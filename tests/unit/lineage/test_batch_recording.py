@@ -20,7 +20,7 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import attempts
-from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import plan_path_write
@@ -245,7 +245,7 @@ def test_a_job_that_noted_no_read_has_unknown_sources_and_one_warning(
     x.write(ROWS, **JOB)
     assert said(x).knows_sources is False and said(x).sources == ()
     assert len(warnings_of(caplog, "give the reads the option lineage.job = 'j' too")) == 1
-    assert len(warnings_of(caplog, "one number as option lineage.barrier")) == 1
+    assert len(warnings_of(caplog, "the same number as option lineage.barrier")) == 1
 
 
 def test_without_a_job_nothing_is_recorded(catalog: Catalog) -> None:

@@ -209,7 +209,7 @@ def test_a_record_comes_back(fork: Fork) -> None:
     ],
 )  # fmt: skip
 def test_garbage_is_named(data: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="branch-x/FORK does not say where its branch comes from"):
+    with pytest.raises(CorruptFileError, match="branch-x/FORK cannot be decoded"):
         decode_fork(data, "branch-x/FORK")
 
 

@@ -179,7 +179,7 @@ def test_rows_whose_query_is_not_known_are_not_written(monkeypatch: pytest.Monke
     made = query.for_tasks()
     before = files(tmp_path / "t")
     for context in (None, Task(None), Task(0, query_id=None)):
-        with pytest.raises(StreamError, match="which query and micro-batch"):
+        with pytest.raises(StreamError, match="its query and micro-batch"):
             query.task_of(made, context)
     with pytest.raises(StreamError, match="made to end a micro-batch"):
         query.task_of(query.for_end(), Task(0))

@@ -308,7 +308,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
         "there",
         lambda t: t.create_branch("fix"),
         BranchAlreadyExistsError,
-        "table db.t already has a branch 'fix'; take",
+        "table db.t already has a branch 'fix'; use",
     ),
     ("there", lambda t: t.rename_branch("fix", "empty"), BranchAlreadyExistsError, "already has a branch 'empty'"),
     ("itself", lambda t: t.rename_branch("fix", "fix"), BranchAlreadyExistsError, "already has a branch 'fix'"),
@@ -494,7 +494,9 @@ def test_a_dropped_table_is_not_there_and_stays_away(tmp_path: Path, verb: str) 
     catalog.create_table("db.gone", SCHEMA, partition_keys=["dt"])
     table = catalog.table("db.gone")
     catalog.drop_table("db.gone")
-    with pytest.raises(TableNotFoundError, match=r"db\.gone is not there any more: |db\.db/gone is no Paimon table: "):
+    with pytest.raises(
+        TableNotFoundError, match=r"db\.gone does not exist any more: |db\.db/gone is no Paimon table: "
+    ):
         getattr(table, verb)(*VERBS.get(verb, ()))
     assert list((tmp_path / "db.db").iterdir()) == []
 

@@ -70,9 +70,9 @@ def test_partitions_are_dropped_by_value(root: str, specs: list[Mapping[str, obj
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"q": "1"}, "'q' is no partition column"),
-        ({"p": "one"}, "'one' is no value of partition column 'p'"),
-        ({"p": "1.5"}, "'1.5' is no value of partition column 'p'"),
+        ({"q": "1"}, "'q' is not a partition column"),
+        ({"p": "one"}, "'one' is not a value of partition column 'p'"),
+        ({"p": "1.5"}, "'1.5' is not a value of partition column 'p'"),
     ],
 )
 def test_partitions_named_wrongly_are_refused(root: str, spec: Mapping[str, object], message: str) -> None:

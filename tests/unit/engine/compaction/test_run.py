@@ -152,9 +152,9 @@ def test_only_partitions_asked_for_are_compacted(made: Made) -> None:
 
 
 def test_partitions_that_are_none_are_refused(made: Made) -> None:
-    with pytest.raises(InvalidInputError, match=r"'q' is no partition column of table .*partitioned by p"):
+    with pytest.raises(InvalidInputError, match=r"'q' is not a partition column of table .*partitioned by p"):
         made.compact(partitions=[{"q": 1}])
-    with pytest.raises(InvalidInputError, match=r"'x' is no value of partition column 'p'"):
+    with pytest.raises(InvalidInputError, match=r"'x' is not a value of partition column 'p'"):
         made.compact(partitions=[{"p": "x"}])
 
 

@@ -144,7 +144,7 @@ def test_options_nobody_knows_are_kept_and_warned_about(tmp_path: Path, caplog: 
     with caplog.at_level(logging.WARNING):
         schema = create_table(store, root, row_type("k INT"), options={"tool.owner": "x", "file.formt": "orc"})
     assert schema.options == {"tool.owner": "x", "file.formt": "orc"}
-    assert "file.formt is no option of Paimon; did you mean 'file.format'" in caplog.text
+    assert "file.formt is not a Paimon option; did you mean 'file.format'" in caplog.text
     assert "tool.owner" in caplog.text
 
 
