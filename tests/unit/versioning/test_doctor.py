@@ -241,7 +241,7 @@ def test_what_a_merge_and_others_left(table: Table) -> None:
 def test_main_that_leads_nowhere(table: Table) -> None:
     opened = table.handle
     (root(table) / "MAIN-BRANCH").write_text("gone")
-    from paimon_spark.versioning.doctor import diagnose
+    from paimon_spark.versioning import doctor as diagnose
 
     found = diagnose(opened)
     assert kinds(found) == [("main-missing", "main")] and "'gone'" in found[0].message
