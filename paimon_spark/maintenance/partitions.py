@@ -34,7 +34,6 @@ from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import array_of, validity, values
-from paimon_spark.maintenance.partitions import parser_of, text_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
