@@ -331,7 +331,7 @@ class TableMaintenance(OpenedTable):
         Raises:
             OperationInProgressError: with `repair`, another process is changing tags or branches.
         """
-        from paimon_spark.versioning.doctor import diagnose
+        from paimon_spark.versioning.doctor import run_doctor
 
         handle = at_head(self)
-        return ShownList(diagnose(handle, repair=repair), f"Doctor on table {handle.name}")
+        return ShownList(run_doctor(handle, repair=repair), f"Doctor on table {handle.name}")

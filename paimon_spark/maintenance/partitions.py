@@ -75,12 +75,14 @@ def expire_partitions(
 ) -> ExpiredPartitions:
     """Drop the branch's partitions that are older than its options allow.
 
-    What is old is looked at again when the commit is made, so a partition that was written to meanwhile stays where
-    its last change counts. A partition that a fallback branch has too stays, with a warning.
+    Ages are checked again when the commit is made, so with `update-time` a partition written to meanwhile stays. A
+    partition that a fallback branch also has stays, with a warning.
     """
     options = handle.options.partition_expiry
     if not handle.schema.partition_keys:
-        raise InvalidInputError(f"{handle.describe()} has no partitions that could expire", table=handle.name)
+        raise InvalidInputError(
+            f"{handle.describe()} has no partition columns, so no partition expires", table=handle.name
+        )
     if options is None:
         raise InvalidInputError(
             f"partitions of {handle.describe()} never expire; set option {PARTITION_EXPIRATION_TIME.key}, or give "
@@ -95,12 +97,12 @@ def expire_partitions(
     going = ages.first(entries, other_partitions(handle, head))
     if not going:
         return ExpiredPartitions()
-    found = _told(handle, entries, going)
+    found = _summary(handle, entries, going)
     return found if dry_run else replace(found, snapshot_ids=tuple(_drop(handle, options, ages, going)))
 
 
 def _drop(handle: TableHandle, options: PartitionExpiryOptions, ages: _Ages, going: Sequence[bytes]) -> Iterator[int]:
-    # A user of its own: a stream that looks for its last commit must not take this one for it.
+    # A commit user of its own: a stream that looks for its last commit must not find this one.
     committer = Committer(handle, new_commit_user(handle.options))
     size = options.batch_size or len(going)
     for start in range(0, len(going), size):
@@ -113,67 +115,64 @@ def _drop(handle: TableHandle, options: PartitionExpiryOptions, ages: _Ages, goi
 
 
 class _Ages:
-    """Which partitions are old, at one moment."""
+    """Which partitions are old at one time."""
 
     def __init__(self, handle: TableHandle, options: PartitionExpiryOptions, at_ms: int) -> None:
         self._handle, self._options = handle, options
         self._types = [f.type for f in handle.schema.partition_type]
-        # Times of files and those in values are both local wall clocks.
+        # Times of files and times in values are both local.
         self._limit_ms = at_ms + time.localtime(at_ms / 1000).tm_gmtoff * 1000 - options.age_ms
         self._parse = parser_of(options.formatter)
-        self._nameless: list[bytes] = []
+        self._without_time: list[bytes] = []
 
-    def first(self, entries: pa.Table, beside: OtherPartitions | None) -> list[bytes]:
-        """The partitions to drop now, of the live files: by their texts, as many as may go at a time.
-
-        Those that another branch has too stay.
-        """
+    def first(self, entries: pa.Table, fallback: OtherPartitions | None) -> list[bytes]:
+        """The partitions to drop now, in the order of their texts, up to the limit; not the fallback branch's."""
         going = sorted(self.expired(entries), key=lambda p: ",".join(self._texts(p).values()))
-        if self._nameless:
+        if self._without_time:
             _LOG.warning(
-                "%d partitions of %s name no time and never expire, such as %s; set %s and %s to the way times are "
-                "written there, or %s = update-time",
-                len(self._nameless),
+                "%d partitions of %s contain no time and never expire, such as %s; set %s and %s to the format of "
+                "their values, or %s = update-time",
+                len(self._without_time),
                 self._handle.describe(),
-                partition_path_of(self._handle, self._nameless[0]),
+                partition_path_of(self._handle, self._without_time[0]),
                 PARTITION_TIMESTAMP_PATTERN.key,
                 PARTITION_TIMESTAMP_FORMATTER.key,
                 PARTITION_STRATEGY.key,
             )
-        kept = [] if beside is None else [p for p in going if p in beside.behind]
-        if beside is not None and kept:
+        kept = [] if fallback is None else [p for p in going if p in fallback.behind]
+        if fallback is not None and kept:
             _LOG.warning(
-                "%d old partitions of %s stay, such as %s: branch %s has them too, and its rows would be read then; "
+                "%d old partitions of %s stay, such as %s: branch %s also has them, and its rows would be read then; "
                 "expire the partitions of that branch first",
                 len(kept),
                 self._handle.describe(),
                 partition_path_of(self._handle, kept[0]),
-                beside.other.handle.branch,
+                fallback.other.handle.branch,
             )
-            going = [p for p in going if p not in beside.behind]
+            going = [p for p in going if p not in fallback.behind]
         return going[: self._options.max_num]
 
     def expired(self, entries: pa.Table) -> list[bytes]:
-        """The partitions that are old, of the live files."""
+        """The old partitions among those of the live files."""
         encoded = column(entries, "partition").dictionary_encode()
         partitions: list[bytes] = encoded.dictionary.to_pylist()
         if self._options.strategy is PartitionStrategy.VALUES_TIME:
-            return self._named_old(partitions)
+            return self._expired_by_value(partitions)
         files = column(entries, "creation_time_ms")
-        # A file of unknown age is taken to be young.
+        # A file of unknown age counts as new.
         times = np.where(validity(files), values(files), np.iinfo(np.int64).max)
         newest = np.full(len(partitions), np.iinfo(np.int64).min)
         np.maximum.at(newest, values(encoded.indices), times)
         return [p for p, ms in zip(partitions, newest.tolist(), strict=True) if ms < self._limit_ms]
 
-    def _named_old(self, partitions: Sequence[bytes]) -> list[bytes]:
+    def _expired_by_value(self, partitions: Sequence[bytes]) -> list[bytes]:
         found = []
-        self._nameless = []
+        self._without_time = []
         for partition in partitions:
             text = text_of(self._options.pattern, self._nullable_texts(partition))
             time_ms = None if text is None else self._parse(text)
             if time_ms is None:
-                self._nameless.append(partition)
+                self._without_time.append(partition)
             elif time_ms < self._limit_ms:
                 found.append(partition)
         return found
@@ -183,7 +182,7 @@ class _Ages:
         return {name: null if text is None else text for name, text in self._nullable_texts(partition).items()}
 
     def _nullable_texts(self, partition: bytes) -> dict[str, str | None]:
-        """The values as Paimon's internal objects print: a DATE is a number of days."""
+        """The values as text in Paimon's internal form: a DATE is a number of days."""
         found = binary_row.decode(partition, self._types, raw_timestamps=True)
         return {
             field.name: None if value is None else value_text(field.type, value, legacy=True)
@@ -191,7 +190,7 @@ class _Ages:
         }
 
 
-def _told(handle: TableHandle, entries: pa.Table, going: Sequence[bytes]) -> ExpiredPartitions:
+def _summary(handle: TableHandle, entries: pa.Table, going: Sequence[bytes]) -> ExpiredPartitions:
     gone = where(entries, values(pc.is_in(column(entries, "partition"), value_set=array_of(going, pa.binary()))))
     return ExpiredPartitions(
         tuple(partition_path_of(handle, p) for p in going),
@@ -209,12 +208,11 @@ _SUCCESS_FILE: Final = "success-file"
 def mark_done(
     handle: TableHandle, partitions: Sequence[Mapping[str, object]], *, clock_ms: Callable[[], int] = now_ms
 ) -> None:
-    """Mark partitions of a table as done; those marked already get a new time of modification."""
+    """Write the `_SUCCESS` files of partitions; existing files get a new modification time."""
     actions = handle.options.expiry.mark_done_action
     if any(action.strip() != _SUCCESS_FILE for action in actions.split(",")):
         raise UnsupportedFeatureError(
-            f"partitions of {handle.describe()} cannot be marked done as option {_ACTION} = {actions!r} says: only "
-            f"{_SUCCESS_FILE} is done here",
+            f"option {_ACTION} = {actions!r} of {handle.describe()} is not supported; only {_SUCCESS_FILE} is",
             feature=_ACTION,
         )
     directories = PartitionDirectories(handle)
@@ -229,8 +227,8 @@ def _texts(handle: TableHandle, partition: Mapping[str, object]) -> list[str]:
     keys = handle.schema.partition_keys[: len(partition)]
     if not partition or set(keys) != set(partition):
         raise InvalidInputError(
-            f"a partition of {handle.describe()} is named by {', '.join(handle.schema.partition_keys)}, or the first "
-            f"of them; found {', '.join(partition) or 'nothing'}",
+            f"a partition of {handle.describe()} needs values of {', '.join(handle.schema.partition_keys)}, or of the "
+            f"first of them; found {', '.join(partition) or 'nothing'}",
             table=handle.name,
         )
     null = handle.options.partition_default_name
@@ -242,7 +240,7 @@ def _created_ms(handle: TableHandle, path: str) -> int:
         return int(json.loads(handle.store.read(path))["creationTime"])
     except (ValueError, KeyError, TypeError) as e:
         raise CorruptFileError(
-            f"{handle.store.url(path)} does not say when the partition was done; delete it and mark anew", path=path
+            f"{handle.store.url(path)} has no creationTime; delete it and mark the partition again", path=path
         ) from e
 
 
@@ -257,17 +255,17 @@ _RESERVED: Final = "[]{}#"
 
 
 def parser_of(formatter: str | None) -> Callable[[str], int | None]:
-    """What reads a text as a time; it gives None for one that is none.
+    """A function from text to a time in milliseconds, or None when it does not match.
 
-    Raises InvalidOptionError: a pattern that is not known here, or that gives no whole date.
+    Raises InvalidOptionError: the pattern is not supported, or has no complete date.
     """
     return _default if formatter is None else _Pattern(formatter).parse
 
 
 def text_of(pattern: str | None, texts: Mapping[str, str | None]) -> str | None:
-    """The text to read, of the texts of a partition's columns in their order; None when a column it needs is null.
+    """The text to parse, from the texts of a partition's columns; None when a needed column is null.
 
-    `pattern`: with `$column` for the text of a column; None for the first column.
+    `pattern` has `$column` for the text of a column; None means the first column.
     """
     if pattern is None:
         return next(iter(texts.values()))
@@ -295,14 +293,14 @@ def _default(text: str) -> int | None:
 
 
 def _days_rolled(year: int, month: int, day: int) -> int:
-    """Days since 1970, where month 13 is the first of the next year and day 0 the last of the month before."""
+    """Days since 1970, where month 13 is the first of the next year and day 0 the last of the previous month."""
     years, months = divmod(month - 1, 12)
     return _days(year + years, months + 1, 1) + day - 1
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a date of the Gregorian calendar, however far away."""
-    # Years begin in March, so that a leap day is a year's last.
+    """Days since 1970 of a date of the Gregorian calendar, in any year."""
+    # Years start in March, so that a leap day is the last day of a year.
     shifted = year - (month <= 2)
     era, of_era = divmod(shifted, 400)
     of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
@@ -331,9 +329,9 @@ class _Pattern:
                 follows_number = False
         names = [name for name, _ in self._fields]
         if len(set(names)) < len(names):
-            raise self._refused("a field stands there twice")
+            raise self._refused("it has a field twice")
         if "year" not in names or not ({"month", "day"} <= set(names) or "day of year" in names):
-            raise self._refused("it gives no whole date")
+            raise self._refused("it has no complete date")
         self._regex = re.compile("".join(parts), re.ASCII)
 
     def parse(self, text: str) -> int | None:
@@ -349,7 +347,7 @@ class _Pattern:
     def _number(self, part: str, follows_number: bool) -> str:
         name, count = _FIELDS.get(part[0]), len(part)
         if name is None:
-            raise self._refused(f"the letter {part[0]!r} is not known here")
+            raise self._refused(f"the letter {part[0]!r} is not supported")
         self._fields.append((name, count))
         match name, count:
             case "fraction", 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9:
@@ -369,9 +367,9 @@ class _Pattern:
             case (("month" | "day" | "day of year" | "hour" | "minute" | "second"), 1):
                 varies, regex = True, r"(\d{1,10})"
             case _:
-                raise self._refused(f"{part!r} is not known here")
+                raise self._refused(f"{part!r} is not supported")
         if varies and follows_number:
-            raise self._refused(f"{part!r} stands right after another number, and it is not known where it begins")
+            raise self._refused(f"{part!r} directly follows another number, so its first digit is unknown")
         return regex
 
     def _literal(self, part: str) -> str:
@@ -382,20 +380,20 @@ class _Pattern:
         if part.startswith("'"):
             return part[1:-1].replace("''", "'")
         if part in _RESERVED:
-            raise self._refused(f"{part!r} is not known here")
+            raise self._refused(f"{part!r} is not supported")
         return part
 
     def _refused(self, why: str) -> InvalidOptionError:
         return InvalidOptionError(
-            f"option {PARTITION_TIMESTAMP_FORMATTER.key} = {self._text!r}: {why}; write it with yyyy, MM, dd, HH, mm, "
-            "ss, other characters and 'quoted text', such as yyyyMMdd",
+            f"option {PARTITION_TIMESTAMP_FORMATTER.key} = {self._text!r}: {why}; use yyyy, MM, dd, HH, mm, ss, other "
+            "characters and 'quoted text', such as yyyyMMdd",
             option=PARTITION_TIMESTAMP_FORMATTER.key,
             value=self._text,
         )
 
 
 def _date(year: int, found: Mapping[str, str]) -> int | None:
-    """Days since 1970; the 31st of a month of 30 days is its last, as in Java."""
+    """Days since 1970; the 31st of a month with 30 days is its last day, as in Java."""
     if "day of year" in found:
         of_year = int(found["day of year"])
         return _days(year, 1, 1) + of_year - 1 if 1 <= of_year <= 365 + isleap(year) else None

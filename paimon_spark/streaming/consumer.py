@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
+from paimon_spark.maintenance.consumers import Consumer, LastRead, find_consumer, write_consumer
 from paimon_spark.maintenance.expiry import CHANGELOG_EXPIRY, SNAPSHOT_EXPIRY
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import find_lock
@@ -34,13 +34,13 @@ def needed(name: str, offset: StreamOffset, *, compares: bool = False) -> Consum
     `compares`: what a snapshot changed is told by the one before it, which is needed too then.
     """
     read = offset.snapshot_id or 0
-    last = Last(read, offset.made, offset.rows) if read and offset.made is not None else None
+    last = LastRead(read, offset.made, offset.rows) if read and offset.made is not None else None
     if offset.part is not None and offset.part.phase is Phase.STATE:
         return Consumer(name, read, in_state=True, last=last)
-    goes_on_with = read + 1 if offset.part is None else read
-    if compares and goes_on_with > 1:
-        return Consumer(name, goes_on_with - 1, has_read=True, last=last)
-    return Consumer(name, goes_on_with, offset.snapshot_id is None and offset.begins_with is Phase.STATE, last=last)
+    reads_next = read + 1 if offset.part is None else read
+    if compares and reads_next > 1:
+        return Consumer(name, reads_next - 1, has_read=True, last=last)
+    return Consumer(name, reads_next, offset.snapshot_id is None and offset.begins_with is Phase.STATE, last=last)
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ _LOOKS: Final[tuple[_Look, ...]] = (
 )
 
 
-def diagnose(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
+def run_doctor(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
     """All findings on the table's snapshots, tags and branches, worst first; with `repair`, after repairing them."""
     check_there(handle)
     before: list[Finding] = []

@@ -26,8 +26,8 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
-from paimon_spark.versioning import doctor
 from paimon_spark.versioning.damage import Finding
+from paimon_spark.versioning.doctor import run_doctor
 from paimon_spark.versioning.relation import relation
 from paimon_spark.versioning.tags import overdue_tags
 
@@ -221,7 +221,7 @@ def read_status(
         branches=tuple(_branches(handle)),
         consumers=tuple(_consumers(handle, head)),
         operation=_operation(handle),
-        findings=tuple(doctor.diagnose(handle)) if with_findings else None,
+        findings=tuple(run_doctor(handle)) if with_findings else None,
         due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
     )
 
@@ -285,7 +285,7 @@ def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
 def _consumers(handle: TableHandle, head: Snapshot | None) -> Iterator[ConsumerStatus]:
     newest = 0 if head is None else head.id
     for consumer in list_consumers(handle):
-        yield ConsumerStatus(consumer.name, consumer.next_snapshot, max(0, newest + 1 - consumer.goes_on_with))
+        yield ConsumerStatus(consumer.name, consumer.next_snapshot, max(0, newest + 1 - consumer.reads_next))
 
 
 def _operation(handle: TableHandle) -> str | None:

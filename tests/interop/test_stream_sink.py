@@ -14,9 +14,9 @@ import paimon_spark
 from paimon_spark.errors import BatchesLostError
 from paimon_spark.jobs.stream_batch import StreamResult
 from paimon_spark.jobs.stream_write import plan_stream_write
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.streaming.batches import AlreadyCommitted, BatchesMissing, NotCommitted, Sink, find_batch
 from tests.harness.rows import difference, rows_of
+from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon
 from tests.interop.streams import JavaStream, OurStream, disagreement

@@ -25,13 +25,13 @@ from paimon_spark.jobs.row_level import delete_partitions
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore
 from tests.harness.sinks import batch
+from tests.harness.table_files import missing_files
 
 KEYED = "k INT NOT NULL, v STRING"
 DAY = 86_400_000

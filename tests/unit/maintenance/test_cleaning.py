@@ -17,8 +17,7 @@ from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageErro
 from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.format.metadata_files.table_schema import encode as encode_schema
 from paimon_spark.maintenance.change import change_table, unfinished
-from paimon_spark.maintenance.orphan_files import files_on_disk, remove_orphan_files
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.maintenance.orphan_files import remove_orphan_files
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, TableChange
@@ -29,6 +28,7 @@ from paimon_spark.storage.store import FileInfo
 from tests.harness.commits import KEYED, a_file, committer, files, make_table, message
 from tests.harness.fault_store import Fault, FaultStore
 from tests.harness.golden import golden_path
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
 
@@ -62,7 +62,7 @@ def test_old_orphans_go_and_young_ones_stay(tmp_path: Path) -> None:
     plant(table, "bucket-0/data-young", "manifest/manifest-young", age_s=3600)
     seen = remove_orphan_files(table, dry_run=True)
     assert (seen.files, seen.bytes) == (4, 20)
-    assert len(files_on_disk(table)) == len(reachable_files(table).paths) + 6 + 1  # FORK is no shared file
+    assert len(files_on_disk(table)) == len(reachable_files(table)) + 6 + 1  # FORK is no shared file
     removed = remove_orphan_files(table)
     assert removed == seen
     assert sorted(removed.paths) == sorted(f"{table.layout.root}/{name}" for name in old)

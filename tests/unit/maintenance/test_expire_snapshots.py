@@ -17,7 +17,6 @@ from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageErro
 from paimon_spark.maintenance.consumers import reset_consumer
 from paimon_spark.maintenance.expiry import Limits, expire_changelogs, expire_snapshots, may_expire_snapshots
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE
@@ -34,6 +33,7 @@ from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import KEYED, PARTITIONED, a_file, committer, compaction, make_table, message
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.golden import BEYOND_NANOSECONDS, FIXTURES, PRODUCERS, golden_path
+from tests.harness.table_files import missing_files
 
 KEEP_ONE = Limits(retain_max=1, retain_min=1, max_deletes=1000)
 ODD = {"fast_forwarded", *BEYOND_NANOSECONDS}

@@ -24,7 +24,6 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Tag
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
 from paimon_spark.metadata.branches import Fork, fork_of, fork_path, list_branch_names, list_branches, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -35,6 +34,7 @@ from paimon_spark.versioning import branches as verbs
 from paimon_spark.versioning.branches import create_branch, delete_branch, plan_create, plan_delete, rename_branch
 from tests.harness.commits import PARTITIONED, a_file, committer, files, make_table, message
 from tests.harness.fault_store import MUTATING, FaultStore
+from tests.harness.table_files import missing_files, reachable_files
 from tests.harness.tables import a_schema
 
 
@@ -431,7 +431,7 @@ def missing_metadata(case: Case) -> list[str]:
 
 
 def reachable_metadata(case: Case) -> set[str]:
-    return {p for p in reachable_files(case.main).paths.to_pylist() if "/manifest/" in p}
+    return {p for p in reachable_files(case.main) if "/manifest/" in p}
 
 
 def test_schemas_go_first_and_guards_last(case: Case) -> None:

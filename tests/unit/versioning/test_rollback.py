@@ -23,7 +23,6 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.change import recover
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import get_tag
@@ -33,6 +32,7 @@ from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 
 
 def hint(history: History, name: str, branch: str = "main") -> str:

@@ -21,7 +21,6 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -30,6 +29,7 @@ from paimon_spark.options.tags import SavepointOptions
 from paimon_spark.versioning.savepoints import create_savepoint, delete_savepoint, is_due, run_periodic_savepoint
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

@@ -23,7 +23,6 @@ from paimon_spark.errors import (
     TagNotFoundError,
 )
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.branches import list_tag_infos, read_fork
 from paimon_spark.metadata.snapshots import get_snapshot
 from paimon_spark.metadata.tags import find_tag, get_tag
@@ -38,6 +37,7 @@ from paimon_spark.versioning.tags import (
 )
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 from tests.unit.versioning.publishing import files, in_order, new_table, put
 
 NOW = datetime(2024, 5, 6, 7, 8, 9)
