@@ -29,7 +29,7 @@ from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_name
 from paimon_spark.versioning.damage import Finding
 from paimon_spark.versioning.doctor import run_doctor
 from paimon_spark.versioning.relation import relation
-from paimon_spark.versioning.tags import overdue_tags
+from paimon_spark.versioning.tags import expired_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ def _operation(handle: TableHandle) -> str | None:
 def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Callable[[], int]) -> Iterator[str]:
     if may_expire_snapshots(handle, head.id, clock_ms):
         yield "snapshots are old enough to expire: expire_snapshots()"
-    over = overdue_tags(handle)
+    over = expired_tags(handle)
     if over:
         yield f"{len(over)} tags have lived long enough: expire_tags()"
     buckets = _full_buckets(handle, entries) if handle.schema.primary_keys else _scattered(handle, entries)

@@ -319,7 +319,9 @@ def test_failures_are_told_and_the_job_is_not_touched(tmp_path: Path, caplog: py
     assert table.write(rows("b")).snapshot_id == 2
     (message,) = caplog.messages
     assert message.startswith("snapshot 2 of table db.t is in, but this failed after it and is tried again after the")
-    assert "expiring snapshots: see expire_snapshots()" in message and "consumer-x is no readable consumer" in message
+    assert (
+        "expiring snapshots: see expire_snapshots()" in message and "consumer-x is not a readable consumer" in message
+    )
 
 
 def test_errors_that_nobody_thought_of_are_told_with_their_trace(

@@ -104,7 +104,9 @@ def test_what_is_missing_stops_everything(tmp_path: Path, kind: str) -> None:
     name = metadata_needed(table, kind)
     Path(table.layout.manifest_path(name)).unlink()
     CACHE.clear()
-    with pytest.raises(UnsafeDeletionError, match=rf"nothing of table t was deleted.* needs .*{name}, which is not th"):
+    with pytest.raises(
+        UnsafeDeletionError, match=rf"nothing of table t was deleted.* needs .*{name}, which does not ex"
+    ):
         remove_orphan_files(table)
     assert (tmp_path / "t" / "bucket-0" / "data-x").exists()
 
@@ -114,7 +116,7 @@ def test_a_missing_index_manifest_stops_everything(tmp_path: Path) -> None:
     table = load_table(str(tmp_path / "t")).handle
     CACHE.clear()
     next((tmp_path / "t" / "manifest").glob("index-manifest-*")).unlink()
-    with pytest.raises(UnsafeDeletionError, match=r"needs .*index-manifest-.*, which is not there"):
+    with pytest.raises(UnsafeDeletionError, match=r"needs .*index-manifest-.*, which does not exist"):
         remove_orphan_files(table)
 
 
@@ -194,10 +196,10 @@ def test_a_purge_leaves_an_empty_snapshot_and_the_definition(tmp_path: Path) -> 
 
 def test_a_purge_is_refused_where_it_would_take_what_is_read(tmp_path: Path) -> None:
     table = a_table(tmp_path)
-    with pytest.raises(InvalidInputError, match=r"branch 'b'.*ask for it on main"):
+    with pytest.raises(InvalidInputError, match=r"branch 'b'.*call it on main"):
         Table(table).branch("b").purge()
     schema = replace(table.schema, id=1, options={**table.schema.options, "scan.fallback-branch": "b"})
     table.store.write(table.layout.schema_path(1), encode_schema(schema))
-    with pytest.raises(InvalidInputError, match=r"scan.fallback-branch names the branch 'b'"):
+    with pytest.raises(InvalidInputError, match=r"scan.fallback-branch names branch 'b'"):
         Table(table).purge()
     assert json.loads((tmp_path / "t" / "tag" / "tag-v1").read_text())["id"] == 1

@@ -207,7 +207,7 @@ def test_a_consumer_that_cannot_be_read_stops_everything(tmp_path: Path) -> None
     handle = history(tmp_path, 5)
     handle.store.write(f"{handle.layout.consumer_dir}/consumer-etl", b"garbage")
     there = files_below(tmp_path)
-    with pytest.raises(CorruptFileError, match=r"consumer-etl is no readable consumer"):
+    with pytest.raises(CorruptFileError, match=r"consumer-etl is not a readable consumer"):
         expire_snapshots(handle, KEEP_ONE)
     assert files_below(tmp_path) == there
     assert expire_snapshots(reopened(handle, consumer__changelog_only="true"), KEEP_ONE).snapshots == tuple("1234")

@@ -211,7 +211,7 @@ class TestTarget:
             ("x", VersionNotFoundError, "has no version 'x'"),
             ("fix", InvalidInputError, "is on branch 'fix' of table db.t"),
             (1, SnapshotExpiredError, "snapshot 1 of table db.t has expired"),
-            (2.5, InvalidInputError, "2.5 is no version of table db.t"),
+            (2.5, InvalidInputError, "2.5 is not a version of table db.t"),
         ],
     )
     def test_what_is_refused(self, version: Any, error: type[Exception], message: str) -> None:

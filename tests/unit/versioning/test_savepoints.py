@@ -173,7 +173,8 @@ class TestCreate:
         history.put_tag("savepoint-2", 1)
         head = latest_snapshot(history.on())
         with pytest.raises(
-            TagAlreadyExistsError, match=r"would be tag 'savepoint-2', but another engine named snapshot 1 so; delete"
+            TagAlreadyExistsError,
+            match=r"would be tag 'savepoint-2', but another engine gave that name to snapshot 1; delete",
         ):
             create_savepoint(history.on(), compact=lambda _: CompactResult(head))
         history.commit()
@@ -204,7 +205,7 @@ class TestDelete:
         history.put_tag("savepoint-2", 2)
         with pytest.raises(SavepointNotFoundError, match=r"table db\.t has no savepoint 3; its savepoints are 2"):
             delete_savepoint(history.on(), 3)
-        with pytest.raises(InvalidInputError, match=r"'2' is no savepoint of table db\.t: give its id"):
+        with pytest.raises(InvalidInputError, match=r"'2' is not a savepoint of table db\.t: give its id"):
             delete_savepoint(history.on(), "2")  # type: ignore[arg-type]
         assert history.tags() == ["savepoint-2"]
 
