@@ -35,7 +35,7 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Catalog:
         ("SELECT * FROM SHOP.ORDERS$tags", "no database 'SHOP'; did you mean 'shop'"),
         ("INSERT INTO shop.orders SELECT * FROM shp.orders", "no database 'shp'; did you mean 'shop'"),
         ("DROP TABLE Shop.orders", "no database 'Shop'; did you mean 'shop'"),
-        ("SELECT * FROM orders", "write database.table, or choose the database with USE"),
+        ("SELECT * FROM orders", "write database.table, or set the database with USE"),
         ("SELECT * FROM shop.Orders", "no table 'Orders'; did you mean 'orders'"),
     ],
 )

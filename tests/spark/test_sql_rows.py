@@ -216,7 +216,7 @@ def test_rows_change_by_any_condition(catalog: Catalog, sql: Any, kind: str) -> 
     for statement, error, message in (
         ("UPDATE db.t SET nothing = 1", ColumnNotFoundError, "no column 'nothing'"),
         ("UPDATE db.t SET s.d = 1", ColumnNotFoundError, "no field 'd'"),
-        ("UPDATE db.t SET v.d = 1", InvalidInputError, "only fields of a STRUCT"),
+        ("UPDATE db.t SET v.d = 1", InvalidInputError, "not a STRUCT"),
         ("UPDATE db.t SET v = 1, V = 2", InvalidInputError, "set twice"),
         ("UPDATE db.t SET v = 'text'", SchemaMismatchError, "CAST"),
     ):

@@ -136,7 +136,7 @@ def test_tables_of_other_formats_and_catalogs_are_sparks(catalog: Catalog, spark
         assert [f[1] for f in shape(catalog, "default.ours")] == ["a", "b", "c"]
         catalog.sql("CREATE VIEW of_spark_view AS SELECT * FROM of_spark")
         refused(catalog, "CREATE VIEW v AS SELECT * FROM ours", UnsupportedFeatureError, "CREATE TEMPORARY VIEW v")
-        refused(catalog, "CREATE VIEW paimon.default.v AS SELECT 1", UnsupportedFeatureError, "no place for views")
+        refused(catalog, "CREATE VIEW paimon.default.v AS SELECT 1", UnsupportedFeatureError, "holds no views")
     finally:
         spark.sql("DROP VIEW IF EXISTS of_spark_view")
         catalog.sql("DROP TABLE of_spark")
