@@ -102,7 +102,7 @@ class TableMaintenance(OpenedTable):
             UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
             OperationInProgressError: another process keeps changing tags or branches.
         """
-        from paimon_spark.jobs.expiry import limits_of
+        from paimon_spark.jobs.maintain import limits_of
         from paimon_spark.maintenance.expire_snapshots import expire_snapshots
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
@@ -135,7 +135,7 @@ class TableMaintenance(OpenedTable):
         Raises:
             As `expire_snapshots`.
         """
-        from paimon_spark.jobs.expiry import limits_of
+        from paimon_spark.jobs.maintain import limits_of
         from paimon_spark.maintenance.expire_changelogs import expire_changelogs
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
@@ -185,7 +185,7 @@ class TableMaintenance(OpenedTable):
             InvalidOptionError: an argument cannot be understood.
             CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
         """
-        from paimon_spark.jobs.expiry import expiration_options
+        from paimon_spark.jobs.maintain import expiration_options
         from paimon_spark.maintenance.partitions import expire_partitions
 
         options = expiration_options(

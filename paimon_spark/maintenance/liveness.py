@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, scalar_of
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.maintenance.roots import Ids, difference, union
 from paimon_spark.metadata.handle import TableHandle

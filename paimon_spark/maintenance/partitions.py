@@ -26,8 +26,7 @@ from paimon_spark.engine.commit.overwrite import ChosenPartitions
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
-from paimon_spark.format.arrays.arrow_numpy import validity, values
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of, validity, values
 from paimon_spark.maintenance.partition_time import parser_of, text_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries

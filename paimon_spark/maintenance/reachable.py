@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
-from paimon_spark.format.data_files.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
-from paimon_spark.format.data_files.compacted_changelog import slice_of
+from paimon_spark.format.arrays.arrow_numpy import array_of, scalar_of
+from paimon_spark.format.data_files.registry import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.data_files.registry import slice_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot

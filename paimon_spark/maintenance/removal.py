@@ -19,8 +19,7 @@ import pyarrow as pa
 from paimon_spark import progress
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import FormatError
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.liveness import Counts, walked

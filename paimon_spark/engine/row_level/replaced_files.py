@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.commit.entries import Touched
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.format.arrays.python_values import array_of, objects
+from paimon_spark.format.arrays.arrow_numpy import array_of, objects
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot

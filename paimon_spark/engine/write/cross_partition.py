@@ -28,8 +28,8 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import record_batch
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.metadata.partition_path import partition_path
 from paimon_spark.options.core import MergeEngine

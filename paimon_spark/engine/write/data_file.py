@@ -18,15 +18,17 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.data_files.registry import open_writer
 from paimon_spark.format.data_files.requests import FileWrite
-from paimon_spark.format.metadata_files.column_stats import (
+from paimon_spark.format.metadata_files.data_file import (
     ColumnStats,
+    DataFileMeta,
+    FileSource,
+    SimpleStats,
     StatsCollector,
     encode_all,
     encode_dense,
     kept,
     row_values,
 )
-from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.data_files import DataFileOptions, FileKindOptions, StatsKind, StatsMode
 from paimon_spark.storage.store import Store

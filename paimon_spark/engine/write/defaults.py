@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.types import STRING, DataField
 

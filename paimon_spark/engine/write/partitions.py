@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import objects
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import objects
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]

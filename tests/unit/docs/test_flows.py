@@ -68,9 +68,10 @@ def test_a_read_makes_the_stops_of_the_page(tmp_path: Path) -> None:
     for _ in range(2):
         write(tmp_path / "t")
 
+    schema = PaimonDataSource({"path": str(tmp_path / "t")}).schema()
+
     def read() -> None:
-        source = PaimonDataSource({"path": str(tmp_path / "t")})
-        reader = source.reader(source.schema())
+        reader = PaimonDataSource({"path": str(tmp_path / "t")}).reader(schema)
         rows = [batch.num_rows for part in reader.partitions() for batch in reader.read(part)]
         assert sum(rows) == len(ROWS)
 

@@ -244,7 +244,7 @@ import sys
 from datetime import date, datetime, timezone
 from decimal import Decimal
 import pyarrow as pa
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from tests.harness.writing import a_table, written
 
 COLUMNS = {

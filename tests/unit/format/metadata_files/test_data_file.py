@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.format.metadata_files.column_stats import (
+from paimon_spark.format.metadata_files.data_file import (
     ColumnStats,
     StatsCollector,
     above,
