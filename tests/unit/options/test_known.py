@@ -11,7 +11,7 @@ from paimon_spark.api.catalog import load_catalog
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options import core
 from paimon_spark.options.data_files import per_level
-from paimon_spark.options.descriptor import Option, options_of
+from paimon_spark.options.descriptor import Option, options_of, string
 from paimon_spark.options.known import (
     _PARSERS,
     HIDDEN,
