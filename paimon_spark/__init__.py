@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.lineage_verbs import Lineage
     from paimon_spark.api.table import Table, load_table
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
-    from paimon_spark.engine.compaction.run import CompactResult
+    from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.lineage.picture import Picture
@@ -103,7 +103,7 @@ def __getattr__(name: str) -> Any:
         case "CommitEvent" | "CommitListener":
             from paimon_spark.engine.commit import listeners as module
         case "CompactResult":
-            from paimon_spark.engine.compaction import run as module
+            from paimon_spark.engine.compaction import task as module
         case "WriteResult":
             from paimon_spark.jobs import batch_write as module
         case "Scan":

@@ -10,7 +10,7 @@ from paimon_spark.jobs.branch_access import at_head, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.compaction.run import CompactResult
+    from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.jobs.partition_specs import Asked

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_spark.engine.write.job_files import remove_job_files
+from paimon_spark.engine.write.request import remove_job_files
 from paimon_spark.errors import BranchNotFoundError, CommitError, InvalidOptionError, PaimonError
 from paimon_spark.jobs.branch_access import open_to_change
 from paimon_spark.jobs.lineage_port import QueryRun

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, time, timedelta, timezone
 from typing import Final, TypeAlias
 
-from paimon_spark.engine.compaction.branch import compact_branch
-from paimon_spark.engine.compaction.run import CompactResult
+from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview, reopened

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.display import amount, facts, grid, moment, section
-from paimon_spark.engine.write.dynamic_bucketing import is_cross_partition
+from paimon_spark.engine.write.dynamic_buckets import is_cross_partition
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA

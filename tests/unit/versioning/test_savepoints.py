@@ -11,7 +11,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.compaction.run import CompactResult, plan_compaction
+from paimon_spark.engine.compaction.plan import plan_compaction
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import (
     InvalidInputError,
     SavepointNotFoundError,

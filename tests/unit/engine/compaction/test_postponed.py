@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction import postponed
-from paimon_spark.engine.compaction.postponed import settle_postponed
-from paimon_spark.engine.compaction.run import CompactResult
+from paimon_spark.engine.compaction.postponed import move_postponed_rows
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
@@ -74,7 +74,7 @@ def entries_of(table: paimon_spark.Table) -> pa.Table:
 
 
 def settle(handle: TableHandle, **how: Any) -> CompactResult:
-    return settle_postponed(handle, "settler", **how)
+    return move_postponed_rows(handle, "settler", **how)
 
 
 def test_rows_are_seen_after_a_compaction(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.engine.compaction.append_pick import Mark, pick
+from paimon_spark.engine.compaction.append import Mark, pick
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.compaction import AppendCompactionOptions, parse_append_compaction_options
 from tests.harness.commits import a_file
