@@ -255,10 +255,7 @@ _RESERVED: Final = "[]{}#"
 
 
 def parser_of(formatter: str | None) -> Callable[[str], int | None]:
-    """A function from text to a time in milliseconds, or None when it does not match.
-
-    Raises InvalidOptionError: the pattern is not supported, or has no complete date.
-    """
+    """A function from text to a time in milliseconds, or None when it does not match. Raises InvalidOptionError."""
     return _default if formatter is None else _Pattern(formatter).parse
 
 

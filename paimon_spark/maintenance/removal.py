@@ -128,10 +128,7 @@ def plan_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[R
 
 
 def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[Root]) -> Removal:
-    """Find the files that `released` need and `kept` do not.
-
-    Raises UnsafeDeletionError: metadata that a kept root names is missing or unreadable; says which, of which root.
-    """
+    """Find the files that `released` need and `kept` do not. Raises UnsafeDeletionError."""
     removal = Removal(released)
     _find_statistics(handle, removal, kept)
     _find_index_files(handle, removal, kept)

@@ -88,10 +88,7 @@ def encode(offset: StreamOffset) -> dict[str, Any]:
 
 
 def decode(raw: Mapping[str, Any]) -> StreamOffset:
-    """The offset of a checkpoint.
-
-    Raises OffsetError: it was not written by this package, or by a later release of it.
-    """
+    """The offset of a checkpoint. Raises OffsetError."""
     try:
         version = _count(raw["version"])
         if version > _VERSION:

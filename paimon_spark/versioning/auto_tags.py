@@ -143,10 +143,7 @@ class Schedule:
 
 
 def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
-    """The schedule of a branch's options, before its first tag.
-
-    Raises InvalidOptionError: no such time zone, or a delay that is as long as the period.
-    """
+    """The schedule of a branch's options, before its first tag. Raises InvalidOptionError."""
     periods = tag_periods(options)
     delay = timedelta(milliseconds=options.delay_ms)
     if delay >= periods.length:
