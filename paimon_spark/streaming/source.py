@@ -36,10 +36,10 @@ from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
-from paimon_spark.streaming.consumer import Progress
+from paimon_spark.streaming.consumer import ConsumerProgress
 from paimon_spark.streaming.history import OffsetPosition, UnsettledError, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.reader import Admission, QueryColumns, Reading, is_in, is_in_state
+from paimon_spark.streaming.reader import Admission, BatchPlanner, QueryColumns, is_in, is_in_state
 from paimon_spark.streaming.start import first_offset
 from paimon_spark.types import RowType
 
@@ -83,9 +83,11 @@ class StreamSource:
         predicate = _predicate(handle, options)
         query = ScanQuery(names, predicate, options.row_kind, batch_rows=options.batch_rows)
         columns = QueryColumns.of(handle.schema, {*names, *names_of(predicate)})
-        self._reading = Reading(handle, options, query, row_type, columns)
+        self._planner = BatchPlanner(handle, options, query, row_type, columns)
         compares = options.read_overwrite or handle.options.data_evolution
-        self._progress = None if options.consumer is None else Progress(options.consumer, clock_ms, sleep, compares)
+        self._progress = (
+            None if options.consumer is None else ConsumerProgress(options.consumer, clock_ms, sleep, compares)
+        )
         self._stop: int | None = None
         self._seen: Snapshot | None = None
         self._given_ms = 0
@@ -94,12 +96,12 @@ class StreamSource:
     @property
     def handle(self) -> TableHandle:
         """The branch as it was found last, with the schema that the query reads with."""
-        return self._reading.handle
+        return self._planner.handle
 
     @property
     def row_type(self) -> RowType:
         """The columns that come out, as long as the query runs."""
-        return self._reading.row_type
+        return self._planner.row_type
 
     def first(self) -> StreamOffset:
         """Where a new query begins; a consumer holds on to it from then on."""
@@ -129,7 +131,7 @@ class StreamSource:
         Right after `next` it is what that has seen, and nothing is read.
         """
         seen, self._seen = self._seen, None
-        return self._settled(self._newest) if seen is None else self._reading.after(seen)
+        return self._settled(self._newest) if seen is None else self._planner.after(seen)
 
     def stop_at_newest(self) -> None:
         """From now on, read nothing that is committed later, and wait for nothing."""
@@ -138,7 +140,7 @@ class StreamSource:
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
         """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked."""
-        return self._settled(lambda: self._reading.plan(start, end), start)
+        return self._settled(lambda: self._planner.plan(start, end), start)
 
     def committed(self, end: StreamOffset) -> None:
         """Everything up to `end` has been read and kept by who reads: the consumer lets go of it."""
@@ -172,12 +174,12 @@ class StreamSource:
             found = same
         else:
             try:
-                self._reading.columns.check_other(found)
+                self._planner.columns.check_other(found)
             except SchemaChangedError:
                 if start is not None:
                     history.check(found, start)
                 raise
-        self._reading.move(found)
+        self._planner.move(found)
 
     def _first(self) -> StreamOffset:
         for tries_left in reversed(range(_TRIES)):
@@ -196,10 +198,10 @@ class StreamSource:
 
     def _newest(self) -> StreamOffset | None:
         head = history.newest(self.handle)
-        return None if head is None else self._reading.after(head)
+        return None if head is None else self._planner.after(head)
 
     def _next(self, start: StreamOffset, limits: ReadLimits) -> StreamOffset:
-        self._reading.keep_only(start)
+        self._planner.keep_only(start)
         place = history.check(self.handle, start)
         if self._progress is not None:
             self._progress.refresh(self.handle, start)
@@ -216,8 +218,8 @@ class StreamSource:
             end = self._aligned(start, place, last, self.options.aligned, is_end)
         elif limits.unlimited:
             history.check_joined(self.handle, start.snapshot_id or 0, last)
-            self._reading.columns.check(self.handle, [last.schema_id])
-            end = self._reading.after(last)
+            self._planner.columns.check(self.handle, [last.schema_id])
+            end = self._planner.after(last)
         else:
             end = self._limited(start, place, last, limits, is_end)
         if end != start and not history.is_as_before(self.handle, place.snapshot, last):
@@ -233,10 +235,10 @@ class StreamSource:
                 return start
         assert snapshot is not None
         if limits.unlimited or self.options.aligned is not None:
-            return self._reading.after(snapshot)
-        units = self._reading.units(snapshot, Content.STATE)
-        taken = Admission(limits).take(units, self._reading.counted_off(start, units))
-        return self._reading.at(units, Phase.STATE, taken)
+            return self._planner.after(snapshot)
+        units = self._planner.units(snapshot, Content.STATE)
+        taken = Admission(limits).take(units, self._planner.counted_off(start, units))
+        return self._planner.at(units, Phase.STATE, taken)
 
     def _reachable(self, start: StreamOffset, place: OffsetPosition, head: Snapshot) -> tuple[Snapshot | None, bool]:
         """The last snapshot that may be read now, None for none; and whether nothing is to come after it."""
@@ -279,11 +281,11 @@ class StreamSource:
         """
         so_far, place = self._counted(start, place, _NO_LIMITS)
         found = so_far.snapshots
-        for units in self._reading.changes(so_far.counted, place, last):
+        for units in self._planner.changes(so_far.counted, place, last):
             found += bool(len(units))
             if found == count:
-                return self._reading.after(units.snapshot)
-        end = self._reading.after(last)
+                return self._planner.after(units.snapshot)
+        end = self._planner.after(last)
         if found > 0 and not is_end:
             self._waiting = replace(so_far, counted=end, snapshots=found)
             return start
@@ -296,18 +298,18 @@ class StreamSource:
         so_far, place = self._counted(start, place, limits)
         admission, begin = so_far.admission, so_far.counted
         end = begin
-        for units in self._reading.changes(begin, place, last):
-            first = self._reading.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
+        for units in self._planner.changes(begin, place, last):
+            first = self._planner.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
             taken = admission.take(units, first)
             if taken > first or not len(units):
-                end = self._reading.at(units, Phase.CHANGES, taken)
+                end = self._planner.at(units, Phase.CHANGES, taken)
             if admission.is_full:
                 break
             if admission.has_enough and admission.takes_all:
-                end = self._reading.after(last)
+                end = self._planner.after(last)
                 break
         else:
-            end = self._reading.after(last) if last.id > (begin.snapshot_id or 0) else end
+            end = self._planner.after(last) if last.id > (begin.snapshot_id or 0) else end
         late = limits.max_delay_ms is None or not 0 <= self._clock_ms() - self._given_ms <= limits.max_delay_ms
         if admission.has_enough or late or is_end:
             return end

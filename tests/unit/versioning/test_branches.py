@@ -311,11 +311,11 @@ def test_bad_beginnings_are_refused(case: Case) -> None:
     refused(case, SnapshotNotFoundError, "has no snapshot 9: its snapshots alive are 1 to 2", snapshot_id=9)
     refused(case, SnapshotNotFoundError, "has no snapshot 0", snapshot_id=0)
     refused(
-        case, InvalidInputError, "tag 'stable' of table t is snapshot 1 and snapshot_id is 2; give one of them",
+        case, InvalidInputError, "tag 'stable' of table t is snapshot 1, but snapshot_id is 2; give one of them",
         tag="stable", snapshot_id=2,
     )  # fmt: skip
-    refused(case, InvalidInputError, "snapshot_id = '2': .* is a number; a tag is given as tag=", snapshot_id="2")
-    refused(case, InvalidInputError, "tag = 2: .* is text; a snapshot is given as snapshot_id=", tag=2)
+    refused(case, InvalidInputError, "snapshot_id = '2' of .* is not a number; give a tag as tag=", snapshot_id="2")
+    refused(case, InvalidInputError, "tag = 2: .* is text; give a snapshot as snapshot_id=", tag=2)
     case.store.delete(case.main.layout.snapshot_path(1))
     case.store.delete(case.main.layout.tag_path("stable"))
     refused(case, SnapshotExpiredError, "snapshot 1 of table t has expired", snapshot_id=1)
@@ -340,11 +340,11 @@ def test_what_another_engine_left_is_not_built_upon(case: Case) -> None:
     case.store.write(f"{left.layout.consumer_dir}/consumer-x", b"{}")
     refused(
         case, BranchAlreadyExistsError,
-        r"branch/branch-fix holds 1 files as consumer/consumer-x but no schema, .* delete_branch\('fix'\) removes them",
+        r"branch/branch-fix has 1 files as consumer/consumer-x but no schema, .* delete_branch\('fix'\) deletes them",
         snapshot_id=1,
     )  # fmt: skip
     create_branch(case.main, "other", snapshot_id=1)
-    with pytest.raises(BranchAlreadyExistsError, match="branch/branch-fix holds 1 files"):
+    with pytest.raises(BranchAlreadyExistsError, match="branch/branch-fix has 1 files"):
         rename_branch(case.main, "other", "fix")
     delete_branch(case.main, "fix")
     create_branch(case.main, "fix", snapshot_id=1)
@@ -567,7 +567,7 @@ def test_empty_directories_of_a_name_are_no_matter(case: Case) -> None:
     rename_branch(case.main, "a", "b")
     assert list_branch_names(case.main) == ["b"]
     case.store.write(f"{case.main.layout.with_branch('c').branch_root}/more/notes", b"kept")
-    with pytest.raises(BranchAlreadyExistsError, match="holds files but no schema"):
+    with pytest.raises(BranchAlreadyExistsError, match="has files but no schema"):
         rename_branch(case.main, "b", "c")
 
 

@@ -326,7 +326,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
         TagNotFoundError,
         "table db.t has no tag 'v3'; its tags are branch-guard-fix",
     ),
-    ("no name", lambda t: t.create_branch("q", tag=2), InvalidInputError, "a snapshot is given as snapshot_id="),
+    ("no name", lambda t: t.create_branch("q", tag=2), InvalidInputError, "give a snapshot as snapshot_id="),
     ("version", lambda t: t.create_branch("q", tag="fix.f1"), TagNotFoundError, "table db.t has no tag 'fix.f1'"),
     ("two", lambda t: t.create_branch("q", tag="v1", snapshot_id=4), InvalidInputError, "give one of them"),
     (
