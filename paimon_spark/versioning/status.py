@@ -74,7 +74,7 @@ class BranchStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStatus:
-    """Somebody who reads the branch as a stream.
+    """A named stream that reads the branch.
 
     Attributes:
         next_snapshot_id: the oldest snapshot that it needs.
@@ -88,7 +88,7 @@ class ConsumerStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How a branch of a table stands.
+    """The status of a branch of a table.
 
     Attributes:
         kind: `append` or `primary key`.
@@ -100,9 +100,9 @@ class TableStatus:
         snapshots: alive.
         tags, savepoints, guards: how many the branch has; tags are those that are neither of the others.
         branches: of the table, without main, by name.
-        operation: a change of tags or branches that another process is at, or left unfinished; None for none.
-        findings: of `Table.doctor`; None where it was not asked for.
-        due: what wants doing, in words.
+        operation: a change of tags or branches that is running or was left unfinished; None for none.
+        findings: of `Table.doctor`; None when not requested.
+        due: maintenance that is due, as text.
     """
 
     table: str
@@ -191,7 +191,7 @@ _TRIES = 5
 def read_status(
     handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
 ) -> TableStatus:
-    """The status of the handle's branch."""
+    """Read the status of the handle's branch; with `with_findings`, also run the doctor."""
     check_there(handle)
     head, entries = _head(handle)
     tags = tag_names(handle)
@@ -227,7 +227,7 @@ def read_status(
 
 
 def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
-    """The head and its live files; of the next one when it expires meanwhile."""
+    """The head and its live files; when it expires meanwhile, of the next head."""
     head = latest_snapshot(handle)
     for _ in range(_TRIES):
         if head is None:
@@ -308,7 +308,7 @@ def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Calla
 
 
 def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
-    """Buckets with so many sorted runs that a writer would compact them. Each file of level 0 is a run."""
+    """Count buckets with enough sorted runs for a compaction. Each file of level 0 is a run."""
     if handle.options.bucket == POSTPONE_BUCKET:
         return 0
     places, count = _places(entries)
@@ -320,7 +320,7 @@ def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
 
 
 def _scattered(handle: TableHandle, entries: pa.Table) -> int:
-    """Buckets, or partitions without, with so many small files that a compaction makes them fewer."""
+    """Count buckets, or partitions of unbucketed tables, with enough small files for a compaction."""
     options = handle.options.append_compaction
     places, count = _places(entries)
     small = np.bincount(places[_column(entries, "file_size") < options.small_bytes], minlength=count)
@@ -328,7 +328,7 @@ def _scattered(handle: TableHandle, entries: pa.Table) -> int:
 
 
 def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
-    """A number for the partition and bucket of each entry, and how many there are."""
+    """Number the partition and bucket of each entry; also how many there are."""
     if len(entries) == 0:
         return np.empty(0, np.int64), 0
     partitions = entries.column("partition").combine_chunks().dictionary_encode()

@@ -315,7 +315,7 @@ def test_bad_beginnings_are_refused(case: Case) -> None:
         tag="stable", snapshot_id=2,
     )  # fmt: skip
     refused(case, InvalidInputError, "snapshot_id = '2' of .* is not a number; give a tag as tag=", snapshot_id="2")
-    refused(case, InvalidInputError, "tag = 2: .* is text; give a snapshot as snapshot_id=", tag=2)
+    refused(case, InvalidInputError, "tag = 2 of .* is not text; give a snapshot as snapshot_id=", tag=2)
     case.store.delete(case.main.layout.snapshot_path(1))
     case.store.delete(case.main.layout.tag_path("stable"))
     refused(case, SnapshotExpiredError, "snapshot 1 of table t has expired", snapshot_id=1)
