@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
-from paimon_spark.engine.row_level.way import way_of
+from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
@@ -93,7 +93,7 @@ def update(session: Session, statement: Update) -> Result:
     if opened is None:
         return Outcome.RUN_BY_SPARK
     target, statement = opened
-    way_of(current(target.table.handle))
+    delete_strategy(current(target.table.handle))
     values = values_by_column(target, statement.assignments, (_alias(statement),))
     with our_errors():
         change, new = updating(target.table, values)
@@ -173,7 +173,7 @@ def merge_into(session: Session, statement: Merge) -> Result:
     target, statement = opened
     values = [a.value for c in statement.clauses for a in c.assignments or ()]
     refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
-    way_of(current(target.table.handle))
+    delete_strategy(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
         _Merge(target, statement, source).plan().run()
