@@ -51,6 +51,7 @@ from paimon_spark.types import (
     TimestampType,
     TimeType,
     VectorType,
+    types_in,
 )
 
 _GROUP_BYTES: Final = 8 << 20
@@ -308,19 +309,14 @@ _TIMESTAMP_DIGITS: Final = 6
 
 def fits_avro(t: DataType) -> bool:
     """Whether Avro files can hold values of the type."""
-    match t:
-        case AtomicType(name="VARIANT") | OpaqueType() | VectorType():
-            return False
-        case TimeType():
-            return t.precision <= _TIME_DIGITS
-        case TimestampType():
-            return t.precision <= _TIMESTAMP_DIGITS
-        case ArrayType() | MultisetType():
-            return fits_avro(t.element)
-        case MapType():
-            return fits_avro(t.key) and fits_avro(t.value)
-        case RowType():
-            return all(fits_avro(f.type) for f in t.fields)
+    for part in types_in(t):
+        match part:
+            case AtomicType(name="VARIANT") | OpaqueType() | VectorType():
+                return False
+            case TimeType() if part.precision > _TIME_DIGITS:
+                return False
+            case TimestampType() if part.precision > _TIMESTAMP_DIGITS:
+                return False
     return True
 
 
