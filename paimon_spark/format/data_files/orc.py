@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.orc as po
 
-from paimon_spark.errors import FormatError, InvalidOptionError, StorageError, UnsupportedFeatureError
+from paimon_spark.errors import FormatError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, ORC_ID, arrow_type, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
@@ -117,7 +117,6 @@ class OrcFileWriter:
                 )
         schema = pa.schema([with_field_id(f, ORC_ID) for f in write.fields])
         self._schema, self._converts = replaced_fields(schema, _replacement)
-        self._write = write
         codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
         self._sink = _Sink(write.store.open_output(write.path))
         self._writer = po.ORCWriter(
@@ -168,8 +167,6 @@ class OrcFileWriter:
             self._writer.close()
         with suppress(Exception):
             self._sink.out.close()
-        with suppress(StorageError):
-            self._write.store.delete(self._write.path)
 
 
 def _plain(table: pa.Table) -> pa.Table:
