@@ -14,8 +14,8 @@ from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
-from paimon_spark.engine.compaction.branch import compact_branch
-from paimon_spark.engine.compaction.run import CompactResult
+from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -23,7 +23,7 @@ from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.compaction import run_anywhere
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
-from paimon_spark.maintenance.expire_snapshots import ANY_NUMBER, Limits
+from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
