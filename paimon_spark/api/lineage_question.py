@@ -18,10 +18,10 @@ from paimon_spark.errors import (
 )
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.lineage.alignment import NewestBetween
-from paimon_spark.lineage.answers import ProvenanceOf
 from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
 from paimon_spark.lineage.job_registry import registrations
 from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.results import ProvenanceOf
 from paimon_spark.lineage.table_history import TableHistory, open_branch
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is

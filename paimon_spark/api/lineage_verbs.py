@@ -6,7 +6,7 @@ Source: PIP-5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from paimon_spark.api.lineage_question import (
@@ -120,7 +120,7 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError: a store failed.
         """
-        from paimon_spark.lineage.answers import newest_of
+        from paimon_spark.lineage.graph import newest_of
         from paimon_spark.lineage.results import Job, Jobs
 
         question = Question.of(self.catalog, others)
@@ -193,7 +193,6 @@ class Lineage:
         """
         from paimon_spark.lineage.graph import Direction
         from paimon_spark.lineage.reach import impact
-        from paimon_spark.lineage.results import ImpactOfSnapshot
 
         question = Question.of(self.catalog, others, (table,))
         asked, snapshot_id, graph = question.about(table, snapshot, Direction.DOWN)
@@ -205,7 +204,7 @@ class Lineage:
             )
         history = question.history
         found = impact(graph, asked.node, snapshot_id, history.provenance, history.refs)
-        return ImpactOfSnapshot(found, question.unrecorded_after(asked.node, snapshot_id))
+        return replace(found, unrecorded=question.unrecorded_after(asked.node, snapshot_id))
 
     def unified_version(
         self, tables: Sequence[TableLike], *, others: Sequence[Catalog] = (), ignoring: Sequence[str] = ()
@@ -405,7 +404,6 @@ class Lineage:
     ) -> Relations:
         from paimon_spark.lineage.graph import Direction
         from paimon_spark.lineage.reach import downstream, upstream
-        from paimon_spark.lineage.results import Relations
 
         if (table is None) == (job is None) or (job is not None and snapshot is not None):
             raise InvalidInputError(
@@ -415,13 +413,13 @@ class Lineage:
         way, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
         question = Question.of(self.catalog, others, () if table is None else (table,))
         if job is not None:
-            reach = ask(question.load(jobs=[check_job_name(job)], direction=way), job)
+            found = ask(question.load(jobs=[check_job_name(job)], direction=way), job)
         else:
             assert table is not None
             asked, snapshot_id, graph = question.about(table, snapshot, way)
-            reach = ask(graph, asked.node, snapshot_id, question.history.provenance)
-        node = None if isinstance(reach.asked, str) else reach.asked
+            found = ask(graph, asked.node, snapshot_id, question.history.provenance)
+        node = None if isinstance(found.start, str) else found.start
         if direction == "downstream":
-            return Relations(reach, direction, question.unrecorded_after(node, reach.snapshot))
-        found = {t.node: t.snapshot for t in reach.tables} | ({} if node is None else {node: reach.snapshot})
-        return Relations(reach, direction, question.unrecorded_in(found))
+            return replace(found, unrecorded=question.unrecorded_after(node, found.snapshot))
+        nodes = {t.node: t.snapshot for t in found.tables} | ({} if node is None else {node: found.snapshot})
+        return replace(found, unrecorded=question.unrecorded_in(nodes))

@@ -14,8 +14,14 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
-from paimon_spark.engine.row_level.two_branches import refuse_rows_of_other_branch
+from paimon_spark.engine.row_level.job import (
+    RowLevelJob,
+    SplitOutcome,
+    in_process,
+    plan_rows,
+    refuse_rows_of_other_branch,
+    with_commit_user,
+)
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX

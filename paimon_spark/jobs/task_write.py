@@ -16,13 +16,11 @@ import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.char_keys import padded_keys
-from paimon_spark.engine.write.job_files import job_of
-from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.request import WriteRequest, job_of
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import take_indices
+from paimon_spark.format.arrays.arrow_numpy import array_of, take_indices
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.features import crosses_partitions

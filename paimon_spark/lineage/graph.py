@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -293,6 +293,36 @@ class Graph:
             f"{warehouse or _list(p.warehouse for p in self.parts)}{near}",
             table=name,
         )
+
+
+class Newest(NamedTuple):
+    """(job, table) → the newest snapshot read whole, and made; job → its newest batch."""
+
+    read: dict[tuple[str, Node], int]
+    made: dict[tuple[str, Node], int]
+    barriers: dict[str, int]
+
+
+def newest_of(graph: Graph) -> Newest:
+    """The newest batch and snapshots of each job of a graph that was loaded with its snapshots."""
+    found = Newest({}, {}, {})
+    for part in graph.parts:
+        for rows, into in ((part.source_snapshots, found.read), (part.sink_snapshots, found.made)):
+            for row in [] if rows is None else _last_rows(rows):
+                job, node = row["job"], Node(part.warehouse, TableRef(row["database"], row["table"]))
+                into[job, node] = row["snapshot_id"]
+                found.barriers[job] = max(found.barriers.get(job, -1), row["barrier_id"])
+    return found
+
+
+def _last_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """The row of the newest batch of each job and table."""
+    keys = ["job", "database", "table"]
+    newest = rows.group_by(keys).aggregate([("barrier_id", "max")]).rename_columns([*keys, "barrier_id"])
+    few = rows.filter(pc.is_in(rows["barrier_id"], pc.unique(newest["barrier_id"])))  # a join of all is 30 times slower
+    found = few.join(newest, [*keys, "barrier_id"], join_type="inner").sort_by([(k, "ascending") for k in keys])
+    out: list[dict[str, Any]] = found.to_pylist()
+    return out
 
 
 def load(

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.lineage.answers import newest_of
-from paimon_spark.lineage.graph import NOWHERE, Graph, Node
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
 from paimon_spark.lineage.job_registry import find_owner, read_json_files
 from paimon_spark.lineage.warehouse import Warehouse, quote_name
 from paimon_spark.types import RowType

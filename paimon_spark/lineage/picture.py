@@ -15,8 +15,7 @@ from typing import Final, Literal
 
 from paimon_spark.display import grid, is_hidden, section, text
 from paimon_spark.errors import InvalidInputError, LineageError
-from paimon_spark.lineage.answers import newest_of
-from paimon_spark.lineage.graph import NOWHERE, Graph, Node
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 
 _EMPTY: Final = "Nothing is recorded."

@@ -100,6 +100,11 @@ class Provenance:
     query_id: str | None = None
     knows_sources: bool = True
 
+    @property
+    def batch(self) -> tuple[str, int]:
+        """Job and barrier."""
+        return self.job, self.barrier
+
 
 def encode_provenance(provenance: Provenance) -> dict[str, str]:
     """Properties for the snapshot of a commit."""

@@ -10,40 +10,36 @@ Source: PIP-5, "Query Table Lineage" and "Query Data Lineage"; docs/design/linea
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from paimon_spark.errors import LineageError
-from paimon_spark.lineage.answers import (
-    Affected,
-    Batch,
-    Beyond,
-    Impact,
-    Met,
-    ProvenanceOf,
-    Reach,
-    ReachedJob,
-    ReachedTable,
-    Refs,
-    RefsOf,
-    source_range_of,
-)
 from paimon_spark.lineage.batch_sequence import FAR
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
-
-if TYPE_CHECKING:
-    from paimon_spark.lineage.readers import Readers
+from paimon_spark.lineage.readers import Readers, source_range_of
+from paimon_spark.lineage.results import (
+    Affected,
+    Batch,
+    ImpactOfSnapshot,
+    Met,
+    NextTables,
+    ProvenanceOf,
+    ReachedJob,
+    ReachedTable,
+    Refs,
+    Relations,
+)
 
 
 def upstream(
     graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
-) -> Reach:
+) -> Relations:
     """The tables and jobs that something comes from.
 
     Args:
-        graph: loaded with `Walk.UP`.
+        graph: loaded with `Direction.UP`.
         asked: a table, or a job by its name.
         snapshot: of the table; None: the table whatever its snapshot.
         provenance_of: makes ranges exact, and finds sources outside any warehouse.
@@ -52,51 +48,74 @@ def upstream(
         LineageError: an unknown table, or a snapshot of a job. JobNotFoundError: an unknown job.
     """
     _check(graph, asked, snapshot)
-    tables, jobs = shortest_paths(asked, graph.written_by, graph.reads, graph.sources_of)
+    paths, jobs = _shortest_paths(asked, graph.written_by, graph.reads, graph.sources_of)
     if snapshot is None or isinstance(asked, str):
-        return Reach(asked, *_plain(tables, jobs))
+        return Relations(asked, "upstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
     met = _met(graph, asked, snapshot, provenance_of)
-    found = [ReachedTable(n, w.depth, w.path, _newest(met.get(n, ())), met.get(n, ())) for n, w in tables.items()]
-    for node in met:
-        if node not in tables:  # outside any warehouse, or so read that no row could say it
-            way = min((w for m in met[node] if (w := _way(asked, tables, m, node))), key=lambda w: w.depth)
-            found.append(ReachedTable(node, way.depth, way.path, _newest(met[node]), met[node]))
-    by = made_by(graph, asked, snapshot, provenance_of)
-    return Reach(asked, _nearest(found), _plain(tables, jobs)[1], snapshot, by, note_of(graph, asked, snapshot, by))
+    for node in [n for n in met if n not in paths]:  # outside any warehouse, or so read that no row could say it
+        ways = (_path_through(asked, paths, m, node) for m in met[node])
+        paths[node] = min((w for w in ways if w is not None), key=lambda w: w.depth)
+    found = [ReachedTable(n, *p, _newest(met.get(n, ())), met.get(n, ())) for n, p in paths.items()]
+    made = _made_by(graph, asked, snapshot, provenance_of)
+    return Relations(asked, "upstream", _nearest(found), jobs, snapshot, made, _note(graph, asked, snapshot, made))
 
 
 def downstream(
     graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
-) -> Reach:
-    """The tables and jobs that come from something; arguments and errors as of `upstream`, loaded with `Walk.DOWN`."""
+) -> Relations:
+    """The tables and jobs that come from something; as `upstream`, with a graph loaded with `Direction.DOWN`."""
     _check(graph, asked, snapshot)
-    tables, jobs = shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
+    paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
     if snapshot is None or isinstance(asked, str):
-        return Reach(asked, *_plain(tables, jobs))
-    _, firsts = followed(graph, asked, snapshot, provenance_of)
-    found = _nearest(ReachedTable(n, w.depth, w.path, firsts.get(n)) for n, w in tables.items())
-    by = made_by(graph, asked, snapshot, provenance_of)
-    return Reach(asked, found, _plain(tables, jobs)[1], snapshot, by, note_of(graph, asked, snapshot, by))
+        return Relations(asked, "downstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
+    _, firsts = _followed(graph, asked, snapshot, provenance_of)
+    found = _nearest(ReachedTable(n, *p, firsts.get(n)) for n, p in paths.items())
+    made = _made_by(graph, asked, snapshot, provenance_of)
+    return Relations(asked, "downstream", found, jobs, snapshot, made, _note(graph, asked, snapshot, made))
+
+
+def impact(
+    graph: Graph,
+    asked: Node,
+    snapshot: int,
+    provenance_of: ProvenanceOf | None = None,
+    refs_of: Callable[[Node], Refs] | None = None,
+) -> ImpactOfSnapshot:
+    """Everything that a snapshot went into. Where rows leave it open, a batch counts as having read it.
+
+    Args:
+        graph: loaded with `Direction.DOWN`.
+        asked: the table.
+        snapshot: of it.
+        provenance_of: makes it exact where the snapshots of sinks still hold what was read.
+        refs_of: snapshots alive, tags and branches of a table.
+
+    Raises:
+        LineageError: an unknown table, or no snapshot id.
+    """
+    _check(graph, asked, snapshot)
+    made = _made_by(graph, asked, snapshot, provenance_of)
+    paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
+    readers, firsts = _followed(graph, asked, snapshot, provenance_of)
+    affected = [
+        Affected(n, *p, firsts.get(n), tuple(readers.snapshots(n).tolist()), readers.batches(n))
+        for n, p in sorted(paths.items(), key=lambda found: (found[1].depth, found[0]))
+    ]
+    origin = Affected(asked, 0, (asked.name,), snapshot, (snapshot,), made)
+    if refs_of is not None:
+        origin, *affected = (_with_refs(a, refs_of(a.node)) for a in (origin, *affected))
+    return ImpactOfSnapshot(origin, tuple(affected), jobs, made, _note(graph, asked, snapshot, made))
 
 
 def _check(graph: Graph, asked: Node | str, snapshot: int | None) -> None:
     if isinstance(asked, Node):
         graph.check_table(asked)
-        if snapshot is not None:
-            check_snapshot(asked, snapshot)
+        if snapshot is not None and snapshot < 1:
+            raise LineageError(f"table {asked.name!r} has no snapshot {snapshot}: ids begin at 1", table=asked.name)
         return
     graph.check_job(asked)
     if snapshot is not None:
         raise LineageError(f"job {asked!r} has no snapshots: ask about a table, or leave {snapshot} out", job=asked)
-
-
-def _plain(
-    tables: Mapping[Node, Path], jobs: Mapping[str, Path]
-) -> tuple[tuple[ReachedTable, ...], tuple[ReachedJob, ...]]:
-    return (
-        _nearest(ReachedTable(n, w.depth, w.path) for n, w in tables.items()),
-        tuple(ReachedJob(j, w.depth, w.path) for j, w in jobs.items()),
-    )
 
 
 def _nearest(tables: Iterable[ReachedTable]) -> tuple[ReachedTable, ...]:
@@ -107,8 +126,8 @@ def _newest(met: Sequence[Met]) -> int:
     return max((m.last for m in met), default=0)
 
 
-def _way(asked: Node, tables: Mapping[Node, Path], met: Met, node: Node) -> Path | None:
-    before = Path(0, (asked.name,)) if met.sink == asked else tables.get(met.sink)
+def _path_through(asked: Node, paths: Mapping[Node, Path], met: Met, node: Node) -> Path | None:
+    before = Path(0, (asked.name,)) if met.sink == asked else paths.get(met.sink)
     return None if before is None else Path(before.depth + 1, (*before.path, met.job, node.name))
 
 
@@ -118,40 +137,39 @@ def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf |
     seen: set[tuple[Node, int]] = set()
     todo = [(asked, snapshot, frozenset([asked]))]
     while todo:
-        node, at, on_the_way = todo.pop()
+        node, at, on_path = todo.pop()
         if (node, at) in seen:
             continue
         seen.add((node, at))
         jobs = dict.fromkeys(graph.written_by.get(node, ()))
-        if provenance_of is not None and (said := provenance_of(node, at)) is not None:
-            jobs[said.job] = None  # of a branch also those that wrote what it was made from
+        if provenance_of is not None and (provenance := provenance_of(node, at)) is not None:
+            jobs[provenance.job] = None  # of a branch also those that wrote what it was made from
         for job in jobs:
             for source, met in _read(graph, job, node, at, provenance_of).items():
                 found.setdefault(source, {})[met] = None
-                if met.last and source not in on_the_way:
-                    todo.append((source, met.last, on_the_way | {source}))
+                if met.last and source not in on_path:
+                    todo.append((source, met.last, on_path | {source}))
     return {n: tuple(sorted(some, key=lambda m: (-m.last, -m.barrier, m.job, m.sink))) for n, some in found.items()}
 
 
 def _read(graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, Met]:
     """What a job had read of each source when it made a snapshot, or last made one before it."""
-    barrier, said = _batch(graph, job, node, snapshot, provenance_of)
+    barrier, provenance = _batch(graph, job, node, snapshot, provenance_of)
     if barrier is None:
         return {}
-    found = {}
-    if said is not None and said.knows_sources:
-        for s in said.sources:
-            source = Node(s.location or "", NOWHERE) if s.ref is None else Node(s.warehouse or node.warehouse, s.ref)
-            found[source] = _met_at(s, job, barrier, node)
+    found: dict[Node, Met] = {}
+    if provenance is None or not provenance.knows_sources:
         for source in graph.sources_of(job, node):
-            elsewhere = None if source in found else source_range_of(said, node, source, graph.sources(job, source))
-            if elsewhere is not None:
-                found[source] = _met_at(elsewhere, job, barrier, node)
+            series = graph.sources(job, source)
+            at, before = series.row(barrier), series.row(barrier - 1)
+            found[source] = Met(job, barrier, node, series.snapshot(before), series.snapshot(at))
         return found
+    for s in provenance.sources:
+        source = Node(s.location or "", NOWHERE) if s.ref is None else Node(s.warehouse or node.warehouse, s.ref)
+        found[source] = _met_at(s, job, barrier, node)
     for source in graph.sources_of(job, node):
-        series = graph.sources(job, source)
-        at, before = series.row(barrier), series.row(barrier - 1)
-        found[source] = Met(job, barrier, node, series.snapshot(before), series.snapshot(at))
+        if source not in found and (other := source_range_of(provenance, node, source, graph.sources(job, source))):
+            found[source] = _met_at(other, job, barrier, node)
     return found
 
 
@@ -167,58 +185,21 @@ def _batch(
     row = sinks.row_of(snapshot)
     if provenance_of is None:
         return (sinks.barriers[row] if row >= 0 else None), None
-    said = provenance_of(node, snapshot)
-    if said is not None and said.job == job:  # also a copy of an older one, or one whose row is not written yet
-        return said.barrier, said
+    provenance = provenance_of(node, snapshot)
+    if provenance is not None and provenance.job == job:  # also a copy of an older one, or one without a row yet
+        return provenance.barrier, provenance
     while row >= 0:
-        said = provenance_of(node, sinks.snapshots[row])
-        if said is None or (said.job, said.barrier) == (job, sinks.barriers[row]):
-            return sinks.barriers[row], said
+        provenance = provenance_of(node, sinks.snapshots[row])
+        if provenance is None or provenance.batch == (job, sinks.barriers[row]):
+            return sinks.barriers[row], provenance
         row -= 1  # another batch's by now: the branch was rolled back or merged
     return None, None
 
 
-def impact(
-    graph: Graph,
-    asked: Node,
-    snapshot: int,
-    provenance_of: ProvenanceOf | None = None,
-    refs_of: RefsOf | None = None,
-) -> Impact:
-    """Everything that a snapshot went into. Where rows leave it open, a batch counts as having read it.
-
-    Args:
-        graph: loaded with `Walk.DOWN`.
-        asked: the table.
-        snapshot: of it.
-        provenance_of: makes it exact where the snapshots of sinks still tell what was read.
-        refs_of: what lives of a table.
-
-    Raises:
-        LineageError: an unknown table, or no snapshot id.
-    """
-    graph.check_table(asked)
-    check_snapshot(asked, snapshot)
-    by = made_by(graph, asked, snapshot, provenance_of)
-    tables, jobs = shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
-    readers, firsts = followed(graph, asked, snapshot, provenance_of)
-    affected = []
-    for node, way in tables.items():
-        made, batches = tuple(readers.snapshots(node).tolist()), readers.batches(node)
-        found = Affected(node, way.depth, way.path, firsts.get(node), made, batches)
-        affected.append(_with_refs(found, refs_of))
-    origin = _with_refs(Affected(asked, 0, (asked.name,), snapshot, (snapshot,), by), refs_of)
-    reached = tuple(ReachedJob(j, w.depth, w.path) for j, w in jobs.items())
-    nearest = tuple(sorted(affected, key=lambda a: (a.depth, a.node)))
-    return Impact(origin, nearest, reached, by, note_of(graph, asked, snapshot, by))
-
-
-def followed(
+def _followed(
     graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None
 ) -> tuple[Readers, dict[Node, int]]:
     """The batches that read a snapshot, and table downstream → the first snapshot that stems from it."""
-    from paimon_spark.lineage.readers import Readers  # with numpy
-
     readers = Readers(graph, provenance_of)
     readers.follow(asked, snapshot)
     firsts = _firsts(graph, asked, snapshot)
@@ -228,16 +209,10 @@ def followed(
     return readers, firsts
 
 
-def check_snapshot(node: Node, snapshot: int) -> None:
-    """Raise LineageError for an id below 1."""
-    if snapshot < 1:
-        raise LineageError(f"table {node.name!r} has no snapshot {snapshot}: ids begin at 1", table=node.name)
-
-
-def made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> tuple[Batch, ...]:
+def _made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> tuple[Batch, ...]:
     """The batches that made a snapshot, from its provenance or else from rows."""
-    if provenance_of is not None and (said := provenance_of(node, snapshot)) is not None:
-        return (Batch(said.job, said.barrier, snapshot),)
+    if provenance_of is not None and (provenance := provenance_of(node, snapshot)) is not None:
+        return (Batch(*provenance.batch, snapshot),)
     found = []
     for job in graph.written_by.get(node, ()):
         sinks = graph.sinks(job, node)
@@ -247,16 +222,14 @@ def made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf
     return tuple(found)
 
 
-def note_of(graph: Graph, node: Node, snapshot: int, by: tuple[Batch, ...]) -> str | None:
+def _note(graph: Graph, node: Node, snapshot: int, made_by: tuple[Batch, ...]) -> str | None:
     """A note on a snapshot that no job recorded."""
-    if by:
+    if made_by:
         return None
     if not graph.written_by.get(node):
         return f"no recorded job writes {node.name}"
-    before = {}
-    for job in graph.written_by[node]:
-        sinks = graph.sinks(job, node)
-        before[job] = sinks.snapshot(sinks.row_of(snapshot))
+    series = {job: graph.sinks(job, node) for job in graph.written_by[node]}
+    before = {job: sinks.snapshot(sinks.row_of(snapshot)) for job, sinks in series.items()}
     job = max(before, key=lambda j: before[j])
     last = f"snapshot {before[job]}, by job {job!r}" if before[job] else "none"
     return (
@@ -265,17 +238,14 @@ def note_of(graph: Graph, node: Node, snapshot: int, by: tuple[Batch, ...]) -> s
     )
 
 
-def _with_refs(affected: Affected, refs_of: RefsOf | None) -> Affected:
-    if refs_of is None:
-        return affected
-    refs: Refs = refs_of(affected.node)
+def _with_refs(affected: Affected, refs: Refs) -> Affected:
     low, high = refs.alive or (1, 0)
-    first = affected.first
+    first = FAR if affected.first is None else affected.first
     return replace(
         affected,
         alive=tuple(s for s in affected.snapshots if low <= s <= high),
-        tags=tuple(sorted((n, s) for n, s in (refs.tags or {}).items() if first is not None and s >= first)),
-        branches=tuple(sorted((n, s) for n, s in (refs.branches or {}).items() if first is not None and s >= first)),
+        tags=tuple(sorted((n, s) for n, s in (refs.tags or {}).items() if s >= first)),
+        branches=tuple(sorted((n, s) for n, s in (refs.branches or {}).items() if s >= first)),
     )
 
 
@@ -299,49 +269,35 @@ def _firsts(graph: Graph, asked: Node, snapshot: int) -> dict[Node, int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """A shortest path from what was asked about.
-
-    Attributes:
-        depth: jobs on it; a job itself counts.
-        path: names of jobs and tables by turns, both ends included.
-    """
+class Path(NamedTuple):
+    """A shortest path: the number of jobs on it, and the names of jobs and tables by turns, both ends included."""
 
     depth: int
     path: tuple[str, ...]
 
 
-def shortest_paths(
-    asked: Node | str, jobs_of: Mapping[Node, Sequence[str]], tables_of: Mapping[str, Sequence[Node]], beyond: Beyond
-) -> tuple[dict[Node, Path], dict[str, Path]]:
-    """Tables and jobs reached from a table or a job, nearest first. What was asked about is included only by a ring.
-
-    Args:
-        asked: a table, or a job by its name.
-        jobs_of: table → the jobs next to it.
-        tables_of: job → the tables next to it.
-        beyond: those of them that it joins with a table.
-    """
+def _shortest_paths(
+    asked: Node | str,
+    jobs_of: Mapping[Node, Sequence[str]],
+    tables_of: Mapping[str, Sequence[Node]],
+    next_tables: NextTables,
+) -> tuple[dict[Node, Path], tuple[ReachedJob, ...]]:
+    """Tables and jobs reached from a table or a job, nearest first. The start is included only by a ring."""
     tables: dict[Node, Path] = {}
     jobs: dict[str, Path] = {}
-    ends: list[tuple[Node, Path]] = []
     if isinstance(asked, Node):
         ends = [(asked, Path(0, (asked.name,)))]
     else:
-        for node in tables_of.get(asked, ()):
-            tables[node] = Path(1, (asked, node.name))
+        tables = {node: Path(1, (asked, node.name)) for node in tables_of.get(asked, ())}
         ends = list(tables.items())
     while ends:
         reached: list[tuple[Node, Path]] = []
-        for node, way in ends:
+        for node, path in ends:
             for job in jobs_of.get(node, ()):
-                jobs.setdefault(job, Path(way.depth + 1, (*way.path, job)))
-                if job == asked:
-                    continue
-                for further in beyond(job, node):
+                jobs.setdefault(job, Path(path.depth + 1, (*path.path, job)))
+                for further in () if job == asked else next_tables(job, node):
                     if further not in tables:
-                        tables[further] = Path(way.depth + 1, (*way.path, job, further.name))
+                        tables[further] = Path(path.depth + 1, (*path.path, job, further.name))
                         reached.append((further, tables[further]))
         ends = reached
-    return tables, jobs
+    return tables, tuple(ReachedJob(job, *path) for job, path in jobs.items())

@@ -16,10 +16,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from paimon_spark.lineage.answers import Batch, Beyond, ProvenanceOf, source_range_of
 from paimon_spark.lineage.batch_sequence import FAR, BatchSequence
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
+from paimon_spark.lineage.results import Batch, NextTables, ProvenanceOf
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -296,6 +296,23 @@ class _SourceRanges:
         return found
 
 
+def source_range_of(provenance: Provenance, sink: Node, source: Node, rows: BatchSequence) -> SourceRange | None:
+    """What the batch that made a snapshot of `sink` read of `source`; None when nothing. `rows`: of job and source.
+
+    A batch job finds its sources in the notes in the warehouse of its sink. Its sources in another warehouse are in the
+    rows there, under the barrier that reads and writes were both given.
+    """
+    for found in provenance.sources:
+        if found.ref == source.ref and (found.warehouse or sink.warehouse) == source.warehouse:
+            return found
+    if provenance.query_id is not None or source.warehouse == sink.warehouse:
+        return None
+    row = rows.row(provenance.barrier)
+    if row < 0 or rows.barriers[row] != provenance.barrier:
+        return None
+    return SourceRange(source.ref, source.warehouse, last=rows.snapshots[row])
+
+
 def _numbers(column: Sequence[int]) -> Numbers:
     return np.asarray(column, np.int64)
 
@@ -314,17 +331,17 @@ def _some(read: SourceRange | None, snapshots: list[int]) -> bool:
     return any(s == read.within or after < s <= last for s in snapshots)
 
 
-def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> dict[Node, int]:
+def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], next_tables: NextTables) -> dict[Node, int]:
     """Order a table and those reached from it topologically, except within rings; table → its place."""
     last_first: list[Node] = []
     seen = {asked}
-    on_the_way = [(asked, _next(asked, jobs_of, beyond))]
+    on_the_way = [(asked, _next(asked, jobs_of, next_tables))]
     while on_the_way:
         node, further = on_the_way[-1]
         for table in further:
             if table not in seen:
                 seen.add(table)
-                on_the_way.append((table, _next(table, jobs_of, beyond)))
+                on_the_way.append((table, _next(table, jobs_of, next_tables)))
                 break
         else:
             last_first.append(node)
@@ -332,5 +349,5 @@ def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond)
     return {node: place for place, node in enumerate(reversed(last_first))}
 
 
-def _next(node: Node, jobs_of: Mapping[Node, Sequence[str]], beyond: Beyond) -> Iterator[Node]:
-    return (table for job in jobs_of.get(node, ()) for table in beyond(job, node))
+def _next(node: Node, jobs_of: Mapping[Node, Sequence[str]], next_tables: NextTables) -> Iterator[Node]:
+    return (table for job in jobs_of.get(node, ()) for table in next_tables(job, node))

@@ -9,9 +9,9 @@ from typing import Final
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.lineage.answers import Refs
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
+from paimon_spark.lineage.results import Refs
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.metadata.branches import fork_of, list_branches
 from paimon_spark.metadata.handle import TableHandle, open_table

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from paimon_spark.errors import LineageError
 from paimon_spark.lineage.alignment import Alignment, NewestBetween
-from paimon_spark.lineage.answers import ProvenanceOf
 from paimon_spark.lineage.batch_sequence import FAR
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.reach import upstream
+from paimon_spark.lineage.results import ProvenanceOf
 
 IsCompaction: TypeAlias = Callable[[Node, int], bool]
 """Whether a snapshot only rewrote files; False when it has expired or never was."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot

@@ -20,8 +20,8 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.text import float_of_text, float_text
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle

@@ -16,8 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, validity, values
-from paimon_spark.format.arrays.python_values import array_of, microseconds, scalar_of
+from paimon_spark.format.arrays.arrow_numpy import (
+    array_of,
+    boolean_array,
+    fixed_array,
+    microseconds,
+    scalar_of,
+    validity,
+    values,
+)
 from paimon_spark.predicate.ast import (
     And,
     Column,

@@ -1,13 +1,16 @@
-"""Evaluation of predicates on the statistics of many files at once: may any row of each match?
+"""Evaluation of predicates on statistics, of many files at once and of single row groups: may any row match?
 
-Conservative: a file is ruled out only when no row in it can make the predicate true. Unknown statistics, floats
-whose NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep the file.
+Conservative: rows are ruled out only when none of them can make the predicate true. Unknown statistics, floats whose
+NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
+from paimon_spark.format.data_files.requests import Bounds, BoundsOf
 from paimon_spark.predicate.arrow import compare
 from paimon_spark.predicate.ast import (
     And,
@@ -34,6 +38,7 @@ from paimon_spark.predicate.ast import (
     TextOp,
     like_shape,
 )
+from paimon_spark.types import AtomicType
 
 _MOST_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""
@@ -228,3 +233,94 @@ def _after_prefix(prefix: bytes) -> bytes | None:
     """The least byte string above all that start with `prefix`; None if there is no such string."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupFilter:
+    """Whether the rows of a row group may match; picklable, a `MayMatch` of the readers of data files.
+
+    Attributes:
+        predicate: over columns of the schema being read.
+        columns: for each column the predicate may be tested on, its name in the file; others decide nothing.
+    """
+
+    predicate: Predicate
+    columns: Mapping[str, str]
+
+    def __call__(self, bounds_of: BoundsOf) -> bool:
+        def bounds(column: Column) -> Bounds | None:
+            name = self.columns.get(column.name)
+            return None if name is None or len(column.path) > 1 else bounds_of(name, column.type)
+
+        return row_group_may_match(self.predicate, bounds)
+
+
+def row_group_may_match(predicate: Predicate, bounds_of: Callable[[Column], Bounds | None]) -> bool:
+    """False only when no row can make the predicate true. NOT, LIKE and other conditions without bounds keep all."""
+    match predicate:
+        case And(children):
+            return all(row_group_may_match(c, bounds_of) for c in children)
+        case Or(children):
+            return any(row_group_may_match(c, bounds_of) for c in children)
+        case Constant(value):
+            return value is True
+        case Compare() | NullSafeEqual() | In() | IsNull() | IsNotNull() | Text():
+            bounds = bounds_of(predicate.column)
+            return bounds is None or _leaf_may_match(predicate, bounds)
+    return True
+
+
+def _leaf_may_match(predicate: Predicate, b: Bounds) -> bool:
+    if isinstance(predicate, IsNull) or (isinstance(predicate, NullSafeEqual) and predicate.literal is None):
+        return b.null_count != 0
+    if b.null_count == b.row_count:
+        return False
+    match predicate:
+        case Compare(op, column, literal):
+            return _compare_bounds(op, column, literal, b)
+        case NullSafeEqual(column, literal):
+            return _compare_bounds(Op.EQ, column, literal, b)
+        case In(column, literals):
+            return any(_compare_bounds(Op.EQ, column, literal, b) for literal in literals)
+        case Text(TextOp.STARTS_WITH, _, prefix):
+            lower, upper = b.lower, b.upper
+            return not (
+                (isinstance(upper, str) and upper < prefix)
+                or (isinstance(lower, str) and lower[: len(prefix)] > prefix)
+            )
+    return True
+
+
+def _compare_bounds(op: Op, column: Column, literal: Any, b: Bounds) -> bool:
+    if isinstance(literal, float) and math.isnan(literal):
+        return True
+    # NaN is larger than every number and no statistic counts it.
+    lower, top = _of_type(b.lower, literal), _of_type(b.upper, literal)
+    upper = None if _is_floating(column) else top
+    match op:
+        case Op.EQ:
+            return (lower is None or bool(lower <= literal)) and (top is None or bool(top >= literal))
+        case Op.LT:
+            return lower is None or bool(lower < literal)
+        case Op.LE:
+            return lower is None or bool(lower <= literal)
+        case Op.GT:
+            return upper is None or bool(upper > literal)
+        case Op.GE:
+            return upper is None or bool(upper >= literal)
+    return True
+
+
+def _of_type(bound: Any, literal: Any) -> Any:
+    """The bound if it is of the literal's type; else it says nothing (unscaled decimals, times, raw bytes)."""
+    if isinstance(literal, float):
+        return bound if isinstance(bound, (int, float)) and not math.isnan(bound) else None
+    if type(bound) is not type(literal):
+        return None
+    if isinstance(literal, datetime) and (bound.tzinfo is None) != (literal.tzinfo is None):
+        return None
+    return bound
+
+
+def _is_floating(column: Column) -> bool:
+    return isinstance(column.type, AtomicType) and column.type.name in ("FLOAT", "DOUBLE")

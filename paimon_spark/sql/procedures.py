@@ -13,11 +13,10 @@ from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.messages import in_sql
-from paimon_spark.sql.names import CATALOG
+from paimon_spark.sql.names import CATALOG, CallContext
 from paimon_spark.sql.statement import Statement
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """Stores: files by path, over local disk and fsspec. Knows nothing of Paimon.
 
-store.py         Store: the interface, and FileInfo
+store.py         Store: the interface; files as Arrow reads and writes them
 local.py         LocalStore: the file system of this machine
 fsspec_store.py  FsspecStore: any fsspec file system
 fsspec_write.py  creating, moving and deleting files there; S3
-arrow_files.py   files as Arrow reads and writes them
 urls.py          the store of a URL, and RetryingStore
 """

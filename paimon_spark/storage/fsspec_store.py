@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 from paimon_spark.storage import fsspec_write
-from paimon_spark.storage.arrow_files import open_output_file, open_ranges
-from paimon_spark.storage.store import AtomicCreate, FileInfo
+from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, open_ranges
 
 _EXTRAS: Final = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",

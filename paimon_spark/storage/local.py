@@ -18,8 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
-from paimon_spark.storage.arrow_files import open_output_file
-from paimon_spark.storage.store import AtomicCreate, FileInfo
+from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file
 
 T = TypeVar("T")
 

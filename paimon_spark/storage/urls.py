@@ -13,9 +13,8 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError, StorageError
-from paimon_spark.storage.arrow_files import open_ranges
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.store import AtomicCreate, FileInfo, Store
+from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
 _S3: Final = ("s3", "s3a", "s3n")
 _NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")

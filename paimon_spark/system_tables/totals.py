@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.fallback import in_order, other_branch
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import one_batch
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, take_indices, validity, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot

@@ -27,8 +27,7 @@ from paimon_spark.errors import (
     OperationInProgressError,
     SnapshotExpiredError,
 )
-from paimon_spark.format.data_files import parquet_reader as parquet
-from paimon_spark.format.data_files import parquet_writer as write_parquet
+from paimon_spark.format.data_files import parquet
 from paimon_spark.jobs import after_commit, compaction
 from paimon_spark.jobs import batch_write as writing
 from paimon_spark.jobs.stream_read import open_stream
@@ -39,7 +38,7 @@ from paimon_spark.streaming.source import StreamSource
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
 
 # What the server of processes loads once for all.
-WARM = (after_commit, compaction, writing, parquet, write_parquet, parse_stream_options, pa.array([1]))
+WARM = (after_commit, compaction, writing, parquet, parse_stream_options, pa.array([1]))
 
 PATIENCE: Final = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
 BUSY: Final = (CommitConflictError, CommitRetriesExhaustedError, OperationInProgressError)

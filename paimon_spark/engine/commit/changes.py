@@ -16,8 +16,7 @@ import pyarrow as pa
 from paimon_spark.engine.commit.entries import no_entries, together, with_numbers
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.arrays.arrow_numpy import take_indices
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of, take_indices
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind

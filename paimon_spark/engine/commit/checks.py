@@ -19,7 +19,7 @@ from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.manifest_merge import cancelled
 from paimon_spark.engine.commit.requests import Check, PlannedOn, SnapshotRequest
 from paimon_spark.errors import CommitConflictError, CorruptFileError
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot

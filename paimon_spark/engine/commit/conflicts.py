@@ -19,8 +19,7 @@ from paimon_spark.engine.commit.entries import I64, adds, codes, column, numbers
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind

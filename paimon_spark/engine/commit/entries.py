@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, validity, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, fixed_array, validity, values
 from paimon_spark.format.arrays.arrow_types import no_rows
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot

@@ -28,8 +28,7 @@ from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import manifests_wanted
 from paimon_spark.errors import InvalidInputError, PredicateSyntaxError
-from paimon_spark.format.arrays.arrow_numpy import Bool
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot

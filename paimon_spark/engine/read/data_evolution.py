@@ -31,8 +31,8 @@ from paimon_spark.engine.read.metadata_columns import (
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, DeletionFile, ReadRequest
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
-from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import TRACKING_FIELDS, DataField, RowKind
 

@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from paimon_spark.engine.tasks.split import PARTITION, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.core import MergeEngine

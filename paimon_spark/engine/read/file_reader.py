@@ -24,7 +24,7 @@ from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.predicate.row_groups import RowGroupFilter
+from paimon_spark.predicate.stats import RowGroupFilter
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.types import (

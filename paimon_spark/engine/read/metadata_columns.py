@@ -25,8 +25,8 @@ from paimon_spark.engine.tasks.split import (
 )
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_type
-from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER
 

@@ -23,8 +23,8 @@ from paimon_spark.engine.read.file_reader import (
 from paimon_spark.engine.read.metadata_columns import file_column, is_tracking, output_schema
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, ReadRequest
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import record_batch
-from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import TRACKING_FIELDS, RowKind
 

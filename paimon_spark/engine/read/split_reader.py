@@ -20,9 +20,9 @@ from paimon_spark.engine.read.metadata_columns import check_mode, output_schema,
 from paimon_spark.engine.read.raw import read_changes, read_raw
 from paimon_spark.engine.tasks.split import BUCKET, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError
+from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.nested import Convert
-from paimon_spark.format.arrays.python_values import scalar_of
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import conjunction, conjuncts, names_of
 from paimon_spark.types import RowKind

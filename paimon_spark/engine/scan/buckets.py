@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from paimon_spark.engine.scan.file_stats import is_padded
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.bucket_hash import buckets as buckets_of
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle

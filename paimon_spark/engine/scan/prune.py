@@ -20,8 +20,7 @@ import pyarrow as pa
 from paimon_spark.engine.scan.buckets import BucketFilter, bucket_filter
 from paimon_spark.engine.scan.file_stats import FileStats, Partitions
 from paimon_spark.engine.scan.query import Reason, ScanQuery, Tally
-from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, validity, values
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, boolean_array, validity, values
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import wall_clock_of
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta

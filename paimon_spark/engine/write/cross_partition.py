@@ -20,16 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.dynamic_bucketing import DYNAMIC
+from paimon_spark.engine.write.bucketing import PartitionNumbers, Placed
+from paimon_spark.engine.write.dynamic_buckets import DYNAMIC
 from paimon_spark.engine.write.key_places import NOWHERE, KeyPlaces
-from paimon_spark.engine.write.partitions import PartitionNumbers
-from paimon_spark.engine.write.placed import Placed
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import record_batch
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.metadata.partition_path import partition_path
 from paimon_spark.options.core import MergeEngine

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of, scalar_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import Convert
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
 from paimon_spark.format.casts import text as cast_text
 from paimon_spark.format.casts import timestamps
 from paimon_spark.format.casts.text import float_text

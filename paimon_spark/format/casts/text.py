@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, validity, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, scalar_of, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import Convert
-from paimon_spark.format.arrays.python_values import array_of, scalar_of
 from paimon_spark.types import (
     INTEGER_BITS,
     MAX_LENGTH,

@@ -2,14 +2,20 @@
 
 Table options do not matter to readers: one table may mix formats.
 
-Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdentifier`.
+A compacted changelog holds changelog files of several buckets, each a slice found by its name:
+`bucket-3/compacted-changelog-x$0-100-100-50.cc-orc` is 50 bytes at 100 of
+`bucket-0/compacted-changelog-x$0-100.cc-orc`, and that name itself means the first 100 bytes of the file.
+
+Source: Paimon spec, chapter Data file; Java `io/DataFilePathFactory.formatIdentifier`,
+`utils/CompactedChangelogPathResolver`, Flink's `CompactedChangelogReadOnlyFormat`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -23,8 +29,8 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.data_files.compacted_changelog import FORMAT_PREFIX, PREFIX, slice_of
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, FileWriter, Rows, WrittenFile
+from paimon_spark.storage.store import FileInfo, ReadableStore, open_ranges
 
 _COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
 _SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
@@ -82,7 +88,7 @@ def read_rows(read: FileRead) -> Iterator[Rows]:
 def _reader(name: str, url: str) -> Callable[[FileRead], Iterator[Rows]]:
     match name:
         case "parquet":
-            from paimon_spark.format.data_files.parquet_reader import read_parquet
+            from paimon_spark.format.data_files.parquet import read_parquet
 
             return read_parquet
         case "orc":
@@ -114,7 +120,7 @@ def open_writer(write: FileWrite) -> FileWriter:
 def _writer(write: FileWrite) -> FileWriter:
     match write.format:
         case "parquet":
-            from paimon_spark.format.data_files.parquet_writer import ParquetFileWriter
+            from paimon_spark.format.data_files.parquet import ParquetFileWriter
 
             return ParquetFileWriter(write)
         case "orc":
@@ -176,3 +182,83 @@ def _writing(write: FileWrite) -> Iterator[None]:
     except pa.ArrowException as e:
         url = write.store.url(write.path)
         raise DataError(f"rows cannot be encoded into data file {url}: {e}", path=url) from e
+
+
+PREFIX: Final = "compacted-changelog-"
+FORMAT_PREFIX: Final = "cc-"
+_NAME: Final = re.compile(
+    r"(?P<stem>[^.$]*)\$(?P<bucket>\d{1,10})-(?P<whole>\d{1,18})(-(?P<offset>\d{1,18})-(?P<length>\d{1,18}))?"
+    r"\.(?P<extension>[^.]+)",
+    re.ASCII,
+)
+
+
+def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
+    """Where the bytes of the file called `path` are; None when it is a file like any other.
+
+    Raises:
+        CorruptFileError: the name does not say where.
+    """
+    bucket_path, _, name = path.rpartition("/")
+    if not name.startswith(PREFIX):
+        return None
+    m = _NAME.fullmatch(name)
+    if m is None:
+        url = store.url(path)
+        raise CorruptFileError(
+            f"invalid name of a compacted changelog: {url}; expected <name>$<bucket>-<length>[-<offset>-<length>].cc-…",
+            path=url,
+        )
+    whole = int(m["whole"])
+    if m["offset"] is None:
+        return SliceStore(store, path, 0, whole)
+    home = f"{bucket_path.rpartition('/')[0]}/bucket-{int(m['bucket'])}"
+    real = f"{home}/{m['stem']}${m['bucket']}-{m['whole']}.{m['extension']}"
+    return SliceStore(store, real, int(m["offset"]), int(m["length"]))
+
+
+@dataclass(frozen=True, slots=True)
+class SliceStore:
+    """A readable store with one file: `length` bytes at `offset` of `path` in `inner`, whatever path is asked for.
+
+    The verbs raise CorruptFileError when the file ends before the slice does.
+    """
+
+    inner: ReadableStore
+    path: str
+    offset: int
+    length: int
+
+    @property
+    def identity(self) -> str:
+        return f"{self.inner.identity}|{self.path}[{self.offset}+{self.length}]"
+
+    def url(self, path: str) -> str:
+        return self.inner.url(self.path)
+
+    def read(self, path: str) -> bytes:
+        return self.read_range(path, 0, self.length)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        wanted = max(0, min(length, self.length - offset))
+        data = self.inner.read_range(self.path, self.offset + offset, wanted)
+        if len(data) < wanted:
+            url = self.url(path)
+            raise CorruptFileError(
+                f"data file {url} ends before byte {self.offset + self.length}, where the part of it called "
+                f"{path.rpartition('/')[2]} ends",
+                path=url,
+            )
+        return data
+
+    def read_many(self, paths: list[str]) -> list[bytes]:
+        return [self.read(p) for p in paths]
+
+    def open(self, path: str) -> pa.NativeFile:
+        return open_ranges(path, self.length, self.read_range)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(self.path)
+
+    def list(self, directory: str) -> list[FileInfo]:
+        return []

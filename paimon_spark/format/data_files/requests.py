@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.storage.arrow_files import failure_of
-from paimon_spark.storage.store import ReadableStore, Store
+from paimon_spark.storage.store import ReadableStore, Store, failure_of
 from paimon_spark.types import DataField, DataType
 
 

@@ -1,16 +1,32 @@
-"""DataFileMeta: the description of a data file in a manifest, with its SimpleStats.
+"""DataFileMeta, the description of a data file in a manifest, and the collection of its column statistics.
 
-NamedTuples, because plans hold them by the hundred thousand: building one costs a third of a
-dataclass and pickles to a plain tuple.
+The values are NamedTuples, because plans hold them by the hundred thousand: building one costs a third of a dataclass
+and pickles to a plain tuple.
 
-Source: Paimon spec, chapter Manifest; Java `io/DataFileMeta`, `stats/SimpleStats`.
+Statistics are kept as `metadata.stats-mode` says. They are exact or unknown: a column with NaN has no minimum and
+maximum, as readers do not agree on where NaN belongs; zeros count as -0.0 in minima and 0.0 in maxima, so that either
+sign is found.
+
+Source: Paimon spec, chapter Manifest; Java `io/DataFileMeta`, `stats/SimpleStats`,
+`statistics/*SimpleColStatsCollector`, `stats/SimpleStatsConverter`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
+from paimon_spark.format.binary_row import Value, encode
+from paimon_spark.options.data_files import StatsKind, StatsMode
+from paimon_spark.types import DataField, DataType, TimestampType
 
 
 class FileSource(IntEnum):
@@ -111,3 +127,166 @@ class SimpleStats(NamedTuple):
     min_values: bytes
     max_values: bytes
     null_counts: tuple[int | None, ...] | None
+
+
+_BATCH_ROWS: Final = 128 << 10
+_PER_MILLI: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_SURROGATES: Final = range(0xD800, 0xE000)
+
+
+class ColumnStats(NamedTuple):
+    """Statistics of a column, as `binary_row` encodes values. None is unknown; all None: nothing is kept."""
+
+    min: Value = None
+    max: Value = None
+    null_count: int | None = None
+
+
+class StatsCollector:
+    """Collects statistics of columns while batches go by: whole values, for `kept` to cut."""
+
+    def __init__(self, fields: Sequence[DataField], kinds: Sequence[StatsKind]) -> None:
+        self._columns = [_Column(f.type, kind) for f, kind in zip(fields, kinds, strict=True)]
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows whose columns are the fields, in order and canonical types."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= _BATCH_ROWS:
+            self.flush()
+
+    def result(self) -> list[ColumnStats]:
+        """The statistics so far, per column."""
+        self.flush()
+        return [c.result() for c in self._columns]
+
+    def flush(self) -> None:
+        """Add the buffered rows to the statistics and release them."""
+        if self._rows:
+            table = pa.Table.from_batches(self._batches)
+            for column, values in zip(self._columns, table.columns, strict=True):
+                column.add(values)
+        self._batches, self._rows = [], 0
+
+
+class _Column:
+    def __init__(self, kind: DataType, wanted: StatsKind) -> None:
+        arrow = arrow_type(kind)
+        self._is_counted = wanted is not StatsKind.NONE
+        self._is_ordered = wanted is StatsKind.VALUES and not pa.types.is_nested(arrow)
+        self._is_floating = pa.types.is_floating(arrow)
+        self._value = _value_of(kind)
+        self._min: Any = None
+        self._max: Any = None
+        self._nulls = 0
+
+    def add(self, values: pa.ChunkedArray) -> None:
+        if not self._is_counted:
+            return
+        self._nulls += values.null_count
+        if not self._is_ordered or values.null_count == len(values):
+            return
+        low, high = _floating_ends(values) if self._is_floating else _ends(values)
+        if low != low:  # NaN
+            self._is_ordered, self._min, self._max = False, None, None
+            return
+        self._min = low if self._min is None or low < self._min else self._min
+        self._max = high if self._max is None or high > self._max else self._max
+
+    def result(self) -> ColumnStats:
+        if not self._is_counted:
+            return ColumnStats()
+        if self._min is None:
+            return ColumnStats(None, None, self._nulls)
+        low, high = self._min, self._max
+        if self._is_floating:
+            low, high = low or -0.0, high or 0.0
+        return ColumnStats(self._value(low), self._value(high), self._nulls)
+
+
+def _ends(values: pa.ChunkedArray) -> tuple[Any, Any]:
+    ends = pc.min_max(values)
+    return raw_value(ends["min"]), raw_value(ends["max"])
+
+
+def _floating_ends(values: pa.ChunkedArray) -> tuple[float, float]:
+    """The smallest and the largest value; NaN for both when there is one."""
+    parts = [arrow_numpy.values(chunk) for chunk in values.drop_null().chunks if len(chunk)]
+    return float(np.min([p.min() for p in parts])), float(np.max([p.max() for p in parts]))
+
+
+def kept(stats: ColumnStats, mode: StatsMode) -> ColumnStats:
+    """The part of a column's statistics that its mode keeps."""
+    if mode.kind is StatsKind.NONE:
+        return ColumnStats()
+    if mode.kind is StatsKind.COUNTS:
+        return ColumnStats(None, None, stats.null_count)
+    if mode.length is None or not isinstance(stats.max, (str, bytes)):
+        return stats
+    highest = above(stats.max, mode.length)
+    if highest is None or not isinstance(stats.min, (str, bytes)):
+        return ColumnStats(None, None, stats.null_count)
+    return ColumnStats(stats.min[: mode.length], highest, stats.null_count)
+
+
+def row_values(fields: Sequence[DataField], columns: Sequence[pa.Array], row: int) -> list[Value]:
+    """One row of columns, as `binary_row` encodes values."""
+    scalars = (column[row] for column in columns)
+    return [
+        _value_of(f.type)(raw_value(scalar)) if scalar.is_valid else None
+        for f, scalar in zip(fields, scalars, strict=True)
+    ]
+
+
+def above(value: str | bytes, length: int) -> str | bytes | None:
+    """A value of at most `length` characters or bytes that is not less than `value`; None if there is no such value."""
+    if len(value) <= length:
+        return value
+    if isinstance(value, bytes):
+        kept = value[:length].rstrip(b"\xff")
+        return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None
+    text = value[:length].rstrip("\U0010ffff")
+    if not text:
+        return None
+    following = ord(text[-1]) + 1
+    return text[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+
+
+def encode_all(fields: Sequence[DataField], stats: Sequence[ColumnStats]) -> SimpleStats:
+    """Statistics with a place for every field, known or not."""
+    types = [f.type.with_nullable(True) for f in fields]
+    return SimpleStats(
+        encode([s.min for s in stats], types),
+        encode([s.max for s in stats], types),
+        tuple(s.null_count for s in stats),
+    )
+
+
+def encode_dense(
+    fields: Sequence[DataField], stats: Sequence[ColumnStats]
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    """Statistics of the fields of which anything is kept, and their names; None stands for all fields."""
+    kept = [(f, s) for f, s in zip(fields, stats, strict=True) if s != ColumnStats()]
+    encoded = encode_all([f for f, _ in kept], [s for _, s in kept])
+    return encoded, None if len(kept) == len(fields) else tuple(f.name for f, _ in kept)
+
+
+def raw_value(scalar: pa.Scalar) -> Any:
+    """A value to compare: a count for dates and times, else the Python value."""
+    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+
+
+def _value_of(kind: DataType) -> Callable[[Any], Value]:
+    """The conversion of a raw value into one that `binary_row` encodes."""
+    if not isinstance(kind, TimestampType):
+        return lambda raw: raw
+    per_milli = _PER_MILLI[timestamp_unit(kind.precision)]
+    nanos = 1_000_000 // per_milli
+
+    def moment(raw: int) -> Value:
+        millis, rest = divmod(raw, per_milli)
+        return millis, rest * nanos
+
+    return moment

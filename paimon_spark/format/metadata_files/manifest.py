@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import objects
 from paimon_spark.format.arrays.arrow_types import no_rows
-from paimon_spark.format.arrays.python_values import objects
 from paimon_spark.format.avro_codec import decoder
 from paimon_spark.format.avro_codec.container import Container, open_container
 from paimon_spark.format.metadata_files import manifest_format

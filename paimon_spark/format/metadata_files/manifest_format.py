@@ -23,7 +23,6 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.nested import field_values, with_children, with_elements, with_null_fields
 from paimon_spark.format.avro_codec import decoder, encoder
 from paimon_spark.format.avro_codec.container import open_container, parse_type, records
-from paimon_spark.format.data_files.orc_footer import read_footer
 from paimon_spark.format.data_files.parquet_footer import MAGIC as _PARQUET
 
 _ORC: Final = b"ORC"
@@ -153,6 +152,8 @@ def _parquet(source: pa.NativeFile) -> pa.Table:
 
 def _orc(source: pa.NativeFile) -> pa.Table:
     import pyarrow.orc as po
+
+    from paimon_spark.format.data_files.orc import read_footer
 
     file = po.ORCFile(source)
     table = file.read()

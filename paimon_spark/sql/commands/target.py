@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.arrays.python_values import array_of
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.options.batch_write import BatchWriteOptions, canonical_write
 from paimon_spark.options.descriptor import did_you_mean

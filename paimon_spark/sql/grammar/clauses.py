@@ -16,6 +16,10 @@ from paimon_spark.types import DataField
 
 PartitionSpec: TypeAlias = Mapping[str, str | None]
 """The text of a constant, or None for null, by partition column."""
+DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
+"""Keywords that all mean a database."""
+
+
 _EQUALS: Final = ("=", "==")
 _TYPED_TEXTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 

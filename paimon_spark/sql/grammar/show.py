@@ -8,8 +8,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.grammar.clauses import complete_partition_expressions
-from paimon_spark.sql.grammar.databases import DATABASE
+from paimon_spark.sql.grammar.clauses import DATABASE, complete_partition_expressions
 from paimon_spark.sql.statement import Name, Statement, TableStatement
 
 PartitionFilter: TypeAlias = tuple[tuple[str, str], ...]

@@ -24,11 +24,10 @@ from paimon_spark.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.lineage.answers import Met, Reach, ReachedTable
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.results import Job, Jobs, Relations
+from paimon_spark.lineage.results import Job, Jobs, Met, ReachedTable, Relations
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import rows_of
 
@@ -491,8 +490,9 @@ def test_results_become_arrow_and_pandas_and_show_themselves(proposal: Catalog) 
 
 
 def test_a_table_of_which_nothing_was_read_is_said_so() -> None:
-    reach = Reach(
+    found = Relations(
         Node("file:///w", TableRef("db", "c")),
+        "upstream",
         (
             ReachedTable(Node("file:///w", TableRef("db", "a")), 1, ("db.c", "j", "db.a"), 0),
             ReachedTable(
@@ -507,7 +507,6 @@ def test_a_table_of_which_nothing_was_read_is_said_so() -> None:
         snapshot=1,
         note="no recorded job writes db.c",
     )
-    found = Relations(reach, "upstream")
     assert str(found).splitlines() == [
         "Upstream of db.c, snapshot 1; no recorded job writes db.c",
         "kind   name  warehouse  depth  snapshot          path",

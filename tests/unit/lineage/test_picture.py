@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidInputError, LineageError
-from paimon_spark.lineage.answers import newest_of
-from paimon_spark.lineage.graph import Direction, Node, load
+from paimon_spark.lineage.graph import Direction, Node, load, newest_of
 from paimon_spark.lineage.picture import Box, Edge, Picture, picture_of
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.tables import rows_of

@@ -10,10 +10,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import JobNotFoundError, LineageError
-from paimon_spark.lineage.answers import Batch, Met, Refs
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.reach import downstream, impact, upstream
+from paimon_spark.lineage.results import Batch, Met, Refs
 from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipelines
 
 A, B, C, D, E = (node(n) for n in "abcde")

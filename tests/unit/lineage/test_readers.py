@@ -12,10 +12,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from paimon_spark.lineage.answers import Batch, ProvenanceOf
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.reach import downstream, impact, upstream
+from paimon_spark.lineage.results import Batch, ProvenanceOf
 from paimon_spark.lineage.unified_version import unified_version
 from tests.harness.lineage_pipelines import Pipeline, graph_of, node, pipelines
 

@@ -113,7 +113,7 @@ def test_nothing_here_imports_pandas() -> None:
         "from paimon_spark.predicate.ast import *\n"
         "from paimon_spark.types import INT, DOUBLE\n"
         "from paimon_spark.types import STRING\n"
-        "from paimon_spark.format.arrays.python_values import array_of\n"
+        "from paimon_spark.format.arrays.arrow_numpy import array_of\n"
         "i, d, s = array_of([1, None], pa.int32()), array_of([2.0, None], pa.float64()), array_of('ab', pa.string())\n"
         "b = pa.RecordBatch.from_arrays([i, d, s], ['i', 'd', 's'])\n"
         "p = And((In(Column(('i',), INT), (1, 2)), Compare(Op.GE, Column(('d',), DOUBLE), 1.0), Constant(True),\n"

@@ -29,7 +29,7 @@ from paimon_spark.predicate.ast import (
     Text,
     TextOp,
 )
-from paimon_spark.predicate.row_groups import RowGroupFilter, may_match
+from paimon_spark.predicate.stats import RowGroupFilter, row_group_may_match
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import DataField, parse_type
 
@@ -62,7 +62,7 @@ def judged(kind: str, values: list[Any], predicate: Predicate) -> bool:
     stats = group.column(0).statistics
     low, high = (stats.min, stats.max) if stats is not None and stats.has_min_max else (None, None)
     nulls = None if stats is None else stats.null_count
-    return may_match(predicate, lambda _: Bounds(low, high, nulls, len(values)))
+    return row_group_may_match(predicate, lambda _: Bounds(low, high, nulls, len(values)))
 
 
 @given(st.lists(st.none() | NUMBERS, min_size=1, max_size=6), trees(Column(("c",), parse_type("DOUBLE")), NUMBERS))
@@ -101,15 +101,15 @@ def test_what_is_outside_is_ruled_out() -> None:
         NullSafeEqual(column, None),
         And((Compare(Op.GT, column, 5), Compare(Op.LT, column, 3))),
     ):
-        assert not may_match(predicate, lambda _: b)
-    assert not may_match(IsNotNull(column), lambda _: Bounds(None, None, 10, 10))
-    assert not may_match(Text(TextOp.STARTS_WITH, column, "x"), lambda _: Bounds("a", "b", 0, 10))
+        assert not row_group_may_match(predicate, lambda _: b)
+    assert not row_group_may_match(IsNotNull(column), lambda _: Bounds(None, None, 10, 10))
+    assert not row_group_may_match(Text(TextOp.STARTS_WITH, column, "x"), lambda _: Bounds("a", "b", 0, 10))
 
 
 @pytest.mark.parametrize(("low", "literal"), [(150, Decimal("1.49")), (dt.time(1), 5), (b"z", "a"), (True, 0)])
 def test_statistics_of_another_type_decide_nothing(low: Any, literal: Any) -> None:
     column = Column(("c",), parse_type("INT"))
-    assert may_match(Compare(Op.EQ, column, literal), lambda _: Bounds(low, low, 0, 1))
+    assert row_group_may_match(Compare(Op.EQ, column, literal), lambda _: Bounds(low, low, 0, 1))
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)"])

@@ -24,8 +24,8 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.operations import PROCEDURES
-from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.names import CallContext
 from paimon_spark.sql.procedures import call, find_procedure, read_call
 
 JAVA = """

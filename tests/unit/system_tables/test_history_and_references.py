@@ -12,7 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark.errors import CorruptFileError, InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Tag, encode_tag
-from paimon_spark.system_tables.references import duration_text
+from paimon_spark.system_tables.history import duration_text
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.engine.write import router
-from paimon_spark.engine.write.append import SHARED_STRIDE
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.row_pool import RowPool
-from paimon_spark.engine.write.table_writer import TableWriter
+from paimon_spark.engine.write.table_writer import SHARED_STRIDE, TableWriter
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format import bucket_hash
 from paimon_spark.metadata.handle import TableHandle
@@ -244,7 +243,7 @@ import sys
 from datetime import date, datetime, timezone
 from decimal import Decimal
 import pyarrow as pa
-from paimon_spark.format.arrays.python_values import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from tests.harness.writing import a_table, written
 
 COLUMNS = {

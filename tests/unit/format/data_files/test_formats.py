@@ -22,8 +22,8 @@ from paimon_spark.format.data_files.avro import decimals
 from paimon_spark.format.data_files.parquet_footer import as_file, int96_as_bytes
 from paimon_spark.format.data_files.registry import format_of, read_rows
 from paimon_spark.format.data_files.requests import FileRead, Rows
-from paimon_spark.storage.arrow_files import open_ranges
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.store import open_ranges
 from paimon_spark.types import DataField, DecimalType, parse_type
 from tests.harness.search import examples
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from paimon_spark.format.data_files.parquet_writer import repeating
+from paimon_spark.format.data_files.parquet import repeating
 
 
 def test_columns_whose_values_repeat_get_a_dictionary_whatever_their_type() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.format.data_files import parquet_reader as parquet
+from paimon_spark.format.data_files import parquet
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.storage.local import LocalStore
