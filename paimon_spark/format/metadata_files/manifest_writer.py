@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import AvroType, array_items, parse_type
+from paimon_spark.format.avro_codec.container import AvroType, parse_type
 from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
@@ -171,22 +171,8 @@ def encode_manifest_list(
     rows = [
         {
             "_VERSION": VERSION,
-            "_FILE_NAME": m.file_name,
-            "_FILE_SIZE": m.file_size,
-            "_NUM_ADDED_FILES": m.num_added_files,
-            "_NUM_DELETED_FILES": m.num_deleted_files,
-            "_PARTITION_STATS": {
-                "_MIN_VALUES": m.partition_stats.min_values,
-                "_MAX_VALUES": m.partition_stats.max_values,
-                "_NULL_COUNTS": array_items(m.partition_stats.null_counts),
-            },
-            "_SCHEMA_ID": m.schema_id,
-            "_MIN_BUCKET": m.min_bucket,
-            "_MAX_BUCKET": m.max_bucket,
-            "_MIN_LEVEL": m.min_level,
-            "_MAX_LEVEL": m.max_level,
-            "_MIN_ROW_ID": m.min_row_id,
-            "_MAX_ROW_ID": m.max_row_id,
+            **manifest_format.row_of(m),
+            "_PARTITION_STATS": manifest_format.row_of(m.partition_stats),
         }
         for m in metas
     ]
