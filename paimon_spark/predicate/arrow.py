@@ -21,6 +21,7 @@ from paimon_spark.format.arrays.arrow_numpy import (
     boolean_array,
     fixed_array,
     microseconds,
+    one_chunk,
     scalar_of,
     validity,
     values,
@@ -169,11 +170,7 @@ def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
         raise ColumnNotFoundError(
             f"column {column} of the condition is not among {batch.schema.names}", column=str(column)
         )
-    array = batch.column(index)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # older Arrow keeps zero chunks apart
-            array = pa.nulls(0, array.type) if array.num_chunks == 0 else array.chunk(0)
+    array = one_chunk(batch.column(index))
     for name in column.path[1:]:
         array = pc.struct_field(array, name)
     return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array

@@ -205,7 +205,7 @@ def _truncated(array: pa.Array, kind: pa.DataType) -> pa.Array:
     top = float(info.max)
     inside = np.where(np.isnan(data) | (data >= top) | (data <= info.min), 0.0, data).astype(info.dtype)
     clamped = np.where(data >= top, info.max, np.where(data <= info.min, info.min, inside)).astype(info.dtype)
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     return arrow_numpy.fixed_array(clamped, wide, valid).cast(kind, safe=False)
 
 
@@ -232,7 +232,7 @@ def _decimal_to_integer(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if len(whole) == 0:
         return pa.nulls(0, kind)
     low, _ = unscaled_words(whole)
-    valid = None if whole.null_count == 0 else arrow_numpy.validity(whole)
+    valid = arrow_numpy.valid_or_none(whole)
     return arrow_numpy.fixed_array(np.ascontiguousarray(low).view(np.int64), pa.int64(), valid).cast(kind, safe=False)
 
 
@@ -243,7 +243,7 @@ def _decimal_to_float(array: pa.Array, source: DecimalType) -> pa.Array:
         return pa.nulls(0, pa.float64())
     low, _ = unscaled_words(array)
     data = np.ascontiguousarray(low).view(np.int64).astype(np.float64) / 10.0**source.scale
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     return arrow_numpy.fixed_array(data, pa.float64(), valid)
 
 

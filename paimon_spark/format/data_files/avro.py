@@ -269,11 +269,10 @@ def decimal_bytes(array: pa.Array) -> pa.Array:
     spare = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 0x80)
     needed = np.ones(big.shape, np.bool_)
     needed[:, :-1] = ~np.logical_and.accumulate(spare, axis=1)
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     if valid is not None:
         needed &= valid[:, None]
-    offsets = np.zeros(len(array) + 1, np.int32)
-    np.cumsum(needed.sum(axis=1), out=offsets[1:])
+    offsets = arrow_numpy.offsets_of(needed.sum(axis=1))
     bitmap = None if valid is None else arrow_numpy.pack_bits(valid)
     return pa.Array.from_buffers(pa.binary(), len(array), [bitmap, pa.py_buffer(offsets), pa.py_buffer(big[needed])])
 

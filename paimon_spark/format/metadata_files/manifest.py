@@ -163,7 +163,7 @@ def _interleaved(groups: list[list[int]], counts: Any) -> Any:
     grouped = counts[file_order]
     start = np.empty(len(counts), np.int64)
     start[file_order] = np.cumsum(grouped) - grouped
-    return np.repeat(start - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum(), dtype=np.int64)
+    return arrow_numpy.ranges(start, counts)
 
 
 def _entries(containers: Sequence[Container]) -> pa.Table:

@@ -234,7 +234,7 @@ def _whole_seconds(array: pa.StructArray) -> pa.StructArray:
         if not (values < 0).any():
             return c
         whole = np.where(values < 0, values - values % 1000, values)
-        return arrow_numpy.fixed_array(whole, c.type, None if c.null_count == 0 else arrow_numpy.validity(c))
+        return arrow_numpy.fixed_array(whole, c.type, arrow_numpy.valid_or_none(c))
 
     children = [array.field(i) for i in range(array.type.num_fields)]
     return with_children(array, array.type, [child(c) for c in children])
