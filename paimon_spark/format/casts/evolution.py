@@ -9,7 +9,7 @@ Source: Paimon spec, chapter Schema; Java `casting/CastExecutors` and its rules,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -47,22 +47,15 @@ def caster(source: DataType, target: DataType) -> Convert:
     Raises:
         UnsupportedFeatureError: there is no such cast, in Java or here.
     """
-    found = _rule(source, target)
-    if found is None:
-        raise UnsupportedFeatureError(
-            f"a column changed from {source} to {target}; old files cannot be read as the new type, "
-            "read a version before the change or leave the column out with the option columns",
-            feature=f"cast {source} to {target}",
-        )
-    return found
-
-
-def _rule(source: DataType, target: DataType) -> Convert | None:
     for find in (_to_number, _to_decimal, _to_boolean, _to_text, _to_bytes, _to_time):
         found = find(source, target)
         if found is not None:
             return found
-    return None
+    raise UnsupportedFeatureError(
+        f"a column changed from {source} to {target}; old files cannot be read as the new type, "
+        "read a version before the change or leave the column out with the option columns",
+        feature=f"cast {source} to {target}",
+    )
 
 
 def _name(t: DataType) -> str:
@@ -170,12 +163,14 @@ def _to_bytes(source: DataType, target: DataType) -> Convert | None:
 
 def _to_time(source: DataType, target: DataType) -> Convert | None:
     """To dates, times and timestamps."""
-    if _name(target) == "DATE":
-        return _by_source(source, TimestampType, timestamps.dates, cast_text.parsed_dates)
-    if isinstance(target, TimeType):
-        return _by_source(source, TimestampType, timestamps.times, cast_text.parsed_times)
     if not isinstance(target, TimestampType):
-        return None
+        if isinstance(target, TimeType):
+            convert, parse = timestamps.times, cast_text.parsed_times
+        elif _name(target) == "DATE":
+            convert, parse = timestamps.dates, cast_text.parsed_dates
+        else:
+            return None
+        return convert if isinstance(source, TimestampType) else parse if isinstance(source, CharType) else None
     if isinstance(source, TimestampType):
         return lambda a: timestamps.between_timestamps(a, source, target)
     if _name(source) in ("INT", "BIGINT"):
@@ -187,14 +182,6 @@ def _to_time(source: DataType, target: DataType) -> Convert | None:
     if isinstance(source, CharType):
         return lambda a: cast_text.parsed_timestamps(a, target)
     return None
-
-
-def _by_source(
-    source: DataType, kind: type[DataType], convert: Callable[[pa.Array], pa.Array], parse: Convert
-) -> Convert | None:
-    if isinstance(source, kind):
-        return convert
-    return parse if isinstance(source, CharType) else None
 
 
 def _truncated(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -335,12 +322,9 @@ def check_default(column: str, t: DataType, text: str | None) -> None:
     if text is None:
         return
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
-    if not _is_value(t, bare):
-        raise InvalidInputError(f"column {column}: the default {text!r} is no value of type {t}", column=column)
-
-
-def _is_value(t: DataType, text: str) -> bool:
     try:
-        return int(caster(STRING, t)(array_of([text], pa.string())).null_count) == 0
+        is_value = caster(STRING, t)(array_of([bare], pa.string())).null_count == 0
     except (DataError, UnsupportedFeatureError):
-        return False
+        is_value = False
+    if not is_value:
+        raise InvalidInputError(f"column {column}: the default {text!r} is no value of type {t}", column=column)
