@@ -29,7 +29,6 @@ from paimon_spark.errors import FileAlreadyThereError, FileMissingError, PaimonE
 from paimon_spark.lineage.checkpoints import Ends, open_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import all_forgotten, forgotten_before_ms, read_json_files
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
-from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import (
     SINK_JOB,
     SINK_SNAPSHOT,
@@ -37,6 +36,7 @@ from paimon_spark.lineage.tables import (
     Rows,
     job_barriers_between,
     merge_rows,
+    records_data,
     rows_of,
     table_is,
 )

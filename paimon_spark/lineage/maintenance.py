@@ -44,10 +44,9 @@ from paimon_spark.lineage.job_registry import (
     registrations,
     release_name,
 )
-from paimon_spark.lineage.pending_notes import rows_of_pending_notes
 from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.read_recording import rows_of_pending_notes
 from paimon_spark.lineage.recorder import flush_of, forget_queued
-from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import (
     JOB_STARTUP,
     SINK_JOB,
@@ -60,6 +59,7 @@ from paimon_spark.lineage.tables import (
     column_equals,
     job_barriers_between,
     only_jobs,
+    records_data,
     write_rows,
 )
 
