@@ -30,7 +30,6 @@ from paimon_spark.lineage.catch_up import (
     recorded_snapshots,
     register_sink,
     rows_of_snapshots,
-    write_searched_to,
 )
 from paimon_spark.lineage.checkpoints import open_checkpoint
 from paimon_spark.lineage.job_registry import (
@@ -162,9 +161,8 @@ def _rebuild_branch(work: _Work, ref: TableRef) -> None:
         write_rows(work.index, rows, work.counts)
     if is_sink and head is not None and unreadable == len(work.unreadable):
         register_sink(work.index, ref)
-        write_searched_to(
-            work.index.warehouse, ref, SearchedTo(head.id, head.delta_manifest_list, records_data(work.index))
-        )
+        searched_to = SearchedTo(head.id, head.delta_manifest_list, records_data(work.index))
+        mark_searched(work.index, CaughtUp(searched={ref: searched_to}))
 
 
 def _missing_of_branch(work: _Work, ref: TableRef) -> tuple[list[Rows], bool]:
