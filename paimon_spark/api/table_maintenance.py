@@ -10,7 +10,7 @@ from paimon_spark.jobs.branch_access import at_head, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.compaction.run import CompactResult
+    from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.jobs.partition_specs import Asked
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.partitions import ExpiredPartitions
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.version import Moment
+    from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
-    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import History
     from paimon_spark.versioning.status import TableStatus
 
@@ -102,8 +102,8 @@ class TableMaintenance(OpenedTable):
             UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
             OperationInProgressError: another process keeps changing tags or branches.
         """
-        from paimon_spark.jobs.expiry import limits_of
-        from paimon_spark.maintenance.expire_snapshots import expire_snapshots
+        from paimon_spark.jobs.maintain import limits_of
+        from paimon_spark.maintenance.expiry import expire_snapshots
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         return expire_snapshots(opened_anew(self), limits, dry_run=dry_run)
@@ -135,8 +135,8 @@ class TableMaintenance(OpenedTable):
         Raises:
             As `expire_snapshots`.
         """
-        from paimon_spark.jobs.expiry import limits_of
-        from paimon_spark.maintenance.expire_changelogs import expire_changelogs
+        from paimon_spark.jobs.maintain import limits_of
+        from paimon_spark.maintenance.expiry import expire_changelogs
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         return expire_changelogs(opened_anew(self), limits, delete_all=delete_all, dry_run=dry_run)
@@ -185,7 +185,7 @@ class TableMaintenance(OpenedTable):
             InvalidOptionError: an argument cannot be understood.
             CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
         """
-        from paimon_spark.jobs.expiry import expiration_options
+        from paimon_spark.jobs.maintain import expiration_options
         from paimon_spark.maintenance.partitions import expire_partitions
 
         options = expiration_options(
@@ -331,7 +331,7 @@ class TableMaintenance(OpenedTable):
         Raises:
             OperationInProgressError: with `repair`, another process is changing tags or branches.
         """
-        from paimon_spark.versioning.doctor.diagnose import diagnose
+        from paimon_spark.versioning.doctor import run_doctor
 
         handle = at_head(self)
-        return ShownList(diagnose(handle, repair=repair), f"Doctor on table {handle.name}")
+        return ShownList(run_doctor(handle, repair=repair), f"Doctor on table {handle.name}")

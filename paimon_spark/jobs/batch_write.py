@@ -18,8 +18,7 @@ from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, P
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.char_keys import padded_keys
-from paimon_spark.engine.write.job_files import new_job, remove_job_files
-from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_files
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import refuse_version

@@ -10,7 +10,7 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.combine import combine
+from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.compaction import compact_written

@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
-from paimon_spark.engine.compaction.after_write import buckets_to_compact, compacts_after_writes, plan_after_write
-from paimon_spark.engine.compaction.branch import compact_branch
 from paimon_spark.engine.compaction.keyed import hides_level0
-from paimon_spark.engine.compaction.run import CompactResult, Places, Planner, compact_planned, run_here
-from paimon_spark.engine.compaction.task import BucketTask
+from paimon_spark.engine.compaction.plan import BucketIds, buckets_to_compact, compacts_after_writes, plan_after_write
+from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_planned, run_here
+from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitError
 from paimon_spark.format.arrays.arrow_numpy import array_of
@@ -124,7 +123,7 @@ class _Compaction:
         if not written:
             return ()
 
-        def plan(current: TableHandle, head: Snapshot, again: Places | None) -> list[BucketTask]:
+        def plan(current: TableHandle, head: Snapshot, again: BucketIds | None) -> list[BucketTask]:
             if not self._holds_batch(current, head):
                 return []
             places = set(written) if again is None else set(again) & _waiting(current, head, written)

@@ -1,4 +1,4 @@
-"""Compact a table or its manifests, and drop its partitions.
+"""Compact a table or its manifests, drop its partitions, and read the arguments of its expiry.
 
 Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
-from paimon_spark.engine.compaction.branch import compact_branch
-from paimon_spark.engine.compaction.run import CompactResult
+from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -22,12 +23,21 @@ from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.compaction import run_anywhere
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
+from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.commit import WRITE_ONLY
+from paimon_spark.options.expiry import (
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_MAX_NUM,
+    PARTITION_STRATEGY,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+)
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
@@ -63,7 +73,7 @@ class DroppedPartitions:
     """The partitions that were dropped.
 
     Attributes:
-        partitions: as in paths, `dt=2024-01-01/hour=7`; none when none of those asked for was there.
+        partitions: as in paths, `dt=2024-01-01/hour=7`; none when none of those asked for existed.
         snapshot_id: of the commit; None when there was nothing to drop.
     """
 
@@ -123,3 +133,46 @@ def _there(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
     found = Partitions(handle, column(live_entries(handle, data_manifests(handle, head)), "partition"))
     hits = found.matching(predicate).tolist() if len(found.rows) else []
     return [partition_path_of(handle, row) for row, hit in zip(found.row_bytes, hits, strict=True) if hit]
+
+
+def limits_of(
+    table: OpenedTable,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: Moment | None,
+    max_deletes: int | None,
+) -> Limits:
+    """How much is kept. Raises InvalidInputError: an argument is not a whole number, or not a moment."""
+    for name, value in (("retain_max", retain_max), ("retain_min", retain_min), ("max_deletes", max_deletes)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise InvalidInputError(f"{name} = {value!r}: expected a whole number", argument=name)
+    older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", table.read_options.time_zone)
+    return Limits(retain_max, retain_min, older_than_ms, ANY_NUMBER if max_deletes is None else max_deletes)
+
+
+def expiration_options(
+    table: OpenedTable,
+    expiration_time: str | timedelta | None,
+    timestamp_formatter: str | None,
+    timestamp_pattern: str | None,
+    expire_strategy: str | None,
+    max_expires: int | None,
+) -> dict[str, str]:
+    """The arguments as table options. Raises InvalidInputError: the time is a number without a unit."""
+    if isinstance(expiration_time, timedelta):
+        expiration_time = f"{expiration_time // timedelta(milliseconds=1)} ms"
+    elif expiration_time is not None and not isinstance(expiration_time, str):
+        raise InvalidInputError(
+            f"expiration_time = {expiration_time!r} for partitions of {table.handle.describe()}: a number does not say "
+            "of what; give text such as '30 d' or a timedelta",
+            table=table.name,
+            argument="expiration_time",
+        )
+    given = {
+        PARTITION_EXPIRATION_TIME.key: expiration_time,
+        PARTITION_TIMESTAMP_FORMATTER.key: timestamp_formatter,
+        PARTITION_TIMESTAMP_PATTERN.key: timestamp_pattern,
+        PARTITION_STRATEGY.key: expire_strategy,
+        PARTITION_MAX_NUM.key: max_expires,
+    }
+    return {key: str(value) for key, value in given.items() if value is not None}

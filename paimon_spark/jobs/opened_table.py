@@ -119,6 +119,26 @@ def find_place(
     return place
 
 
+def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The path of `load(path)`, and the other options, as Spark gives them to a data source.
+
+    Raises:
+        InvalidOptionError: no path, or several.
+    """
+    rest = dict(options)
+    if "paths" in rest:
+        raise InvalidOptionError(
+            f"load() was given several paths ({rest['paths']}); a table has one: load them one by one and union them",
+            option="paths",
+        )
+    path = rest.pop("path", None)
+    if path is None:
+        raise InvalidOptionError(
+            "no table is named: load() takes its location, or its name db.t with the option warehouse", option="path"
+        )
+    return path, rest
+
+
 def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
     """Option values as text, as Spark passes them."""
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}

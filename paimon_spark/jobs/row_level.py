@@ -14,8 +14,14 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome, in_process, plan_rows, with_commit_user
-from paimon_spark.engine.row_level.two_branches import refuse_rows_of_other_branch
+from paimon_spark.engine.row_level.job import (
+    RowLevelJob,
+    SplitOutcome,
+    in_process,
+    plan_rows,
+    refuse_rows_of_other_branch,
+    with_commit_user,
+)
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
@@ -34,7 +40,7 @@ from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, 
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs, spark_jobs
-from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
+from paimon_spark.types import DataType, TimestampType, types_in
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
@@ -188,16 +194,7 @@ def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> C
 
 def is_cut_by_spark(data_type: DataType) -> bool:
     """Whether Spark, which knows microseconds, would see other values than the table has."""
-    match data_type:
-        case TimestampType():
-            return data_type.precision > _MICROSECONDS
-        case ArrayType() | MultisetType():
-            return is_cut_by_spark(data_type.element)
-        case MapType():
-            return is_cut_by_spark(data_type.key) or is_cut_by_spark(data_type.value)
-        case RowType():
-            return any(is_cut_by_spark(f.type) for f in data_type)
-    return False
+    return any(isinstance(t, TimestampType) and t.precision > _MICROSECONDS for t in types_in(data_type))
 
 
 def update_rows(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.char_keys import padded_keys
-from paimon_spark.engine.write.job_files import job_of
-from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.request import WriteRequest, job_of
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of, take_indices

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.write.job_files import new_job
+from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,
@@ -307,7 +307,7 @@ class TableIndex:
 
     def _compact(self, definition: Definition) -> None:
         """Compact a lineage table, and expire its old snapshots. Never raises."""
-        from paimon_spark.engine.compaction.branch import compact_branch
+        from paimon_spark.engine.compaction.run import compact_branch
 
         place = self.place(definition)
         try:

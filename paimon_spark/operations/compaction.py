@@ -28,7 +28,7 @@ from paimon_spark.operations.text import counted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.engine.compaction.run import CompactResult
+    from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)

@@ -110,7 +110,6 @@ def _show(a: Request, found: Snapshot) -> Answer:
 
 
 def _expire(a: Request) -> Removed:
-
     table, most = a.table(), a["max_deletes"]
     if a.is_call and most is None:
         most = table.options.expiry.snapshots.limit

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, duration_ms, enum_of, integer, string
+from paimon_spark.options.descriptor import (
+    Option,
+    boolean,
+    duration_ms,
+    enum_of,
+    field_of,
+    integer,
+    option,
+    parse_group,
+    string,
+)
 
 
 class PartitionStrategy(str, Enum):
@@ -18,6 +28,12 @@ class PartitionStrategy(str, Enum):
 
     VALUES_TIME = "values-time"
     UPDATE_TIME = "update-time"
+
+
+def _limit(text: str) -> int | None:
+    """A whole number; 0 and less are no limit."""
+    number = integer(text)
+    return number if number > 0 else None
 
 
 SNAPSHOT_RETAIN_MIN: Final = Option("snapshot.num-retained.min", integer, 10, "Newest snapshots that never expire.")
@@ -37,17 +53,8 @@ CHANGELOG_RETAIN_MAX: Final[Option[int | None]] = Option(
 CHANGELOG_TIME_RETAINED: Final[Option[int | None]] = Option(
     "changelog.time-retained", duration_ms, None, "How long a changelog lives; default as for snapshots."
 )
-CONSUMER_EXPIRATION_TIME: Final[Option[int | None]] = Option(
-    "consumer.expiration-time", duration_ms, None, "How long a consumer without progress is kept; unset is for ever."
-)
-CONSUMER_CHANGELOG_ONLY: Final = Option(
-    "consumer.changelog-only", boolean, False, "Consumers hold changelogs, but not snapshots."
-)
 PARTITION_EXPIRATION_TIME: Final[Option[int | None]] = Option(
     "partition.expiration-time", duration_ms, None, "Age at which partitions are dropped; unset is never."
-)
-PARTITION_CHECK_INTERVAL: Final = Option(
-    "partition.expiration-check-interval", duration_ms, 3_600_000, "How often commits look for expired partitions."
 )
 PARTITION_STRATEGY: Final = Option(
     "partition.expiration-strategy",
@@ -57,9 +64,6 @@ PARTITION_STRATEGY: Final = Option(
 )
 PARTITION_MAX_NUM: Final = Option(
     "partition.expiration-max-num", integer, 100, "Partitions that are dropped at a time."
-)
-PARTITION_BATCH_SIZE: Final[Option[int | None]] = Option(
-    "partition.expiration-batch-size", integer, None, "Partitions that one commit drops; unset is all."
 )
 PARTITION_TIMESTAMP_PATTERN: Final[Option[str | None]] = Option(
     "partition.timestamp-pattern",
@@ -77,15 +81,6 @@ CLEAN_EMPTY_DIRECTORIES: Final = Option(
     "Directories of partitions and buckets go when expiry empties them.",
     ("snapshot.expire.clean-empty-directories",),
 )
-MARK_DONE_ACTION: Final = Option(
-    "partition.mark-done-action",
-    string,
-    "success-file",
-    "What marking a partition as done does; here success-file alone.",
-)
-END_INPUT_CHECK: Final = Option(
-    "end-input.check-partition-expire", boolean, False, "Every batch write looks for expired partitions."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,6 @@ class Retention:
     Attributes:
         retain_max: at most so many are kept, but for `limit`.
         retain_min: so many of the newest are kept, at least 1.
-        time_retained_ms: how long one is kept.
         limit: how many may expire at a time.
     """
 
@@ -105,27 +99,37 @@ class Retention:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryOptions:
-    """The options of a table that say what expires.
-
-    Attributes:
-        consumer_expiration_ms: None for never.
-        consumers_hold_snapshots: whether snapshots that a consumer has yet to read stay.
-        clean_empty_directories: directories that expiry empties are removed.
-        mark_done_action: what marking a partition as done does, as written.
-        changelogs_outlive: changelogs live longer than snapshots: they are kept apart when their snapshot expires.
-    """
+    """Retention of snapshots, changelogs and consumers."""
 
     snapshots: Retention
     changelogs: Retention
-    consumer_expiration_ms: int | None
-    consumers_hold_snapshots: bool
-    clean_empty_directories: bool
-    mark_done_action: str
+    consumer_expiration_ms: int | None = option(
+        "consumer.expiration-time",
+        duration_ms,
+        None,
+        "How long a consumer without progress is kept; unset is for ever.",
+    )
+    consumers_hold_changelogs_only: bool = option(
+        "consumer.changelog-only", boolean, False, "Consumers hold changelogs, but not snapshots."
+    )
+    clean_empty_directories: bool = field_of(CLEAN_EMPTY_DIRECTORIES)
+    mark_done_action: str = option(
+        "partition.mark-done-action",
+        string,
+        "success-file",
+        "What marking a partition as done does; here success-file alone.",
+    )
+
+    @property
+    def consumers_hold_snapshots(self) -> bool:
+        """Whether snapshots that a consumer has yet to read stay."""
+        return not self.consumers_hold_changelogs_only
 
     @property
     def changelogs_outlive(self) -> bool:
+        """Whether changelogs live longer than snapshots, so that they are kept apart when their snapshot expires."""
         ours, theirs = self.changelogs, self.snapshots
         return (
             ours.retain_max > theirs.retain_max
@@ -134,24 +138,24 @@ class ExpiryOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiryOptions:
-    """When partitions are dropped.
-
-    Attributes:
-        age_ms: age at which they are.
-        batch_size: partitions of one commit; None for all.
-        checks_batches: every batch write looks, whenever the last look was.
-    """
+    """When partitions are dropped, and by which age; `batch_size` is None for all at once."""
 
     age_ms: int
-    check_interval_ms: int
-    strategy: PartitionStrategy
-    max_num: int
-    batch_size: int | None
-    pattern: str | None
-    formatter: str | None
-    checks_batches: bool
+    check_interval_ms: int = option(
+        "partition.expiration-check-interval", duration_ms, 3_600_000, "How often commits look for expired partitions."
+    )
+    strategy: PartitionStrategy = field_of(PARTITION_STRATEGY)
+    max_num: int = field_of(PARTITION_MAX_NUM)
+    batch_size: int | None = option(
+        "partition.expiration-batch-size", _limit, None, "Partitions that one commit drops; unset is all."
+    )
+    pattern: str | None = field_of(PARTITION_TIMESTAMP_PATTERN)
+    formatter: str | None = field_of(PARTITION_TIMESTAMP_FORMATTER)
+    checks_batches: bool = option(
+        "end-input.check-partition-expire", boolean, False, "Every batch write looks for expired partitions."
+    )
 
 
 def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
@@ -169,29 +173,10 @@ def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
         snapshots.time_retained_ms if time is None else time,
         snapshots.limit,
     )
-    return ExpiryOptions(
-        snapshots,
-        changelogs,
-        CONSUMER_EXPIRATION_TIME.get(raw),
-        not CONSUMER_CHANGELOG_ONLY.get(raw),
-        CLEAN_EMPTY_DIRECTORIES.get(raw),
-        MARK_DONE_ACTION.get(raw),
-    )
+    return parse_group(ExpiryOptions, raw, snapshots=snapshots, changelogs=changelogs)
 
 
 def parse_partition_expiry(raw: Mapping[str, str]) -> PartitionExpiryOptions | None:
     """The group of `raw`; None when partitions never expire. Raises as `parse_expiry_options`."""
     age_ms = PARTITION_EXPIRATION_TIME.get(raw)
-    if age_ms is None:
-        return None
-    batch = PARTITION_BATCH_SIZE.get(raw)
-    return PartitionExpiryOptions(
-        age_ms,
-        PARTITION_CHECK_INTERVAL.get(raw),
-        PARTITION_STRATEGY.get(raw),
-        PARTITION_MAX_NUM.get(raw),
-        batch if batch is not None and batch > 0 else None,
-        PARTITION_TIMESTAMP_PATTERN.get(raw),
-        PARTITION_TIMESTAMP_FORMATTER.get(raw),
-        END_INPUT_CHECK.get(raw),
-    )
+    return None if age_ms is None else parse_group(PartitionExpiryOptions, raw, age_ms=age_ms)

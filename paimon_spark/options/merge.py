@@ -6,27 +6,29 @@ Source: Java `CoreOptions`, `mergetree/compact/PartialUpdateMergeFunction.Factor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, names, string
+from paimon_spark.options.descriptor import (
+    Option,
+    boolean,
+    enum_of,
+    field_of,
+    integer,
+    names,
+    option,
+    options_of,
+    parse_group,
+    string,
+)
 
 COLUMN_PREFIX: Final = "fields."
 SEQUENCE_GROUP: Final = ".sequence-group"
 _MAX_INT: Final = 2**31 - 1
 
-DEFAULT_AGGREGATE: Option[str | None] = Option(
-    "fields.default-aggregate-function", string, None, "Aggregate function of columns that name none."
-)
-AGGREGATION_REMOVE = Option(
-    "aggregation.remove-record-on-delete", boolean, False, "A row of kind -D removes the row of its key."
-)
 PARTIAL_UPDATE_REMOVE = Option(
-    "partial-update.remove-record-on-delete",
-    boolean,
-    False,
-    "A row of kind -D removes the whole row of its key.",
+    "partial-update.remove-record-on-delete", boolean, False, "A row of kind -D removes the whole row of its key."
 )
 PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
     "partial-update.remove-record-on-sequence-group",
@@ -36,7 +38,7 @@ PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
     """How rows of one key are merged, beside the merge engine.
 
@@ -49,10 +51,14 @@ class MergeOptions:
         texts: options of columns, as text; `column` parses those of one.
     """
 
-    default_aggregate: str | None
-    aggregation_removes: bool
-    partial_update_removes: bool
-    removing_columns: tuple[str, ...]
+    default_aggregate: str | None = option(
+        "fields.default-aggregate-function", string, None, "Aggregate function of columns that name none."
+    )
+    aggregation_removes: bool = option(
+        "aggregation.remove-record-on-delete", boolean, False, "A row of kind -D removes the row of its key."
+    )
+    partial_update_removes: bool = field_of(PARTIAL_UPDATE_REMOVE)
+    removing_columns: tuple[str, ...] = field_of(PARTIAL_UPDATE_REMOVE_BY_GROUP)
     sequence_groups: Mapping[str, str]
     texts: Mapping[str, str]
 
@@ -64,11 +70,9 @@ class MergeOptions:
 def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     texts = {key: text for key, text in raw.items() if key.startswith(COLUMN_PREFIX)}
-    return MergeOptions(
-        default_aggregate=DEFAULT_AGGREGATE.get(raw),
-        aggregation_removes=AGGREGATION_REMOVE.get(raw),
-        partial_update_removes=PARTIAL_UPDATE_REMOVE.get(raw),
-        removing_columns=PARTIAL_UPDATE_REMOVE_BY_GROUP.get(raw),
+    return parse_group(
+        MergeOptions,
+        raw,
         sequence_groups={
             key[len(COLUMN_PREFIX) : -len(SEQUENCE_GROUP)]: text
             for key, text in sorted(texts.items())
@@ -86,53 +90,29 @@ class NestedKeyNullStrategy(str, Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """The `fields.<column>.…` options of one column.
-
-    Attributes:
-        aggregate_function: as configured for this column, None when it is not.
-        delimiter: between values of listagg.
-        nested_key, nested_sequence: fields of the elements of a nested table.
-        count_limit: most elements of a nested table.
-        ts_field: field that holds the time in merge_map_with_keytime; None means the last.
-    """
+    """The `fields.<column>.…` options of one column."""
 
     column: str
-    aggregate_function: str | None
-    ignore_retract: bool
-    distinct: bool
-    delimiter: str
-    nested_key: tuple[str, ...]
-    nested_key_nulls: NestedKeyNullStrategy
-    nested_sequence: tuple[str, ...]
-    count_limit: int
-    ts_field: str | None
+    aggregate_function: str | None = option("aggregate-function", string, None, "Aggregate function, if configured.")
+    ignore_retract: bool = option("ignore-retract", boolean, False, "Skip -U and -D.")
+    distinct: bool = option("distinct", boolean, False, "Keep values once.")
+    delimiter: str = option("list-agg-delimiter", string, ",", "Between values of listagg.")
+    nested_key: tuple[str, ...] = option("nested-key", names, (), "Key of the elements of a nested table.")
+    nested_key_nulls: NestedKeyNullStrategy = option(
+        "nested-key-null-strategy",
+        enum_of(NestedKeyNullStrategy),
+        NestedKeyNullStrategy.MERGE,
+        "Elements with a null in their key.",
+    )
+    nested_sequence: tuple[str, ...] = option("nested-sequence-field", names, (), "Order of the elements.")
+    count_limit: int = option("count-limit", integer, _MAX_INT, "Most elements of a nested table.")
+    ts_field: str | None = option("ts-field", string, None, "Time field of merge_map_with_keytime; default the last.")
 
 
 def field_options(column: str, raw: Mapping[str, str]) -> FieldOptions:
     """The options of one column. Raises InvalidOptionError."""
-
-    def key(suffix: str) -> str:
-        return f"{COLUMN_PREFIX}{column}.{suffix}"
-
-    function: Option[str | None] = Option(key("aggregate-function"), string, None, "Aggregate function.")
-    ts_field: Option[str | None] = Option(key("ts-field"), string, None, "Time field of the map's values.")
-    no_names: tuple[str, ...] = ()
-    return FieldOptions(
-        column=column,
-        aggregate_function=function.get(raw),
-        ignore_retract=Option(key("ignore-retract"), boolean, False, "Skip -U and -D.").get(raw),
-        distinct=Option(key("distinct"), boolean, False, "Keep values once.").get(raw),
-        delimiter=Option(key("list-agg-delimiter"), string, ",", "Between values.").get(raw),
-        nested_key=Option(key("nested-key"), names, no_names, "Key of the elements.").get(raw),
-        nested_key_nulls=Option(
-            key("nested-key-null-strategy"),
-            enum_of(NestedKeyNullStrategy),
-            NestedKeyNullStrategy.MERGE,
-            "Elements with a null in their key.",
-        ).get(raw),
-        nested_sequence=Option(key("nested-sequence-field"), names, no_names, "Order of elements.").get(raw),
-        count_limit=Option(key("count-limit"), integer, _MAX_INT, "Most elements.").get(raw),
-        ts_field=ts_field.get(raw),
-    )
+    prefix = f"{COLUMN_PREFIX}{column}."
+    read = {n: replace(o, key=prefix + o.key).get(raw) for n, o in options_of(FieldOptions).items()}
+    return FieldOptions(column=column, **read)

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, duration_ms, enum_of, integer, string
+from paimon_spark.options.descriptor import (
+    Option,
+    boolean,
+    duration_ms,
+    enum_of,
+    field_of,
+    integer,
+    option,
+    parse_group,
+    string,
+    trimmed,
+)
 
 DAY_MS: Final = 86_400_000
 _CREATE_TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
@@ -43,11 +54,10 @@ class TagPeriodFormatter(str, Enum):
 
 
 def _formatter(text: str) -> TagPeriodFormatter:
-    wanted = text.strip().lower().replace("-", "_")
-    for member in TagPeriodFormatter:
-        if member.value == wanted:
-            return member
-    raise ValueError("expected one of " + ", ".join(m.value for m in TagPeriodFormatter))
+    try:
+        return TagPeriodFormatter(text.strip().lower().replace("-", "_"))
+    except ValueError:
+        raise ValueError("expected one of " + ", ".join(m.value for m in TagPeriodFormatter)) from None
 
 
 def _period_ms(text: str) -> int:
@@ -73,37 +83,12 @@ def whole_days(text: str) -> int:
     return length // DAY_MS
 
 
-CREATION = Option(
-    "tag.automatic-creation",
-    enum_of(TagCreation),
-    TagCreation.NONE,
-    "What makes tags by itself; `batch`: each batch that wrote rows, those of streams too.",
-)
-TAG_PERIOD = Option("tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "How often tags are made by time.")
-TAG_PERIOD_DURATION: Option[int | None] = Option(
-    "tag.creation-period-duration", _period_ms, None, "The same as a duration; it goes before the period."
-)
-TAG_PERIOD_FORMATTER = Option(
-    "tag.period-formatter", _formatter, TagPeriodFormatter.WITH_DASHES, "How such tags are named."
-)
-DELAY = Option("tag.creation-delay", duration_ms, 0, "How long after the end of a period its tag is made.")
-NUM_RETAINED_MAX: Option[int | None] = Option(
-    "tag.num-retained-max", integer, None, "Tags made by themselves that are kept; the oldest go."
-)
 DEFAULT_TIME_RETAINED: Option[int | None] = Option(
     "tag.default-time-retained", duration_ms, None, "How long new tags live; unset is for ever."
 )
-TIME_EXPIRE = Option("tag.time-expire-enabled", boolean, True, "Commits delete tags whose time to live is over.")
-COMPLETION = Option("tag.automatic-completion", boolean, False, "Tags are made for periods that had no commit too.")
-SUCCESS_FILE = Option("tag.create-success-file", boolean, False, "A new tag gets a file that says it is there.")
-BATCH_NAME: Option[str | None] = Option(
-    "tag.batch.customized-name", string, None, "Name of the tag that each batch moves."
-)
-CALLBACKS = Option("tag.callbacks", string, "", "Java classes told of new tags; not called here.")
 PROCESS_ZONE: Option[str | None] = Option(
     "sink.process-time-zone", string, None, "Zone of the clock that makes tags; unset is the machine's."
 )
-WATERMARK_ZONE = Option("sink.watermark-time-zone", string, "UTC", "Zone of the watermark that makes tags.")
 SAVEPOINT_TIME: Option[int | None] = Option(
     "savepoint.create-time", time_of_day_ms, None, "Time of the day (hh:mm) at which a savepoint is due."
 )
@@ -112,55 +97,53 @@ SAVEPOINT_INTERVAL: Option[int | None] = Option(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TagOptions:
     """When tags are made automatically, and how long tags live. `metadata.tags.tag_periods` has the periods.
 
     Attributes:
-        period_ms: length of a period; None: `period`.
-        delay_ms: after the end of a period.
-        num_retained_max: None keeps all.
         default_time_retained_s: seconds; None is for ever.
-        batch_name: None for the default name, which tells the day.
-        process_zone: None is the machine's zone.
-        callbacks: Java classes that other engines call with new tags, as written.
     """
 
-    creation: TagCreation
-    period: TagPeriod
-    period_ms: int | None
-    formatter: TagPeriodFormatter
-    delay_ms: int
-    num_retained_max: int | None
+    creation: TagCreation = option(
+        "tag.automatic-creation",
+        enum_of(TagCreation),
+        TagCreation.NONE,
+        "What makes tags by itself; `batch`: each batch that wrote rows, those of streams too.",
+    )
+    period: TagPeriod = option(
+        "tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "How often tags are made by time."
+    )
+    period_ms: int | None = option(
+        "tag.creation-period-duration", _period_ms, None, "The same as a duration; it goes before the period."
+    )
+    formatter: TagPeriodFormatter = option(
+        "tag.period-formatter", _formatter, TagPeriodFormatter.WITH_DASHES, "How such tags are named."
+    )
+    delay_ms: int = option("tag.creation-delay", duration_ms, 0, "How long after the end of a period its tag is made.")
+    num_retained_max: int | None = option(
+        "tag.num-retained-max", integer, None, "Tags made by themselves that are kept; the oldest go."
+    )
     default_time_retained_s: float | None
-    time_expire: bool
-    completion: bool
-    success_file: bool
-    batch_name: str | None
-    process_zone: str | None
-    watermark_zone: str
-    callbacks: str
+    time_expire: bool = option(
+        "tag.time-expire-enabled", boolean, True, "Commits delete tags whose time to live is over."
+    )
+    completion: bool = option(
+        "tag.automatic-completion", boolean, False, "Tags are made for periods that had no commit too."
+    )
+    success_file: bool = option(
+        "tag.create-success-file", boolean, False, "A new tag gets a file that says it is there."
+    )
+    batch_name: str | None = option("tag.batch.customized-name", string, None, "Name of the tag that each batch moves.")
+    process_zone: str | None = field_of(PROCESS_ZONE)
+    watermark_zone: str = option("sink.watermark-time-zone", string, "UTC", "Zone of the watermark that makes tags.")
+    callbacks: str = option("tag.callbacks", trimmed, "", "Java classes told of new tags; not called here.")
 
 
 def parse_tag_options(raw: Mapping[str, str]) -> TagOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     retained_ms = DEFAULT_TIME_RETAINED.get(raw)
-    return TagOptions(
-        creation=CREATION.get(raw),
-        period=TAG_PERIOD.get(raw),
-        period_ms=TAG_PERIOD_DURATION.get(raw),
-        formatter=TAG_PERIOD_FORMATTER.get(raw),
-        delay_ms=DELAY.get(raw),
-        num_retained_max=NUM_RETAINED_MAX.get(raw),
-        default_time_retained_s=None if retained_ms is None else retained_ms / 1000,
-        time_expire=TIME_EXPIRE.get(raw),
-        completion=COMPLETION.get(raw),
-        success_file=SUCCESS_FILE.get(raw),
-        batch_name=BATCH_NAME.get(raw),
-        process_zone=PROCESS_ZONE.get(raw),
-        watermark_zone=WATERMARK_ZONE.get(raw),
-        callbacks=CALLBACKS.get(raw).strip(),
-    )
+    return parse_group(TagOptions, raw, default_time_retained_s=None if retained_ms is None else retained_ms / 1000)
 
 
 @dataclass(frozen=True, slots=True)

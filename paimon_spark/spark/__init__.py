@@ -1,7 +1,6 @@
 """Spark data sources, DataFrames and jobs. With sql and cli the only packages that import pyspark.
 
 source.py          the data sources `paimon` and `paimon_py`; imports nothing heavy
-options.py         the options that Spark gives a source → Scan or stream
 schema.py          Paimon types ↔ Spark types; what `.schema(…)` may ask for
 batch_read.py      DataSourceReader: plans beside the driver, packs splits into partitions
 task_read.py       the reading tasks on executors

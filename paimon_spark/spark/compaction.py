@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from paimon_spark.engine.compaction.run import run_task
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.job_files import new_job, remove_job_files
+from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle

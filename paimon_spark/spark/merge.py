@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StringType
 
-from paimon_spark.engine.row_level.way import check_deletes, check_set, way_of
+from paimon_spark.engine.row_level.strategy import check_deletes, check_set, delete_strategy
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.jobs.commit import WriteResult
@@ -88,7 +88,7 @@ def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -
     """As `Table.merge`."""
     change = Change.of(table)
     handle = change.handle
-    way_of(handle)
+    delete_strategy(handle)
     clauses = []
     if given.when_matched_delete is not None:
         clauses.append(Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete))

@@ -16,21 +16,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from paimon_spark.engine.read.file_reader import file_url
-from paimon_spark.engine.row_level.way import (
-    Way,
+from paimon_spark.engine.row_level.strategy import (
+    DeleteStrategy,
     check_deletes,
     check_set,
     check_updates,
     cleared_columns,
+    delete_strategy,
     removing_columns,
     undeletable,
-    way_of,
 )
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
-from paimon_spark.engine.write.partitions import PartitionNumbers
+from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -306,7 +306,7 @@ def delete(table: OpenedTable, where: str) -> WriteResult:
 def deletion(table: OpenedTable) -> Change:
     """The change of a delete. Raises UnsupportedFeatureError."""
     change = Change.of(table)
-    if way_of(change.handle) is Way.RETRACTS:
+    if delete_strategy(change.handle) is DeleteStrategy.RETRACTS:
         check_deletes(change.handle)
     return change
 
@@ -330,7 +330,7 @@ def update(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> 
 def updating(table: OpenedTable, values: Mapping[str, str]) -> tuple[Change, dict[str, str]]:
     """The change of an update, and the new values by column. Raises as `update`."""
     change = Change.of(table)
-    way_of(change.handle)
+    delete_strategy(change.handle)
     new = by_own_names(change.handle, values)
     check_assignments(change.handle, new)
     return change, new

@@ -83,19 +83,21 @@ class PaimonDataSource(DataSource):
 
     def _scan(self) -> Scan:
         if self._opened is None:
-            from paimon_spark.spark.options import scan_of
+            from paimon_spark.jobs.opened_table import split_path
+            from paimon_spark.jobs.table_scan import open_scan
 
-            self._opened = scan_of(dict(self.options))
+            self._opened = open_scan(*split_path(self.options))
         return self._opened
 
     def _stream_schema(self, batch_error: PaimonError) -> StructType:
         """The columns if this is a stream, as a batch read failed. Raises the errors of both."""
         from paimon_spark.errors import InvalidOptionError, PaimonError
-        from paimon_spark.spark.options import stream_columns
+        from paimon_spark.jobs.opened_table import split_path
+        from paimon_spark.jobs.stream_read import stream_row_type
         from paimon_spark.spark.schema import spark_schema
 
         try:
-            return spark_schema(stream_columns(dict(self.options)))
+            return spark_schema(stream_row_type(*split_path(self.options)))
         except PaimonError as stream_error:
             is_none = isinstance(stream_error, InvalidOptionError) and "path" in stream_error.context  # a system table
             if is_none or stream_error.message == batch_error.message:

@@ -66,10 +66,11 @@ class PaimonStreamReader(DataSourceStreamReader):
     def stream(self) -> OpenStream:
         """The stream, opened when first asked for."""
         if self._opened is None:
-            from paimon_spark.spark.options import stream_of
+            from paimon_spark.jobs.opened_table import split_path
+            from paimon_spark.jobs.stream_read import open_columns
 
             try:
-                opened = stream_of(self._options, self._declared.names)
+                opened = open_columns(*split_path(self._options), self._declared.names)
                 self._names = _match(opened, self._declared)
             except ColumnNotFoundError as e:
                 if e.context.get("column") not in self._declared.names:

@@ -6,35 +6,25 @@ With `register_functions` this module implements the port `SparkSql`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.sql.commands import (
-    alter_table,
-    analyze,
-    create_table,
-    databases,
-    delete_update,
-    describe,
-    insert,
-    merge_into,
-    show,
-    tags_and_branches,
-)
+from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.functions import register_functions as register_functions
 from paimon_spark.sql.grammar import alter_table as alter_grammar
-from paimon_spark.sql.grammar import create_table as create_grammar
-from paimon_spark.sql.grammar import databases as database_grammar
-from paimon_spark.sql.grammar import merge_into as merge_grammar
+from paimon_spark.sql.grammar import create as create_grammar
 from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
+from paimon_spark.sql.grammar.clauses import DATABASE
+from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
 from paimon_spark.sql.procedures import Call, read_call, run_call
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.spark_functions import register_functions as register_functions
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.tokens import split_statements
 
@@ -72,7 +62,12 @@ def parse(sql: str) -> Statement:
     if any(t.keyword == ";" for t in cursor.tokens) and len(split_statements(sql)) > 1:
         raise SqlSyntaxError("give one statement at a time, without ; between several", sql=sql)
     keywords = max((k for k in _READERS if cursor.at(*k)), key=len, default=None)
-    statement = None if keywords is None else _READERS[keywords](cursor)
+    if keywords is None:
+        return Query(sql)
+    cursor.take(*keywords)
+    statement = _READERS[keywords](cursor)
+    if statement is not None and not isinstance(statement, InvalidStatement | UnsupportedStatement):
+        cursor.end()
     return Query(sql) if statement is None else statement
 
 
@@ -87,7 +82,7 @@ def _run(session: Session, statement: Statement) -> DataFrame:
 def _invalid(session: Session, statement: InvalidStatement) -> Result:
     """Raise the error of a statement if its table is the catalog's."""
     if statement.creates:
-        name = create_table.resolve_new_table(session, statement.table, statement.provider)
+        name = create.resolve_new_table(session, statement.table, statement.provider)
     else:
         name = resolve_table(session, statement.table)
     if name is None:
@@ -107,19 +102,19 @@ def _unsupported(session: Session, statement: UnsupportedStatement) -> Result:
 
 
 _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] = {
-    ("CREATE", "TABLE"): create_grammar.read_create,
-    ("CREATE", "OR", "REPLACE", "TABLE"): create_grammar.read_create,
-    ("REPLACE", "TABLE"): create_grammar.read_create,
+    ("CREATE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE),
+    ("CREATE", "OR", "REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE_OR_REPLACE),
+    ("REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.REPLACE),
     ("ALTER", "TABLE"): alter_grammar.read_alter,
     ("DROP", "TABLE"): alter_grammar.read_drop_table,
     ("REPAIR", "TABLE"): alter_grammar.read_repair,
     ("MSCK", "REPAIR", "TABLE"): alter_grammar.read_repair,
-    ("CREATE", "VIEW"): database_grammar.read_create_view,
-    ("CREATE", "OR", "REPLACE", "VIEW"): database_grammar.read_create_view,
-    **{("CREATE", word): database_grammar.read_create_database for word in database_grammar.DATABASE},
-    **{("DROP", word): database_grammar.read_drop_database for word in database_grammar.DATABASE},
-    **{("ALTER", word): database_grammar.read_alter_database for word in database_grammar.DATABASE},
-    **{("SHOW", what.name): ref_grammar.read_show_refs for what in ref_grammar.Refs},
+    ("CREATE", "VIEW"): create_grammar.read_create_view,
+    ("CREATE", "OR", "REPLACE", "VIEW"): create_grammar.read_create_view,
+    **{("CREATE", word): create_grammar.read_create_database for word in DATABASE},
+    **{("DROP", word): create_grammar.read_drop_database for word in DATABASE},
+    **{("ALTER", word): create_grammar.read_alter_database for word in DATABASE},
+    **{("SHOW", what.name): partial(ref_grammar.read_show_refs, what) for what in ref_grammar.Refs},
     ("DESCRIBE",): show_grammar.read_describe,
     ("DESC",): show_grammar.read_describe,
     ("SHOW", "CREATE", "TABLE"): show_grammar.read_show_create,
@@ -127,7 +122,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("SHOW", "PARTITIONS"): show_grammar.read_show_partitions,
     ("SHOW", "TBLPROPERTIES"): show_grammar.read_show_properties,
     ("SHOW", "TABLES"): show_grammar.read_show_tables,
-    ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_tables,
+    ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_table_extended,
     ("SHOW", "DATABASES"): show_grammar.read_show_databases,
     ("SHOW", "SCHEMAS"): show_grammar.read_show_databases,
     ("SHOW", "NAMESPACES"): show_grammar.read_show_databases,
@@ -141,26 +136,26 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("FROM",): write_grammar.read_from,
     ("DELETE",): write_grammar.read_delete,
     ("UPDATE",): write_grammar.read_update,
-    ("MERGE",): merge_grammar.read_merge,
+    ("MERGE",): write_grammar.read_merge,
     ("TRUNCATE", "TABLE"): write_grammar.read_truncate,
     ("COPY", "INTO"): write_grammar.read_copy,
     ("LOAD", "DATA"): write_grammar.read_load,
     ("CALL",): read_call,
 }
-"""What reads a statement, by the keywords it begins with; the longest match wins. None: the statement is Spark's."""
+"""What reads a statement behind the keywords it begins with; the longest match wins. None: the statement is Spark's."""
 
 _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
-    create_grammar.CreateTable: create_table.create_table,
-    create_grammar.CreateTableLike: create_table.create_table_like,
+    create_grammar.CreateTable: create.create_table,
+    create_grammar.CreateTableLike: create.create_table_like,
     alter_grammar.AlterTable: alter_table.alter_table,
     alter_grammar.RenameTable: alter_table.rename_table,
     alter_grammar.AddPartitions: alter_table.add_partitions,
     alter_grammar.DropPartitions: alter_table.drop_partitions,
     alter_grammar.DropTable: alter_table.drop_table,
-    database_grammar.CreateDatabase: databases.create_database,
-    database_grammar.DropDatabase: databases.drop_database,
-    database_grammar.AlterDatabase: databases.alter_database,
-    database_grammar.CreateView: databases.create_view,
+    create_grammar.CreateDatabase: create.create_database,
+    create_grammar.DropDatabase: create.drop_database,
+    create_grammar.AlterDatabase: create.alter_database,
+    create_grammar.CreateView: create.create_view,
     ref_grammar.CreateTag: tags_and_branches.create_tag,
     ref_grammar.DropTags: tags_and_branches.drop_tags,
     ref_grammar.RenameTag: tags_and_branches.rename_tag,
@@ -182,10 +177,10 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     show_grammar.Refresh: show.refresh,
     show_grammar.Analyze: analyze.analyze,
     write_grammar.Insert: insert.insert,
-    write_grammar.Delete: delete_update.delete,
-    write_grammar.Update: delete_update.update,
-    write_grammar.Truncate: delete_update.truncate,
-    merge_grammar.Merge: merge_into.merge_into,
+    write_grammar.Delete: row_level.delete,
+    write_grammar.Update: row_level.update,
+    write_grammar.Truncate: row_level.truncate,
+    write_grammar.Merge: row_level.merge_into,
     InvalidStatement: _invalid,
     UnsupportedStatement: _unsupported,
     Call: run_call,

@@ -13,11 +13,10 @@ from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.sql.call_context import CallContext
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.messages import in_sql
-from paimon_spark.sql.names import CATALOG
+from paimon_spark.sql.names import CATALOG, CallContext
 from paimon_spark.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ class Call(Statement):
 
 def read_call(cursor: Cursor) -> Call | None:
     """Read a call of one of Paimon's procedures; None for one of another catalog. Raises SqlSyntaxError."""
-    cursor.expect("CALL")
     *place, name = cursor.name("the name of a procedure")
     if not place and name.lower() in PROCEDURES:
         raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
@@ -75,7 +73,6 @@ def read_call(cursor: Cursor) -> Call | None:
         if cursor.at(")"):
             cursor.fail("an argument")
     cursor.expect(")")
-    cursor.end()
     return Call(cursor.sql, name, tuple(positional), tuple(named))
 
 

@@ -4,8 +4,7 @@ Columns, types and order are those of Paimon 2.0, followed by the columns of the
 
 registry.py    system tables by name
 listing.py     Listing: a system table that is made from metadata
-history.py     $snapshots $schemas $options $aggregation_fields
-references.py  $tags $branches $savepoints $consumers
+history.py     $snapshots $schemas $options $aggregation_fields $tags $branches $savepoints $consumers
 files.py       $files $file_key_ranges
 totals.py      $partitions $buckets
 manifests.py   $manifests $table_indexes $statistics

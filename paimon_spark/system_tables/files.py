@@ -31,7 +31,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.system_tables.java_text import concatenated, joined, map_text, object_text, sql_text, text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, Thunk, batch_of, columns, required
-from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, DataType, RowType
+from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 
 _BATCH_FILES: Final = 1 << 16
 """Files in a batch: their texts are much larger than the manifests."""
@@ -60,19 +60,8 @@ _FILES: Final = columns(
     ("first_row_id", BIGINT),
     ("write_cols", ArrayType(element=STRING)),
 )
-_FILE_KEY_RANGES: Final = columns(
-    ("partition", STRING),
-    ("bucket", required(INT)),
-    ("file_path", required(STRING)),
-    ("file_format", required(STRING)),
-    ("schema_id", required(BIGINT)),
-    ("level", required(INT)),
-    ("record_count", required(BIGINT)),
-    ("file_size_in_bytes", required(BIGINT)),
-    ("min_key", STRING),
-    ("max_key", STRING),
-    ("first_row_id", BIGINT),
-)
+_KEY_RANGES: Final = (*_FILES.names[:10], "first_row_id")
+_FILE_KEY_RANGES: Final = columns(*((f.name, f.type) for f in _FILES if f.name in _KEY_RANGES))
 _STORED: Final = {
     "bucket": "bucket",
     "schema_id": "schema_id",
@@ -88,15 +77,7 @@ _STORED: Final = {
 """Columns that manifests hold as they are."""
 
 
-def _read_files(asked: Asked) -> Iterator[pa.RecordBatch]:
-    return _read(asked, _FILES)
-
-
-def _read_key_ranges(asked: Asked) -> Iterator[pa.RecordBatch]:
-    return _read(asked, _FILE_KEY_RANGES)
-
-
-def _read(asked: Asked, row_type: RowType) -> Iterator[pa.RecordBatch]:
+def _read(row_type: RowType, asked: Asked) -> Iterator[pa.RecordBatch]:
     if asked.snapshot is None:
         return
     handle = asked.handle
@@ -154,8 +135,8 @@ def _sources(codes: pa.Array) -> pa.Array:
 
 
 LISTINGS: Final = (
-    Listing("files", _FILES, ("file_path",), True, _read_files),
-    Listing("file_key_ranges", _FILE_KEY_RANGES, ("file_path",), True, _read_key_ranges),
+    Listing("files", _FILES, ("file_path",), True, partial(_read, _FILES)),
+    Listing("file_key_ranges", _FILE_KEY_RANGES, ("file_path",), True, partial(_read, _FILE_KEY_RANGES)),
 )
 """The system tables of this module."""
 
@@ -189,25 +170,20 @@ class FileTexts:
 
     def bounds(self, name: str) -> pa.Array:
         """`{a=1, b=x}` of column `value_min` or `value_max`; null where not known."""
-
-        def of_group(group: _Group) -> pa.Array:
-            count = group.files.num_rows
-            if group.with_stats is None and not _has_fields(group.files.column(name)):
-                return pa.repeat(text("{}"), count)
-            texts = [_bound_text(group, name, f) for f in self._schema.fields]
-            return map_text(self._schema.row_type.names, texts, count)
-
-        return self._by_group(("schema_id", "value_stats_cols", "write_cols"), of_group)
+        return self._maps(name, lambda group, field: _bound_text(group, name, field))
 
     def null_counts(self) -> pa.Array:
         """`{a=0, b=3}`; null where not counted."""
+        return self._maps("value_min", _null_count_text)
+
+    def _maps(self, bounds: str, make: Callable[[_Group, DataField], pa.Array]) -> pa.Array:
+        """Maps of texts by column; `{}` where column `bounds` shows that a file has no statistics."""
 
         def of_group(group: _Group) -> pa.Array:
             count = group.files.num_rows
-            if group.with_stats is None and not _has_fields(group.files.column("value_min")):
+            if group.with_stats is None and not _has_fields(group.files.column(bounds)):
                 return pa.repeat(text("{}"), count)
-            texts = [_null_count_text(group, f) for f in self._schema.fields]
-            return map_text(self._schema.row_type.names, texts, count)
+            return map_text(self._schema.row_type.names, [make(group, f) for f in self._schema.fields], count)
 
         return self._by_group(("schema_id", "value_stats_cols", "write_cols"), of_group)
 
@@ -282,14 +258,10 @@ def _bound_text(group: _Group, name: str, field: DataField) -> pa.Array:
 
 
 def _cast(array: pa.Array, old: DataField, new: DataField) -> pa.Array:
-    stored, wanted = _plain(old.type), _plain(new.type)
+    stored, wanted = old.type.with_nullable(True), new.type.with_nullable(True)
     if stored == wanted or not array.type.equals(arrow_type(stored)):
         return array
     return caster(stored, wanted)(array)
-
-
-def _plain(t: DataType) -> DataType:
-    return t.with_nullable(True)
 
 
 def _null_count_text(group: _Group, field: DataField) -> pa.Array:

@@ -23,6 +23,10 @@ from paimon_spark.types import DataField, DataType, RowType, TimestampType
 TIMESTAMP: Final = TimestampType(precision=3)
 """A time of day and date in the reader's zone."""
 Thunk: TypeAlias = Callable[[], pa.Array]
+Source: TypeAlias = "str | Callable[[Asked, Sequence[Any]], Sequence[Any] | pa.Array]"
+"""Where the values of a column come from: the dotted path of an attribute of each object, whose integers are epoch
+milliseconds in a TIMESTAMP column, or a function of all objects.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +92,50 @@ def batch_of(row_type: RowType, asked: Asked, count: int, made: Mapping[str, Thu
     return record_batch(arrays, arrow_schema(fields), count)
 
 
-def batch_of_rows(row_type: RowType, asked: Asked, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
-    """Rows given as Python values in the order of the columns; for short tables."""
+def listing(
+    name: str,
+    primary_key: tuple[str, ...],
+    rows: Callable[[Asked], Sequence[Any]],
+    *stated: tuple[str, DataType, Source],
+    travels: bool = False,
+) -> Listing:
+    """A listing of Python objects, one for each row; for short tables.
 
-    def column(index: int) -> pa.Array:
-        items = [row[index] for row in rows]
-        kind = arrow_type(row_type.fields[index].type)
-        return _lists(items, kind) if pa.types.is_list(kind) else array_of(items, kind)
+    Args:
+        name: as in `Listing`.
+        primary_key: as in `Listing`.
+        rows: makes the objects.
+        stated: name, type and source of each column.
+        travels: as in `Listing`.
+    """
+    row_type = columns(*((column, t) for column, t, _ in stated))
 
-    makers = {f.name: partial(column, i) for i, f in enumerate(row_type)}
-    return batch_of(row_type, asked, len(rows), makers)
+    def read(asked: Asked) -> Iterator[pa.RecordBatch]:
+        found = rows(asked)
+        made = {column: partial(_made, asked, found, arrow_type(t), source) for column, t, source in stated}
+        yield batch_of(row_type, asked, len(found), made)
+
+    return Listing(name, row_type, primary_key, travels, read)
+
+
+def each(value: Callable[[Any], Any]) -> Source:
+    """The source of a column whose value is made of each object."""
+    return lambda _, rows: [value(row) for row in rows]
+
+
+def _made(asked: Asked, rows: Sequence[Any], kind: pa.DataType, source: Source) -> pa.Array:
+    found = [_attribute(row, source) for row in rows] if isinstance(source, str) else source(asked, rows)
+    if isinstance(found, pa.Array):
+        return found
+    if pa.types.is_timestamp(kind):
+        found = [asked.wall_clock(v) if isinstance(v, int) else v for v in found]
+    return _lists(found, kind) if pa.types.is_list(kind) else array_of(found, kind)
+
+
+def _attribute(row: Any, path: str) -> Any:
+    for name in path.split("."):
+        row = None if row is None else getattr(row, name)
+    return row
 
 
 def _lists(items: Sequence[Sequence[Any] | None], kind: Any) -> pa.Array:

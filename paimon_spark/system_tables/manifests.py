@@ -6,7 +6,8 @@ Source: Java `table/system/ManifestsTable`, `TableIndexesTable`, `StatisticTable
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -17,24 +18,14 @@ from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays.arrow_numpy import array_of, fixed_array
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_index_manifest
 from paimon_spark.metadata.small_files import read_decoded
 from paimon_spark.system_tables.java_text import joined, sql_text
-from paimon_spark.system_tables.listing import Asked, Listing, Thunk, batch_of, batch_of_rows, columns, required
-from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, DataType, RowType
+from paimon_spark.system_tables.listing import Asked, Source, each, listing, required
+from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 
-_MANIFESTS: Final = columns(
-    ("file_name", required(STRING)),
-    ("file_size", required(BIGINT)),
-    ("num_added_files", required(BIGINT)),
-    ("num_deleted_files", required(BIGINT)),
-    ("schema_id", required(BIGINT)),
-    ("min_partition_stats", STRING),
-    ("max_partition_stats", STRING),
-    ("min_row_id", BIGINT),
-    ("max_row_id", BIGINT),
-)
 _RANGE: Final = RowType(
     fields=(
         DataField(0, "f0", required(STRING)),
@@ -43,40 +34,19 @@ _RANGE: Final = RowType(
         DataField(3, "_CARDINALITY", BIGINT),
     )
 )
-_TABLE_INDEXES: Final = columns(
-    ("partition", STRING),
-    ("bucket", required(INT)),
-    ("index_type", required(STRING)),
-    ("file_name", required(STRING)),
-    ("file_size", required(BIGINT)),
-    ("row_count", required(BIGINT)),
-    ("dv_ranges", ArrayType(element=_RANGE)),
-    ("row_range_start", BIGINT),
-    ("row_range_end", BIGINT),
-    ("index_field_id", INT),
-    ("index_field_name", STRING),
-)
-_STATISTICS: Final = columns(
-    ("snapshot_id", required(BIGINT)),
-    ("schema_id", required(BIGINT)),
-    ("mergedRecordCount", BIGINT),
-    ("mergedRecordSize", BIGINT),
-    ("colstat", STRING),
-)
+_RANGES: Final = ArrayType(element=_RANGE)
 
 
-def _read_manifests(asked: Asked) -> Iterator[pa.RecordBatch]:
+def _manifests(asked: Asked) -> Sequence[ManifestFileMeta]:
     if asked.snapshot is None:
-        return
-    metas = [*data_manifests(asked.handle, asked.snapshot), *changelog_manifests(asked.handle, asked.snapshot)]
+        return ()
+    return [*data_manifests(asked.handle, asked.snapshot), *changelog_manifests(asked.handle, asked.snapshot)]
 
-    def column(name: str, t: DataType) -> Thunk:
-        return lambda: array_of([getattr(m, name) for m in metas], arrow_type(t))
 
-    made = {f.name: column(f.name, f.type) for f in _MANIFESTS if not f.name.endswith("_stats")}
-    made["min_partition_stats"] = lambda: _row_texts(asked.handle, [m.partition_stats.min_values for m in metas])
-    made["max_partition_stats"] = lambda: _row_texts(asked.handle, [m.partition_stats.max_values for m in metas])
-    yield batch_of(_MANIFESTS, asked, len(metas), made)
+def _partitions(path: str) -> Source:
+    """Texts of the partitions that objects hold as BinaryRow bytes."""
+    of = attrgetter(path)
+    return lambda asked, rows: _row_texts(asked.handle, [of(row) for row in rows])
 
 
 def _row_texts(handle: TableHandle, rows: Sequence[bytes]) -> pa.Array:
@@ -86,33 +56,17 @@ def _row_texts(handle: TableHandle, rows: Sequence[bytes]) -> pa.Array:
     return joined(parts, "{", "}", len(rows))
 
 
-def _read_table_indexes(asked: Asked) -> Iterator[pa.RecordBatch]:
+def _indexes(asked: Asked) -> Sequence[IndexManifestEntry]:
     if asked.snapshot is None or asked.snapshot.index_manifest is None:
-        return
-    handle = asked.handle
-    entries = read_index_manifest(handle, asked.snapshot.index_manifest)
-
-    def column(name: str, t: DataType) -> Thunk:
-        return lambda: array_of([getattr(e, name) for e in entries], arrow_type(t))
-
-    def of_global(name: str, t: DataType) -> Thunk:
-        return lambda: array_of([e.global_index and getattr(e.global_index, name) for e in entries], arrow_type(t))
-
-    stored = ("bucket", "index_type", "file_name", "file_size", "row_count")
-    made = {name: column(name, _TABLE_INDEXES.field(name).type) for name in stored}
-    for name in ("row_range_start", "row_range_end", "index_field_id"):
-        made[name] = of_global(name, _TABLE_INDEXES.field(name).type)
-    made["partition"] = lambda: _row_texts(handle, [e.partition for e in entries])
-    made["dv_ranges"] = lambda: _ranges(entries)
-    made["index_field_name"] = lambda: array_of([_indexed(handle, e.global_index) for e in entries], pa.string())
-    yield batch_of(_TABLE_INDEXES, asked, len(entries), made)
+        return ()
+    return read_index_manifest(asked.handle, asked.snapshot.index_manifest)
 
 
-def _ranges(entries: Sequence[IndexManifestEntry]) -> pa.Array:
+def _ranges(_: Asked, entries: Sequence[IndexManifestEntry]) -> pa.Array:
     """Positions of deletion vectors, a list for each index file; null for other indexes."""
     lists = [e.deletion_vectors for e in entries]
     flat: list[DeletionVectorRange] = [v for vectors in lists for v in vectors or ()]
-    kind: Any = arrow_type(_TABLE_INDEXES.field("dv_ranges").type)
+    kind: Any = arrow_type(_RANGES)
     items = [(v.data_file_name, v.offset, v.length, v.cardinality) for v in flat]
     fields = [array_of([item[i] for item in items], arrow_type(f.type)) for i, f in enumerate(_RANGE)]
     structs = pa.Array.from_buffers(kind.value_type, len(flat), [None], children=fields)
@@ -130,12 +84,11 @@ def _indexed(handle: TableHandle, index: GlobalIndexMeta | None) -> str | None:
     return None if None in found else ",".join(f.name for f in found if f is not None)
 
 
-def _read_statistics(asked: Asked) -> Iterator[pa.RecordBatch]:
+def _all_statistics(asked: Asked) -> Sequence[tuple[Any, ...]]:
     if asked.snapshot is None or asked.snapshot.statistics is None:
-        return
+        return ()
     handle = asked.handle
-    row = read_decoded(handle.store, handle.layout.statistics_path(asked.snapshot.statistics), _statistics)
-    yield batch_of_rows(_STATISTICS, asked, [row])
+    return [read_decoded(handle.store, handle.layout.statistics_path(asked.snapshot.statistics), _statistics)]
 
 
 def _statistics(data: bytes, path: str) -> tuple[Any, ...]:
@@ -155,8 +108,48 @@ def _pretty(value: Any) -> str:
 
 
 LISTINGS: Final = (
-    Listing("manifests", _MANIFESTS, ("file_name",), True, _read_manifests),
-    Listing("table_indexes", _TABLE_INDEXES, ("file_name",), True, _read_table_indexes),
-    Listing("statistics", _STATISTICS, (), True, _read_statistics),
+    listing(
+        "manifests",
+        ("file_name",),
+        _manifests,
+        ("file_name", required(STRING), "file_name"),
+        ("file_size", required(BIGINT), "file_size"),
+        ("num_added_files", required(BIGINT), "num_added_files"),
+        ("num_deleted_files", required(BIGINT), "num_deleted_files"),
+        ("schema_id", required(BIGINT), "schema_id"),
+        ("min_partition_stats", STRING, _partitions("partition_stats.min_values")),
+        ("max_partition_stats", STRING, _partitions("partition_stats.max_values")),
+        ("min_row_id", BIGINT, "min_row_id"),
+        ("max_row_id", BIGINT, "max_row_id"),
+        travels=True,
+    ),
+    listing(
+        "table_indexes",
+        ("file_name",),
+        _indexes,
+        ("partition", STRING, _partitions("partition")),
+        ("bucket", required(INT), "bucket"),
+        ("index_type", required(STRING), "index_type"),
+        ("file_name", required(STRING), "file_name"),
+        ("file_size", required(BIGINT), "file_size"),
+        ("row_count", required(BIGINT), "row_count"),
+        ("dv_ranges", _RANGES, _ranges),
+        ("row_range_start", BIGINT, "global_index.row_range_start"),
+        ("row_range_end", BIGINT, "global_index.row_range_end"),
+        ("index_field_id", INT, "global_index.index_field_id"),
+        ("index_field_name", STRING, lambda asked, rows: [_indexed(asked.handle, e.global_index) for e in rows]),
+        travels=True,
+    ),
+    listing(
+        "statistics",
+        (),
+        _all_statistics,
+        ("snapshot_id", required(BIGINT), each(itemgetter(0))),
+        ("schema_id", required(BIGINT), each(itemgetter(1))),
+        ("mergedRecordCount", BIGINT, each(itemgetter(2))),
+        ("mergedRecordSize", BIGINT, each(itemgetter(3))),
+        ("colstat", STRING, each(itemgetter(4))),
+        travels=True,
+    ),
 )
 """The system tables of this module."""

@@ -11,7 +11,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate, names_of
-from paimon_spark.system_tables import files, history, manifests, references, totals
+from paimon_spark.system_tables import files, history, manifests, totals
 from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.views import View
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LISTINGS: Final[dict[str, Listing]] = {
-    listing.name: listing for module in (history, references, files, totals, manifests) for listing in module.LISTINGS
+    listing.name: listing for module in (history, files, totals, manifests) for listing in module.LISTINGS
 }
 """System tables that are made from metadata."""
 

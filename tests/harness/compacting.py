@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.compaction.after_write import plan_after_write
-from paimon_spark.engine.compaction.run import plan_compaction, run_here
+from paimon_spark.engine.compaction.plan import plan_after_write, plan_compaction
+from paimon_spark.engine.compaction.run import run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import WriteRequest

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.operations import PROCEDURES
+from paimon_spark.operations import PROCEDURES, refused
 from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.newest]
@@ -313,4 +313,7 @@ def test_documented_forms_that_cannot_be_done_name_the_way(run: Callable[[str], 
         with pytest.raises(UnsupportedFeatureError) as e:
             run(text)
         assert way in str(e.value), text
-    assert any(forms[0].instead for forms in PROCEDURES.values())
+    assert refused.OPERATIONS
+    for operation in refused.OPERATIONS:
+        assert operation.instead, operation.procedure
+        assert PROCEDURES[operation.procedure] == (operation,)

@@ -1,11 +1,11 @@
-"""Files made fewer: which, by whom, and the COMPACT snapshot of it.
+"""Compaction: which files are merged or rewritten, the tasks that do it, and the COMPACT snapshot.
 
-run.py         plan → tasks → messages → commit, for a table; after_write.py  for the buckets of a write
-task.py        BucketTask: what one task does
-keyed.py       buckets of tables with keys: their tasks, and doing one
-universal.py   which sorted runs are merged, and into which level; pure
-pick.py        which files of them are written anew and which only move; pure
-bucket_merge.py    merges them; bucket_vectors.py their deletion vectors; record_expiry.py rows too old to be kept
-append.py      files of tables without keys: their tasks, and doing one; append_pick.py which files; pure
-postponed.py   rows that wait in the postponed bucket; branch.py  these first, then the buckets
+run.py           compact a branch: plan → tasks → messages → commit, with retries
+postponed.py     move the rows of the postponed bucket into other buckets
+plan.py          the tasks for a snapshot, or after a write
+task.py          BucketTask, and CompactResult
+keyed.py         compaction of a bucket with keys: its task, and running it
+append.py        compaction of tables without keys: tasks, and running them
+pick.py          universal compaction: which sorted runs, into which level; which files are rewritten or only moved
+bucket_merge.py  merge files of a bucket, with lookup in lower levels; record-level expiry
 """

@@ -5,21 +5,27 @@ merge as the rows that were visible before; with deletion vectors they are marke
 
 Source: Java `mergetree/compact/ChangelogMergeTreeRewriter`, `LookupChangelogMergeFunctionWrapper`,
 `FirstRowMergeFunctionWrapper`.
+
+Rows that a compaction leaves out because of their age.
+
+Source: Java `io/RecordLevelExpire`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_spark.engine.compaction.record_expiry import RecordExpiry
-from paimon_spark.engine.compaction.task import Bucket
-from paimon_spark.engine.compaction.universal import drops_deletes
+from paimon_spark.engine.compaction.pick import drops_deletes
+from paimon_spark.engine.compaction.task import BucketTask, read_request
 from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, EveryKey, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
@@ -36,26 +42,26 @@ from paimon_spark.engine.merge.sorted_merge import (
 from paimon_spark.engine.merge.spill import SpillFile
 from paimon_spark.engine.read.file_reader import KIND_FIELD, FileRows, fields_of, iter_file, iter_rows, system_columns
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
-from paimon_spark.engine.scan.splits import Deletions
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.write.data_files import RollingWriter
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
-from paimon_spark.engine.write.rolling import RollingWriter
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.partition_path import PartitionDirectories
-from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.options.core import ChangelogProducer, MergeEngine
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     SEQUENCE_NUMBER,
     VALUE_KIND,
+    DataField,
 )
-
-Bool = npt.NDArray[np.bool_]
 
 _FILE: Final = "_FILE"
 _POSITION: Final = "_POSITION"
@@ -79,29 +85,24 @@ class BucketMerge:
 
     Args:
         handle: the branch.
-        snapshot_id: the snapshot that has the files.
-        bucket: all live files of the bucket.
-        deletions: their deletion vectors.
-        level: where the result lies. All files that are not merged lie deeper.
+        snapshot: the snapshot that has the files.
+        task: all live files of the bucket, and their deletion vectors.
+        level: level of the result. All files that are not merged are of deeper levels.
         last: the bucket's last level.
     """
 
-    def __init__(
-        self, handle: TableHandle, snapshot_id: int, bucket: Bucket, deletions: Deletions, level: int, last: int
-    ) -> None:
+    def __init__(self, handle: TableHandle, snapshot: Snapshot, task: BucketTask, level: int, last: int) -> None:
         schema, options = handle.schema, handle.options
         self._handle = handle
-        self._files = bucket.files
+        self._files = task.files
         self._level = level
         self._last = last
-        directories = PartitionDirectories(handle)
-        self._path = directories.bucket_path(bucket.partition, bucket.bucket)
         self._first_row = options.merge_engine is MergeEngine.FIRST_ROW
         self._levels_count = options.need_lookup or self._first_row
         self._marks = options.deletion_vectors and not self._first_row
-        self._deep = [n for n, f in enumerate(bucket.files) if self._levels_count and f.level > level]
-        self._ranks = key_ranks(bucket.files, [f.type for f in schema.key_type]) if self._deep else None
-        self._keeps_deletes = not self._marks and not drops_deletes(bucket.files, level)
+        self._deep = [n for n, f in enumerate(task.files) if self._levels_count and f.level > level]
+        self._ranks = key_ranks(task.files, [f.type for f in schema.key_type]) if self._deep else None
+        self._keeps_deletes = not self._marks and not drops_deletes(task.files, level)
         self._deleted: dict[int, list[Positions]] = {}
         function = create_merge_function(schema, options)
         self._plan = MergePlan(
@@ -116,26 +117,7 @@ class BucketMerge:
         self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
         self._expiry = RecordExpiry.of(handle)
         self._rule = _changelog_rule(options, self._plan.output, into_last=level == last)
-        self._request = ReadRequest(
-            store=handle.store,
-            table_name=handle.name,
-            branch=handle.branch,
-            schema=schema,
-            file_schemas=schemas_by_id(handle, {f.schema_id for f in bucket.files}),
-            options=options,
-            columns=self._plan.output,
-        )
-        self._split = DataSplit(
-            handle.branch,
-            snapshot_id,
-            bucket.partition,
-            bucket.bucket,
-            self._path,
-            SplitMode.MERGE,
-            tuple(bucket.files),
-            deletions.of(bucket.partition, bucket.bucket, bucket.files),
-            elsewhere=directories.elsewhere(bucket.partition, bucket.bucket, (f.file_name for f in bucket.files)),
-        )
+        self._request, self._split = read_request(handle, snapshot, task, SplitMode.MERGE, task.vectors)
 
     def makes_changelog(self, numbers: Iterable[int]) -> bool:
         """Whether a merge of these files makes a changelog."""
@@ -185,7 +167,7 @@ class BucketMerge:
                         self._write_window(window, output)
         except DataError as e:
             raise DataError(
-                f"compaction of {self._handle.describe()}, bucket {self._path}: {e.message}", **e.context
+                f"compaction of {self._handle.describe()}, bucket {self._split.bucket_path}: {e.message}", **e.context
             ) from e
 
     def _write_window(self, window: Window, output: Output) -> None:
@@ -332,3 +314,59 @@ def _changelog_rule(options: TableOptions, names: Sequence[str], *, into_last: b
         compared = tuple(n for n in names if n not in compaction.row_deduplicate_ignored)
     full = producer is ChangelogProducer.FULL_COMPACTION
     return ChangelogRule(not full and options.merge_engine is MergeEngine.FIRST_ROW, compared, since_last_level=full)
+
+
+_SMALLEST_MILLIS = 1_000_000_000_000
+"""A BIGINT from here on counts milliseconds, below it seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExpiry:
+    """Which rows are too old.
+
+    Attributes:
+        field: the column that tells how old a row is.
+        oldest_s: seconds since the epoch; rows of an earlier second go.
+    """
+
+    field: DataField
+    oldest_s: int
+
+    @classmethod
+    def of(cls, handle: TableHandle) -> RecordExpiry | None:
+        """As of now; None for tables whose rows do not expire.
+
+        Raises:
+            InvalidOptionError: the options do not name the column.
+            ColumnNotFoundError: there is no such column.
+        """
+        options = handle.options.record_expiry
+        if options is None:
+            return None
+        return cls(fields_of(handle.schema, (options.column,))[0], int(time.time()) - options.kept_s)
+
+    def kept(self, column: pa.Array) -> Bool:
+        """For each row, by its value of the column, whether it stays. Rows without a time do."""
+        return (_seconds(column) >= self.oldest_s) | ~arrow_numpy.validity(column)
+
+    def touches(self, file: DataFileMeta, schemas: Mapping[int, TableSchema]) -> bool:
+        """Whether the smallest value in the file is too old. Unknown ones are not."""
+        fields = schemas[file.schema_id].fields
+        if file.value_stats_cols is not None:
+            by_name = {f.name: f for f in fields}
+            fields = tuple(by_name[n] for n in file.value_stats_cols)
+        at = next((i for i, f in enumerate(fields) if f.id == self.field.id), None)
+        if at is None or not file.value_stats.min_values:
+            return False
+        smallest = decode_column(array_of([file.value_stats.min_values], pa.binary()), at, fields[at].type, exact=False)
+        return smallest.null_count == 0 and not self.kept(smallest).all()
+
+
+def _seconds(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Times as seconds since the epoch; anything for nulls."""
+    filled = column.fill_null(pa.scalar(0).cast(column.type)) if column.null_count else column
+    if pa.types.is_timestamp(column.type):
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+        return np.asarray(arrow_numpy.values(pc.cast(filled, pa.int64())) // per_second, np.int64)
+    numbers = arrow_numpy.values(filled).astype(np.int64)
+    return np.where(numbers >= _SMALLEST_MILLIS, numbers // 1000, numbers)

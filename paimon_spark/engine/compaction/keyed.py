@@ -5,32 +5,44 @@ keys are looked up there, and tables with deletion vectors have them marked as d
 
 Source: Java `mergetree/compact/MergeTreeCompactManager`, `MergeTreeCompactTask`, `MergeTreeCompactRewriter`,
 `ChangelogMergeTreeRewriter`, `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`.
+
+The deletion vectors of one bucket of a table with keys: one index file, rewritten as a whole.
+
+Source: Java `deletionvectors/BucketedDvMaintainer`, `deletionvectors/DeletionVectorsIndexFile`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_spark.engine.compaction.bucket_merge import BucketMerge, Output
-from paimon_spark.engine.compaction.bucket_vectors import BucketVectors
-from paimon_spark.engine.compaction.pick import Rewrite, Unit, Upgrade, Way, output_level, pick_level0, pick_merge
-from paimon_spark.engine.compaction.record_expiry import RecordExpiry
+from paimon_spark.engine.compaction.bucket_merge import BucketMerge, Output, RecordExpiry
+from paimon_spark.engine.compaction.pick import (
+    MergeMode,
+    Moment,
+    Rewrite,
+    Unit,
+    Upgrade,
+    last_level,
+    output_level,
+    pick_full,
+    pick_level0,
+    pick_merge,
+    pick_universal,
+)
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
-from paimon_spark.engine.compaction.universal import Moment, last_level, pick_full, pick_universal
 from paimon_spark.engine.merge.runs import Section
-from paimon_spark.engine.scan.splits import deletions_among
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.write.data_file import wall_clock_ms
-from paimon_spark.engine.write.job_files import new_file_id
-from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.engine.write.rolling import DataFiles, RollingWriter
+from paimon_spark.engine.write.data_files import DataFiles, RollingWriter, wall_clock_ms
+from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import schemas_by_id
+from paimon_spark.metadata.vector_files import read_vectors, remove_index_files, united, write_vectors
 from paimon_spark.options.compaction import CompactionOptions
 from paimon_spark.options.core import MergeEngine
 
@@ -80,7 +92,7 @@ def _unit(
     unit = pick_universal(files, last, options, moment)
     if unit is None and hides_level0(handle) and any(f.level == 0 for f in files):
         level = output_level(files, last, _small_bytes(handle, options))
-        return Unit(tuple(n for n, f in enumerate(files) if f.level <= level), level, Way.LEVEL_0)
+        return Unit(tuple(n for n, f in enumerate(files) if f.level <= level), level, MergeMode.LEVEL_0)
     return unit
 
 
@@ -155,10 +167,7 @@ class _BucketCompaction:
         task, level = self.task, self.unit.level
         files = task.files
         last = last_level(files, self.handle.options.num_levels)
-        bucket = Bucket(task.partition, task.bucket, task.total_buckets, list(files))
-        merge = BucketMerge(
-            self.handle, self.snapshot.id, bucket, deletions_among(self.handle, task.vectors), level, last
-        )
+        merge = BucketMerge(self.handle, self.snapshot, task, level, last)
         outputs = DataFiles(self.request, task.partition, task.bucket)
         gone: list[DataFileMeta] = []
         new: list[DataFileMeta] = []
@@ -186,13 +195,13 @@ class _BucketCompaction:
 
     def _steps(self, last: int, merge: BucketMerge) -> list[Rewrite | Upgrade]:
         unit, files = self.unit, self.task.files
-        if unit.way is Way.EACH_ALONE:
+        if unit.mode is MergeMode.EACH_ALONE:
             return [Rewrite((Section(((n,),)),)) for n in unit.files]
         options = self.handle.options.compaction
         expired = _Expired(self.handle, files)
         types = [f.type for f in self.handle.schema.key_type]
         small_bytes = _small_bytes(self.handle, options)
-        if unit.way is Way.LEVEL_0:
+        if unit.mode is MergeMode.LEVEL_0:
             return pick_level0(
                 files,
                 types,
@@ -232,3 +241,58 @@ class _BucketCompaction:
         for writer in self._open:
             writer.abort()
         self._vectors.abort()
+
+
+Changes = tuple[tuple[IndexManifestEntry, ...], tuple[IndexManifestEntry, ...]]
+
+
+class BucketVectors:
+    """The vectors of a bucket, and what becomes of them.
+
+    Args:
+        handle: the branch.
+        partition: BinaryRow bytes.
+        bucket: its number.
+        entries: of its index files in the snapshot.
+        file_id: for the names of new ones.
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        partition: bytes,
+        bucket: int,
+        entries: Sequence[IndexManifestEntry],
+        file_id: str | None = None,
+    ) -> None:
+        self._handle = handle
+        self._file_id = file_id
+        self._place = (partition, bucket)
+        self._entries = entries
+        self._made: list[IndexManifestEntry] = []
+
+    def changed(self, names: Collection[str], deleted: Mapping[str, Positions]) -> Changes:
+        """Index files added and replaced.
+
+        Args:
+            names: data files whose vectors stay; those of others go.
+            deleted: rows deleted in addition, ascending positions by data file name.
+
+        Raises:
+            CorruptFileError, StorageError: vectors that stay cannot be read, or not be written.
+        """
+        having = [r.data_file_name for e in self._entries for r in e.deletion_vectors or ()]
+        if not deleted and all(name in names for name in having):
+            return (), ()
+        vectors: dict[str, Positions] = {}
+        for entry in self._entries:
+            vectors.update(read_vectors(self._handle, entry, names))
+        for name, positions in deleted.items():
+            known = vectors.get(name)
+            vectors[name] = positions if known is None else united(known, positions)
+        self._made = write_vectors(self._handle, *self._place, vectors, in_one_file=True, file_id=self._file_id)
+        return tuple(self._made), tuple(self._entries)
+
+    def abort(self) -> None:
+        """Remove the index file written. Raises nothing."""
+        remove_index_files(self._handle, self._made)

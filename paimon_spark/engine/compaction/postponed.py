@@ -14,15 +14,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.compaction.interrupted import expired_under_way
-from paimon_spark.engine.compaction.run import CompactResult, buckets_of, entries_of
-from paimon_spark.engine.compaction.task import Bucket
+from paimon_spark.engine.compaction.plan import buckets_of, entries_of
+from paimon_spark.engine.compaction.task import Bucket, CompactResult, compact_result, expired_error, read_request
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
@@ -30,9 +28,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.retry import Clock, Retries
-from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
 from paimon_spark.options.core import BUCKET
 from paimon_spark.options.write import ROWKIND_FIELD
@@ -40,7 +36,7 @@ from paimon_spark.predicate.ast import Predicate
 from paimon_spark.types import VALUE_KIND
 
 
-def settle_postponed(
+def move_postponed_rows(
     handle: TableHandle,
     commit_user: str,
     *,
@@ -79,13 +75,13 @@ def settle_postponed(
             if is_alive(current, head):
                 raise
             if not retries.again():
-                raise expired_under_way(current, head) from e
+                raise expired_error(current, head) from e
             continue
         if not messages:
             break
         try:
             # The rows were numbered after those that the buckets had.
-            return _result(committer.commit(messages, planned_on=PlannedOn.of(head, must_remain=True)), messages)
+            return compact_result(committer.commit(messages, planned_on=PlannedOn.of(head, must_remain=True)), messages)
         except CommitOutcomeUnknownError:
             raise
         except CommitConflictError:
@@ -141,26 +137,12 @@ def _settled(
 
 def _rows(handle: TableHandle, head: Snapshot, waiting: Bucket) -> Iterator[pa.RecordBatch]:
     """The rows as they were written, with their kinds, those written first coming first."""
-    files = sorted(waiting.files, key=lambda f: f.creation_time_ms or 0)
-    names = tuple(handle.schema.row_type.names)
-    request = ReadRequest(
-        store=handle.store,
-        table_name=handle.name,
-        branch=handle.branch,
-        schema=handle.schema,
-        file_schemas=schemas_by_id(handle, {f.schema_id for f in files}),
-        options=handle.options,
-        columns=names,
-    )
-    place = waiting.partition, waiting.bucket
-    directories = PartitionDirectories(handle)
-    split = DataSplit(
-        handle.branch, head.id, *place, directories.bucket_path(*place), SplitMode.CHANGES, tuple(files),
-        elsewhere=directories.elsewhere(*place, (f.file_name for f in files)),
-    )  # fmt: skip
+    request, split = read_request(handle, head, waiting, SplitMode.CHANGES)
     schema = _schema(handle)
-    for file in files:
-        for batch in iter_file(request, split, file, None, names, batch_rows=request.batch_rows, system=SYSTEM_FIELDS):
+    for file in sorted(waiting.files, key=lambda f: f.creation_time_ms or 0):
+        for batch in iter_file(
+            request, split, file, None, request.columns, batch_rows=request.batch_rows, system=SYSTEM_FIELDS
+        ):
             if batch.num_rows:
                 yield record_batch([*batch.columns[2:], batch.column(1)], schema, batch.num_rows)
 
@@ -173,17 +155,3 @@ def _with_buckets(handle: TableHandle, total_buckets: int) -> TableHandle:
     """The table as one with buckets, and rows whose kinds stand beside them."""
     options = handle.options.changed({ROWKIND_FIELD.key: None, BUCKET.key: str(total_buckets)})
     return replace(handle, options=options)
-
-
-def _result(committed: CommitResult, messages: Sequence[CommitMessage]) -> CompactResult:
-    before = [f for m in messages for f in m.compact.deleted_files]
-    after = [f for m in messages for f in m.compact.new_files]
-    return CompactResult(
-        committed.snapshot,
-        committed.snapshot_ids,
-        len(messages),
-        len(before),
-        len(after),
-        sum(f.file_size for f in before),
-        sum(f.file_size for f in after),
-    )

@@ -1,164 +1,39 @@
-"""A compaction of a table: plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver).
+"""Run a compaction: plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver).
 
 Source: Java `spark/procedure/CompactProcedure`, `operation/AbstractFileStoreWrite.compact`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
 from paimon_spark import progress
-from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import Touched, column, numbers, where
-from paimon_spark.engine.commit.overwrite import partitions_named
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, PlannedOn
-from paimon_spark.engine.compaction.append import append_tasks, run_append_task
-from paimon_spark.engine.compaction.interrupted import compacted_by_twin, expired_under_way
-from paimon_spark.engine.compaction.keyed import compact_bucket, keyed_tasks
-from paimon_spark.engine.compaction.task import Bucket, BucketTask
-from paimon_spark.engine.scan.file_stats import Partitions
-from paimon_spark.engine.scan.prune import manifests_wanted
+from paimon_spark.engine.compaction.append import run_append_task
+from paimon_spark.engine.compaction.keyed import compact_bucket
+from paimon_spark.engine.compaction.plan import BucketIds, plan_compaction
+from paimon_spark.engine.compaction.postponed import move_postponed_rows
+from paimon_spark.engine.compaction.task import BucketTask, CompactResult, compact_result, expired_error
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from paimon_spark.format.arrays.arrow_numpy import array_of
-from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
-from paimon_spark.metadata.vector_files import vector_files
-from paimon_spark.predicate.ast import Predicate, conjunction
+from paimon_spark.predicate.ast import Predicate
 
-Places: TypeAlias = Collection[tuple[bytes, int]]
-"""Buckets, by partition (BinaryRow bytes) and number."""
 Runner: TypeAlias = Callable[[TableHandle, Snapshot, Sequence[BucketTask], str], Sequence[CommitMessage | None]]
-"""Runs tasks, wherever: (handle, snapshot, tasks, commit user) → what `run_task` says of each, in their order.
-
-After an error it leaves no file."""
-Planner: TypeAlias = Callable[[TableHandle, Snapshot, Places | None], list[BucketTask]]
+"""Runs tasks: (handle, snapshot, tasks, commit user) → the results of `run_task`, in order. After an error it leaves
+no file."""
+Planner: TypeAlias = Callable[[TableHandle, Snapshot, BucketIds | None], list[BucketTask]]
 """Plans: (branch with its latest schema, its head, only these buckets) → tasks."""
 
 _THREADS: Final = 2
 """Tasks that run beside each other in one process; each may hold a window of rows of all runs it merges."""
-_CHUNK: Final = 20_000
-"""About so many files are described as Python objects at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactResult(ShownAsFacts):
-    """What a compaction did.
-
-    Attributes:
-        snapshot: the snapshot that holds the compacted state: the one made, or, when there was nothing to do, the head
-            that was looked at. None when the branch has no snapshot.
-        snapshot_ids: the snapshots made; empty when there was nothing to do.
-        buckets: buckets changed.
-        files_before: data files that went, those included that only moved to another level.
-        files_after: data files that took their place.
-        bytes_before, bytes_after: their bytes.
-    """
-
-    snapshot: Snapshot | None = None
-    snapshot_ids: tuple[int, ...] = ()
-    buckets: int = 0
-    files_before: int = 0
-    files_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-
-
-def plan_compaction(
-    handle: TableHandle,
-    snapshot: Snapshot,
-    *,
-    full: bool,
-    partitions: Sequence[Mapping[str, object]] | None = None,
-    where: Predicate | None = None,
-    buckets: Places | None = None,
-) -> list[BucketTask]:
-    """The tasks that compact a snapshot, those of most bytes first; none where nothing is to do.
-
-    Args:
-        handle: the branch, with its latest schema.
-        snapshot: its head.
-        full: everything into one sorted run; otherwise only what is worth it by now.
-        partitions: values by partition column, text or typed; of all or some columns. None: all partitions.
-        where: over partition columns only.
-        buckets: only these.
-
-    Raises:
-        InvalidInputError: a partition is named wrongly.
-        UnsupportedFeatureError: the table has something that would be compacted wrongly.
-    """
-    handle.check_writable()
-    entries = entries_of(handle, snapshot, partitions, where, buckets)
-    make = keyed_tasks if handle.schema.primary_keys else append_tasks
-    tasks = make(handle, buckets_of(entries, buckets), vector_files(handle, snapshot), full=full)
-    return sorted(tasks, key=lambda t: t.input_bytes, reverse=True)
-
-
-def entries_of(
-    handle: TableHandle,
-    snapshot: Snapshot,
-    partitions: Sequence[Mapping[str, object]] | None,
-    condition: Predicate | None,
-    buckets: Places | None = None,
-) -> pa.Table:
-    """The live entries of the partitions that `plan_compaction` is asked for, with those of other buckets of them."""
-    named = None if partitions is None else partitions_named(handle, partitions)
-    predicate = conjunction([p for p in (named, condition) if p is not None])
-    if buckets is not None:
-        entries = Touched(handle, array_of(sorted({p for p, _ in buckets}), pa.binary())).live(snapshot)
-    else:
-        metas = data_manifests(handle, snapshot)
-        wanted = manifests_wanted(
-            metas, handle.schema.partition_type, predicate, real_buckets_only=False, lowest_level=0
-        )
-        entries = live_entries(handle, [m for m, yes in zip(metas, wanted.tolist(), strict=True) if yes])
-    if predicate is not None and len(entries):
-        found = Partitions(handle, column(entries, "partition"))
-        entries = where(entries, found.matching(predicate)[found.codes])
-    return entries
-
-
-def buckets_of(entries: pa.Table, only: Places | None = None) -> Iterator[Bucket]:
-    """The buckets that live entries are of, with their files, by partition as it first appears and number.
-
-    Args:
-        entries: live entries.
-        only: other buckets are left out.
-    """
-    if len(entries) == 0:
-        return
-    encoded = column(entries, "partition").dictionary_encode()
-    partitions: list[bytes] = encoded.dictionary.to_pylist()
-    codes = np.asarray(encoded.indices).astype(np.int64)
-    bucket_numbers = numbers(entries, "bucket").astype(np.int64)
-    order = np.lexsort((bucket_numbers, codes))
-    codes, bucket_numbers = codes[order], bucket_numbers[order]
-    changes = (np.diff(codes) != 0) | (np.diff(bucket_numbers) != 0)
-    starts = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(order)]])
-    at = 0
-    while at < len(starts) - 1:
-        end = max(at + 1, int(np.searchsorted(starts, starts[at] + _CHUNK)) - 1)
-        part = entries.take(pa.array(order[starts[at] : starts[end]]))
-        files, totals = files_of(part), numbers(part, "total_buckets")
-        for n in range(at, end):
-            low, high = int(starts[n] - starts[at]), int(starts[n + 1] - starts[at])
-            place = partitions[codes[starts[n]]], int(bucket_numbers[starts[n]])
-            if only is None or place in only:
-                yield Bucket(*place, int(totals[low]), files[low:high])
-        at = end
 
 
 def run_task(
@@ -203,6 +78,33 @@ def run_here(
     return done
 
 
+def compact_branch(
+    handle: TableHandle,
+    *,
+    full: bool,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+    where: Predicate | None = None,
+    runner: Runner = run_here,
+) -> CompactResult:
+    """Move the rows of the postponed bucket into the others, then compact the branch as `compact_table` does.
+
+    The first step has a snapshot of its own, which stays when the second fails.
+    """
+    moved = move_postponed_rows(handle, new_commit_user(handle.options), partitions=partitions, where=where)
+    compacted = compact_table(handle, full=full, partitions=partitions, where=where, runner=runner)
+    if not moved.snapshot_ids:
+        return compacted
+    return CompactResult(
+        compacted.snapshot,
+        (*moved.snapshot_ids, *compacted.snapshot_ids),
+        max(moved.buckets, compacted.buckets),
+        moved.files_before + compacted.files_before,
+        moved.files_after + compacted.files_after,
+        moved.bytes_before + compacted.bytes_before,
+        moved.bytes_after + compacted.bytes_after,
+    )
+
+
 def compact_table(
     handle: TableHandle,
     *,
@@ -228,7 +130,7 @@ def compact_table(
         PaimonError: as `plan_compaction` and `run_task`; the table is as before.
     """
 
-    def plan(current: TableHandle, head: Snapshot, buckets: Places | None) -> list[BucketTask]:
+    def plan(current: TableHandle, head: Snapshot, buckets: BucketIds | None) -> list[BucketTask]:
         return plan_compaction(current, head, full=full, partitions=partitions, where=where, buckets=buckets)
 
     return compact_planned(handle, plan, new_commit_user(handle.options), runner)
@@ -310,7 +212,7 @@ class _Attempts:
         except Exception as e:
             if is_alive(current, head):
                 raise
-            self.conflict = expired_under_way(current, head)
+            self.conflict = expired_error(current, head)
             self.conflict.__cause__ = e
             return None
         if not messages:
@@ -325,9 +227,9 @@ class _Attempts:
             self.conflict = e
             return None
         if committed.is_duplicate:
-            self.conflict = compacted_by_twin(current, committed)
+            self.conflict = _duplicate_error(current, committed)
             return None
-        return _result(committed, messages)
+        return compact_result(committed, messages)
 
     def _opened(self) -> tuple[TableHandle, Snapshot | None]:
         """The branch as it is now, and its head. Main may have come to mean another branch."""
@@ -378,15 +280,13 @@ class _Attempts:
         self._tasks, self._made = (), []
 
 
-def _result(committed: CommitResult, messages: Sequence[CommitMessage]) -> CompactResult:
-    before = [f for m in messages for f in m.compact.deleted_files]
-    after = [f for m in messages for f in m.compact.new_files]
-    return CompactResult(
-        committed.snapshot,
-        committed.snapshot_ids,
-        len({(m.partition, m.bucket) for m in messages}),
-        len(before),
-        len(after),
-        sum(f.file_size for f in before),
-        sum(f.file_size for f in after),
+def _duplicate_error(handle: TableHandle, committed: CommitResult) -> CommitConflictError:
+    """The error when another process of the same stream compacted the rows of the same batch."""
+    snapshot_id = committed.snapshot_ids[-1]
+    return CommitConflictError(
+        f"another process of the same query compacted {handle.describe()} after the same batch, as snapshot "
+        f"{snapshot_id}; only one process of a query may run: stop the other",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=snapshot_id,
     )

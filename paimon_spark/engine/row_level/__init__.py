@@ -1,12 +1,9 @@
-"""DELETE, UPDATE and MERGE: rows taken away and put in their places. Plans, tasks and messages; never commits.
+"""DELETE, UPDATE and MERGE on data files. Plans, tasks and messages; never commits.
 
 plan_rows (driver) → RowLevelJob → run, or drop (a task per split) → SplitOutcome → finish (driver) → CommitMessages
 
-way.py             rows of kind -D, deletion vectors or rewritten files; tables on which rows cannot go
-job.py             RowLevelJob: the entry of this package
-two_branches.py    what a DELETE does not reach in a table that reads a fallback branch
-dropped.py         which rows of which files go, and finding them
-rewrite.py         data files written again without some of their rows
-vectors.py         deletion vectors united with those there were; files without rows
-replaced_files.py  deleted files as their manifests describe them
+job.py       RowLevelJob: plan, tasks and messages; the entry of this package
+strategy.py  how rows of a table are deleted, and tables where they cannot be deleted or updated
+vectors.py   new deletion vectors, and data files rewritten without their deleted rows
+files.py     the deleted rows of each data file, and the metadata of replaced files
 """

@@ -1,6 +1,8 @@
 """RowLevelJob: one DELETE or UPDATE, from the plan to the messages of its commit. In process and in Spark alike.
 
 plan_rows (driver) → RowLevelJob → run (a task per split) → SplitOutcome → finish (driver) → CommitMessages.
+
+DELETE in a table that reads two branches: what it does not reach, and what it would let appear, is refused.
 """
 
 from __future__ import annotations
@@ -14,30 +16,29 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_level.dropped import DroppedRows, find_dropped, read_dropped, whole_files
-from paimon_spark.engine.row_level.replaced_files import with_whole_metas
-from paimon_spark.engine.row_level.rewrite import rewrite_split
-from paimon_spark.engine.row_level.vectors import deletion_changes
-from paimon_spark.engine.row_level.way import (
-    Way,
+from paimon_spark.engine.row_level.files import DroppedRows, find_dropped, read_dropped, whole_files, with_whole_metas
+from paimon_spark.engine.row_level.strategy import (
+    DeleteStrategy,
     check_deletes,
     check_set,
     check_updates,
     cleared_columns,
+    delete_strategy,
     removing_columns,
     undeletable,
-    way_of,
 )
-from paimon_spark.engine.scan.fallback import other_partitions
+from paimon_spark.engine.row_level.vectors import deletion_changes, rewrite_split
+from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-from paimon_spark.engine.write.combine import combine
+from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -45,6 +46,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.types import VALUE_KIND, RowKind
 
@@ -73,7 +75,7 @@ class RowLevelJob:
 
     Attributes:
         handle: the branch.
-        way: how rows go.
+        strategy: how rows are deleted.
         commit_user: who will commit.
         base: the snapshot that the rows are looked for in, for `Committer.commit(planned_on=…)`; None: no rows.
         splits: where the rows may be. A task takes one of them.
@@ -83,7 +85,7 @@ class RowLevelJob:
     """
 
     handle: TableHandle
-    way: Way
+    strategy: DeleteStrategy
     commit_user: str
     base: Snapshot | None
     splits: tuple[DataSplit, ...]
@@ -103,7 +105,7 @@ class RowLevelJob:
         """
         split = self.splits[number]
         request = self._request(number)
-        if self.way is Way.RETRACTS:
+        if self.strategy is DeleteStrategy.RETRACTS:
             return self._run_keyed(request, split, change)
         if change is None:
             dropped = whole_files(self.read, split) if self.whole else find_dropped(self.read, split)
@@ -129,7 +131,7 @@ class RowLevelJob:
             UnsupportedFeatureError: rows of tables with keys have no place of their own: write them with kind -D.
             CorruptFileError, StorageError: a file cannot be read, or not be written.
         """
-        if self.way is Way.RETRACTS:
+        if self.strategy is DeleteStrategy.RETRACTS:
             raise UnsupportedFeatureError(
                 f"rows of {self.handle.describe()} go by their keys, not by their places; write them with "
                 "_VALUE_KIND 3",
@@ -152,7 +154,7 @@ class RowLevelJob:
         if self.base is None:
             return messages
         try:
-            if self.way is Way.RETRACTS:
+            if self.strategy is DeleteStrategy.RETRACTS:
                 return combine(self.handle, messages)
             dropped = [d for o in outcomes for d in o.dropped]
             marked = deletion_changes(self.handle, self.base, dropped, messages)
@@ -175,7 +177,7 @@ class RowLevelJob:
     def _request(self, number: int) -> WriteRequest:
         """Two writers of a task that rewrites are kept apart as those of two tasks are."""
         buckets = {(s.partition, s.bucket) for s in self.splits}
-        rewrites = self.way is Way.REWRITE
+        rewrites = self.strategy is DeleteStrategy.REWRITE
         return WriteRequest(
             self.handle,
             self.commit_user,
@@ -191,7 +193,7 @@ class RowLevelJob:
         """The rows of `dropped` go: marked later, or left out of files written now."""
         rows = None if any(d.vector is None for d in dropped) else sum(d.count for d in dropped)
         partial = [d for d in dropped if d.count < d.file.row_count]
-        if self.way is Way.VECTORS or not partial:
+        if self.strategy is DeleteStrategy.VECTORS or not partial:
             return SplitOutcome(rows, tuple(dropped), tuple(messages))
         losing = {d.file.file_name: d.positions for d in dropped}
         second = replace(request, writer_number=request.writer_number + 1)
@@ -232,10 +234,10 @@ def plan_rows(
         ColumnNotFoundError: the predicate names a column that is not there.
         CommitConflictError: the definition changed since the handle was opened, and there are rows of the new one.
     """
-    way = way_of(handle)
+    strategy = delete_strategy(handle)
     if updates:
         check_updates(handle)
-    elif way is Way.RETRACTS:
+    elif strategy is DeleteStrategy.RETRACTS:
         check_deletes(handle)
     base = latest_snapshot(handle) if base_id is None else get_snapshot(handle, base_id) if base_id else None
     beside = other_partitions(handle, base)
@@ -245,12 +247,12 @@ def plan_rows(
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(
         handle,
-        way,
+        strategy,
         new_commit_user(handle.options),
         base,
         plan.splits,
         plan.request,
-        whole=by_partition and way is not Way.RETRACTS and not updates,
+        whole=by_partition and strategy is not DeleteStrategy.RETRACTS and not updates,
     )
 
 
@@ -335,3 +337,54 @@ def in_process(job: RowLevelJob, change: Change | None = None) -> list[CommitMes
 def with_commit_user(job: RowLevelJob, commit_user: str) -> RowLevelJob:
     """The same job, committed by another user."""
     return replace(job, commit_user=commit_user)
+
+
+def refuse_rows_of_other_branch(handle: TableHandle, predicate: Predicate | None) -> None:
+    """Refuse to delete the rows for which `predicate` is true where some are read from another branch. Driver.
+
+    Raises:
+        UnsupportedFeatureError: rows of the other branch are meant, or would be read once a partition has no other.
+    """
+    if other_branch(handle) is None:
+        return
+    head = latest_snapshot(handle)
+    beside = other_partitions(handle, head)
+    if beside is None:
+        return
+    for partition, rows in _matching(beside.other.handle, beside.snapshot, predicate, beside.read):
+        if rows.num_rows:
+            raise beside.not_reached(partition)
+    if not beside.behind:
+        return
+    touched = {p for p, rows in _matching(handle, head, predicate, beside.behind) if rows.num_rows}
+    for partition in sorted(touched - _keeping_rows(handle, head, predicate, frozenset(touched))):
+        raise beside.would_appear(partition)
+
+
+def _matching(
+    handle: TableHandle, snapshot: Snapshot | None, predicate: Predicate | None, partitions: frozenset[bytes]
+) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+    """Batches of the rows of partitions for which `predicate` is true, without a column that it does not name."""
+    columns = tuple(n for n in handle.schema.row_type.names if n in names_of(predicate))
+    plan = plan_branch(handle, snapshot, ScanQuery(columns=columns, predicate=predicate))
+    for split in plan.splits:
+        if split.partition in partitions:
+            for batch in read_split(plan.request, split):
+                yield split.partition, batch
+
+
+def _keeping_rows(
+    handle: TableHandle, snapshot: Snapshot | None, predicate: Predicate | None, partitions: frozenset[bytes]
+) -> set[bytes]:
+    """Of the partitions, those with a row for which `predicate` is not true."""
+    if predicate is None:
+        return set()
+    columns = tuple(n for n in handle.schema.row_type.names if n in names_of(predicate))
+    plan = plan_branch(handle, snapshot, ScanQuery(columns=columns))
+    out: set[bytes] = set()
+    for split in plan.splits:
+        if split.partition in partitions - out and any(
+            not values(matches(predicate, batch)).all() for batch in read_split(plan.request, split)
+        ):
+            out.add(split.partition)
+    return out

@@ -1,21 +1,14 @@
 """Rows → data files of buckets → CommitMessage. Runs in executors and in process alike; never commits.
 
-request.py       WriteRequest: everything a writing task needs to know
-table_writer.py  TableWriter: batches in, messages out; the entry of this package
-input.py         a batch of a user → the table's columns and types, checked
-assignment.py, nested.py, defaults.py  its casts, their form for nested columns, what takes the place of nulls
-char_keys.py     which columns of type CHAR are filled up with spaces
-partitions.py    which partition each row belongs to        bucketing.py  and which bucket
-dynamic_buckets.py  buckets by the index of key hashes; hash_index.py the map, dynamic_bucketing.py for the router
-cross_partition.py  and where keys may move between partitions; key_places.py which key is where
-placed.py        rows and where they go
-combine.py       messages of writers that shared buckets, before the commit
-postponed.py     writer of bucket -2: rows as they come
-router.py        rows → one writer per bucket, within a memory budget
-row_pool.py      rows that wait for their bucket's turn, in memory or on local disk
-bucket_writer.py what a writer of one bucket is
-append.py        writer of a bucket without keys
-merge_tree.py    writer of a bucket with keys: buffer, sort, merge, level 0; changelog of producer input
-job_files.py     names of a job's files, so that those of killed tasks are found
-rolling.py       data files of a bucket: names, target size; data_file.py one of them → DataFileMeta
+table_writer.py     TableWriter: batches in, messages out; the entry of this package
+request.py          WriteRequest: what a writing task needs to know; names of a job's files
+input.py            a batch of a user → the table's columns and types, checked; column defaults
+char_keys.py        CHAR key columns whose values are padded with spaces
+bucketing.py        the partition and bucket of each row
+dynamic_buckets.py  buckets by the index of key hashes
+cross_partition.py  buckets of tables whose keys may move between partitions; key_places.py where each key is
+router.py           rows → one writer per bucket, within a memory budget
+row_pool.py         rows that wait for their bucket's writer, in memory or on local disk
+merge_tree.py       writers of buckets with keys: sort, merge, level 0, input changelog; postponed buckets
+data_files.py       data files of a bucket: names, target size, statistics
 """

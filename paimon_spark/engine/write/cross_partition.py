@@ -20,10 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.dynamic_bucketing import DYNAMIC
+from paimon_spark.engine.write.bucketing import PartitionNumbers, Placed
+from paimon_spark.engine.write.dynamic_buckets import DYNAMIC
 from paimon_spark.engine.write.key_places import NOWHERE, KeyPlaces
-from paimon_spark.engine.write.partitions import PartitionNumbers
-from paimon_spark.engine.write.placed import Placed
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row

@@ -9,25 +9,36 @@ The index of a snapshot (HASH files) says which hashes each bucket has. New keys
 
 Source: Java `index/HashBucketAssigner`, `index/PartitionIndex`, `index/SimpleHashBucketAssigner`,
 `index/DynamicBucketIndexMaintainer`, `index/BucketAssigner`.
+
+Dynamic buckets as the router asks for them: rows of many partitions at once.
+
+Which bucket each key hash of a partition is in: a map of integers that grows, as sorted arrays.
+
+Messages of writers that shared buckets, made ready for one commit. Driver only.
+
+A bucket has one HASH file. Writers that shared it each wrote one: what the base snapshot had, and their own new keys.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.write.hash_index import HashIndex, first_seen
-from paimon_spark.engine.write.job_files import new_file_id
-from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.write.bucketing import PartitionNumbers, Placed
+from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.bucket_hash import hashes as row_hashes
 from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry, decode_hashes, encode_hashes
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
@@ -259,3 +270,201 @@ def assigner_channels(
         start = np.abs(np.fmod(row_hashes(partition_columns), np.int32(channels)))
     number = np.abs(np.fmod(row_hashes(key_columns), np.int32(assigners)))
     return (start + number) % np.int32(channels)
+
+
+DYNAMIC: Final = -1
+"""`_TOTAL_BUCKETS` of files in dynamic buckets."""
+
+
+def is_cross_partition(schema: TableSchema) -> bool:
+    """Whether a key may move from one partition to another, which no index on disk tells.
+
+    Source: Java `table/BucketMode.KEY_DYNAMIC`.
+    """
+    return bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
+
+
+class DynamicBucketing:
+    """A `Bucketing` of tables with primary keys and `bucket` = -1.
+
+    Args:
+        request: what is written.
+        partitions: the row bytes behind partition numbers.
+    """
+
+    total_buckets = DYNAMIC
+    constant: int | None = None
+
+    def __init__(self, request: WriteRequest, partitions: PartitionNumbers) -> None:
+        self._keys = list(request.handle.schema.trimmed_primary_keys)
+        self._partitions = partitions
+        self._buckets = DynamicBuckets(request)
+
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        """Where every row goes. Raises as `of`."""
+        return Placed(batch, partitions, self.of(batch, partitions))
+
+    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64:
+        """The bucket of every row. Raises as `DynamicBuckets.assign`."""
+        hashes = row_hashes(batch.select(self._keys))
+        if isinstance(partitions, int):
+            return self._buckets.assign(self._partitions.rows[partitions], hashes).astype(np.int64)
+        out = np.empty(len(hashes), np.int64)
+        order = np.argsort(partitions, kind="stable")
+        numbers, starts = np.unique(partitions[order], return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            out[rows] = self._buckets.assign(self._partitions.rows[number], hashes[rows])
+        return out
+
+    def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """The messages of all buckets, with the index files of what was new. Raises as `DynamicBuckets.close`."""
+        return _with_index(messages, self._buckets.close())
+
+    def abort(self) -> None:
+        """Remove the index files written. Raises nothing."""
+        self._buckets.abort()
+
+
+def _with_index(
+    messages: Sequence[CommitMessage], index: Mapping[tuple[bytes, int], IndexManifestEntry]
+) -> list[CommitMessage]:
+    left = dict(index)
+    out = []
+    for message in messages:
+        entry = left.pop((message.partition, message.bucket), None)
+        if entry is not None:
+            files = (*message.data.new_index_files, entry)
+            message = replace(message, data=replace(message.data, new_index_files=files))
+        out.append(message)
+    for (partition, bucket), entry in left.items():  # rows that a merge engine made nothing of
+        out.append(CommitMessage(partition, bucket, DYNAMIC, Increment(new_index_files=(entry,))))
+    return out
+
+
+_BUCKET_BITS = 16
+_SMALL = 1 << 16
+
+
+class HashIndex:
+    """Hash → bucket. A lookup of many hashes at once is one binary search in two sorted arrays.
+
+    Pairs are integers, the hash above the bucket. What is added goes to the small array, which is merged into the
+    large one when it has grown, so that adding costs little whatever the size.
+    """
+
+    def __init__(self, hashes_of: Sequence[tuple[int, I32]] = ()) -> None:
+        pairs = [_pairs(hashes, bucket) for bucket, hashes in hashes_of]
+        self._large = _sorted(pairs)
+        self._recent = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._large) + len(self._recent)
+
+    def find(self, hashes: I32) -> I64:
+        """The bucket of each hash, -1 for those not known."""
+        ordered, rows = _by_hash(hashes)
+        wanted = ordered << _BUCKET_BITS  # ascending: each search begins where the last one ended
+        found = _search(self._large, wanted)
+        if len(self._recent):
+            found = np.maximum(found, _search(self._recent, wanted))
+        out = np.empty(len(hashes), np.int64)
+        out[rows] = found
+        return out
+
+    def add(self, hashes: I32, buckets: npt.NDArray[np.integer]) -> None:
+        """Add hashes that are not known, each once."""
+        self._recent = _sorted([self._recent, _pairs(hashes, buckets)])
+        if len(self._recent) > max(_SMALL, len(self._large) // 2):
+            self._large = _sorted([self._large, self._recent])
+            self._recent = np.empty(0, np.int64)
+
+
+def _pairs(hashes: I32, buckets: int | npt.NDArray[np.integer]) -> I64:
+    return (hashes.astype(np.int64) << _BUCKET_BITS) | np.asarray(buckets, np.int64)
+
+
+def _sorted(pairs: list[I64]) -> I64:
+    out = np.concatenate(pairs) if pairs else np.empty(0, np.int64)
+    out.sort()
+    return out
+
+
+def _search(pairs: I64, wanted: I64) -> I64:
+    if not len(pairs):
+        return np.full(len(wanted), -1, np.int64)
+    found = pairs[np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)]
+    return np.where(found >> _BUCKET_BITS == wanted >> _BUCKET_BITS, found & ((1 << _BUCKET_BITS) - 1), -1)
+
+
+def _by_hash(hashes: I32) -> tuple[I64, I64]:
+    """The hashes ascending, and their rows; equal ones in order of rows."""
+    order = (hashes.astype(np.int64) << 32) | np.arange(len(hashes))
+    order.sort()
+    return order >> 32, order & 0xFFFFFFFF
+
+
+def first_seen(hashes: I32) -> tuple[I32, I64]:
+    """The distinct values in order of first appearance, and for each row the number of its value among them."""
+    ordered, rows = _by_hash(hashes)
+    begins = np.ones(len(hashes), np.bool_)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    firsts = rows[begins]
+    by_appearance = np.argsort(firsts)
+    number = np.empty(len(firsts), np.int64)
+    number[by_appearance] = np.arange(len(firsts))
+    numbers = np.empty(len(hashes), np.int64)
+    numbers[rows] = number[np.cumsum(begins) - 1]
+    return hashes[firsts[by_appearance]], numbers
+
+
+def combine(handle: TableHandle, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+    """The same messages, with one HASH file for each bucket: the union of those that its writers made.
+
+    The files that were united are removed. After an error the messages given are still right to abort, and no file
+    made here is left.
+
+    Raises:
+        StorageError, CorruptFileError: a file could not be read or written.
+    """
+    found: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
+    for message in messages:
+        for entry in message.data.new_index_files:
+            if entry.index_type == HASH:
+                found.setdefault((message.partition, message.bucket), []).append(entry)
+    shared = {bucket: entries for bucket, entries in found.items() if len(entries) > 1}
+    if not shared:
+        return list(messages)
+    united = _unite(handle, shared)
+    out = []
+    for message in messages:
+        files = message.data.new_index_files
+        if (message.partition, message.bucket) in shared and any(e.index_type == HASH for e in files):
+            first = united.pop((message.partition, message.bucket), None)
+            kept = [e for e in files if e.index_type != HASH] + ([] if first is None else [first])
+            message = replace(message, data=replace(message.data, new_index_files=tuple(kept)))
+        out.append(message)
+    delete_index_files(handle, [e for entries in shared.values() for e in entries])
+    return out
+
+
+def _unite(
+    handle: TableHandle, shared: dict[tuple[bytes, int], list[IndexManifestEntry]]
+) -> dict[tuple[bytes, int], IndexManifestEntry]:
+    name = f"index-{uuid4()}"
+    made: dict[tuple[bytes, int], IndexManifestEntry] = {}
+    try:
+        for (partition, bucket), entries in shared.items():
+            hashes: I32 = np.unique(np.concatenate([_read(handle, e) for e in entries]))
+            entry = hash_entry(partition, bucket, f"{name}-{len(made)}", len(hashes))
+            made[partition, bucket] = entry
+            write_hashes(handle, entry, hashes)
+    except BaseException:
+        with suppress(PaimonError):
+            delete_index_files(handle, list(made.values()))
+        raise
+    return made
+
+
+def _read(handle: TableHandle, entry: IndexManifestEntry) -> I32:
+    path = index_file_path(handle, entry)
+    return decode_hashes(handle.store.read(path), handle.store.url(path))

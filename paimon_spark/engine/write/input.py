@@ -4,6 +4,10 @@ Columns match by name. What can be told from the schemas is told before any row 
 
 Source: Java `table/sink/TableWriteImpl`, `casting/DefaultValueRow`, `table/sink/RowKindGenerator`,
 `utils/RowKindFilter`; Spark's ANSI store assignment for casts.
+
+Values that take the place of nulls on write: the default of a column, kept as text in the schema.
+
+Source: Java `utils/DefaultValueUtils`, `casting/DefaultValueRow`.
 """
 
 from __future__ import annotations
@@ -15,16 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.write.defaults import default_array
-from paimon_spark.errors import DataError, SchemaMismatchError
+from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, record_batch
 from paimon_spark.format.casts.assignment import Assign, shown
+from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write import WriteOptions
-from paimon_spark.types import ROW_KIND_COLUMN, VALUE_KIND, CharType, DataField, RowKind
+from paimon_spark.types import ROW_KIND_COLUMN, STRING, VALUE_KIND, CharType, DataField, RowKind
 
 _SYMBOLS: Final = tuple(k.symbol for k in RowKind)
 _KIND_FIELD: Final = pa.field(VALUE_KIND, pa.int8(), nullable=False)
@@ -277,3 +282,29 @@ def _own_kinds(batch: pa.RecordBatch, where: str) -> Any:
             column=VALUE_KIND,
         )
     return numbers.astype(np.int8)
+
+
+def default_array(field: DataField, where: str) -> pa.Array | None:
+    """The default of a column as an array of one value; None when it has none.
+
+    Raises:
+        SchemaMismatchError: the default is no value of the column's type.
+    """
+    text = field.default_value
+    if text is None:
+        return None
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
+    try:
+        made = caster(STRING, field.type)(array_of([bare], pa.string()))
+    except (DataError, UnsupportedFeatureError) as e:
+        raise _no_value(field, text, where) from e
+    if made.null_count:
+        raise _no_value(field, text, where)
+    return made
+
+
+def _no_value(field: DataField, text: str, where: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"the default {text!r} of column {field.name} of {where} is no value of {field.type}; change the default",
+        column=field.name,
+    )

@@ -3,27 +3,57 @@
 Batches are gathered, ordered by bucket once, and wait in a pool. A bucket's writer gets its rows when the write ends,
 or earlier when there are many, and is closed before the next one is fed: so that a task with thousands of buckets
 makes one file for each, and holds few of them open. Where all rows go to one bucket nothing waits.
+
+What a writer of one bucket is, to the router.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.bucket_writer import BucketWriter
-from paimon_spark.engine.write.bucketing import Bucketing
-from paimon_spark.engine.write.partitions import PartitionNumbers
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers
 from paimon_spark.engine.write.row_pool import RowPool
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.options.write import WriteOptions
 
 I64 = npt.NDArray[np.int64]
+
+
+class BucketWriter(Protocol):
+    """Writes rows of one bucket. Not safe for threads."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows: all columns of the table in schema order and canonical types.
+
+        With keys a last column `_VALUE_KIND` (int8) follows when any row of the write may not be +I.
+        """
+        ...
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory that `release` would give back."""
+        ...
+
+    def release(self) -> None:
+        """Put buffered rows into files, of the table or aside."""
+        ...
+
+    def close(self) -> Increment:
+        """Write what is left; afterwards only `abort` may be called."""
+        ...
+
+    def abort(self) -> None:
+        """Remove every file made, open or finished. Raises nothing."""
+        ...
+
+
 MakeWriter = Callable[[bytes, int], BucketWriter]
 """Makes the writer of a bucket: from BinaryRow bytes of the partition and the bucket number."""
 

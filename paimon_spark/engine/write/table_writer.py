@@ -1,19 +1,31 @@
-"""TableWriter: batches of a user in, CommitMessages out; the entry of this package."""
+"""TableWriter: batches of a user in, CommitMessages out; the entry of this package.
+
+The writer of a bucket without keys: rows go to files as they come.
+
+Source: Java `append/AppendOnlyWriter`.
+"""
 
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.append import AppendWriter
-from paimon_spark.engine.write.bucket_writer import BucketWriter
-from paimon_spark.engine.write.bucketing import UNAWARE, create_bucketing
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.write.bucketing import (
+    UNAWARE,
+    Bucketing,
+    FixedBuckets,
+    OneBucket,
+    PartitionNumbers,
+)
+from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
+from paimon_spark.engine.write.dynamic_buckets import DynamicBucketing, is_cross_partition
 from paimon_spark.engine.write.input import InputMapper
-from paimon_spark.engine.write.partitions import PartitionNumbers
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.engine.write.router import Router
+from paimon_spark.engine.write.router import BucketWriter, Router
+from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 
@@ -72,8 +84,7 @@ class TableWriter:
     def _bucket_writer(self, partition: bytes, bucket: int) -> BucketWriter:
         if self._request.handle.schema.primary_keys:
             # Tables without keys need none of the merge engines.
-            from paimon_spark.engine.write.merge_tree import MergeTreeWriter
-            from paimon_spark.engine.write.postponed import PostponedWriter
+            from paimon_spark.engine.write.merge_tree import MergeTreeWriter, PostponedWriter
 
             if bucket == POSTPONE_BUCKET:
                 return PostponedWriter(self._request, partition, bucket)
@@ -84,3 +95,76 @@ class TableWriter:
         if not self._request.handle.schema.primary_keys and self._request.handle.options.bucket == UNAWARE:
             return NO_SEQUENCE
         return self._states.of(partition).max_sequence(bucket)
+
+
+SHARED_STRIDE: Final = 1 << 32
+"""Distance of the sequence numbers of writers that share a bucket: none writes so many rows into one bucket."""
+
+
+class AppendWriter:
+    """Writes rows of one bucket of a table without keys. A `BucketWriter`.
+
+    Args:
+        request: what is written.
+        partition: BinaryRow bytes of the partition.
+        bucket: bucket number.
+        max_sequence: largest sequence number of the bucket's live files; -1 when there are none, and for tables
+            without buckets, where every writer counts from 0.
+    """
+
+    def __init__(self, request: WriteRequest, partition: bytes, bucket: int, max_sequence: int) -> None:
+        first = first_sequence_number(request, max_sequence)
+        self._rolling: RollingWriter = DataFiles(request, partition, bucket).data(first_sequence_number=first)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rolling.write(batch)
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._rolling.buffered_bytes
+
+    def release(self) -> None:
+        """End the row group that is being gathered."""
+        self._rolling.flush()
+
+    def close(self) -> Increment:
+        return Increment(new_files=self._rolling.close())
+
+    def abort(self) -> None:
+        self._rolling.abort()
+
+
+def first_sequence_number(request: WriteRequest, max_sequence: int) -> int:
+    """Where the sequence numbers of a writer begin, in a bucket whose largest is `max_sequence`."""
+    if request.shares_buckets and request.handle.options.bucket > 0:
+        return max_sequence + 1 + request.writer_number * SHARED_STRIDE
+    return max_sequence + 1
+
+
+def create_bucketing(request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> Bucketing:
+    """How rows of the table find their buckets.
+
+    Raises:
+        UnsupportedFeatureError: the table's buckets cannot be written here.
+    """
+    handle = request.handle
+    bucket = handle.options.bucket
+    if bucket > 0:
+        return FixedBuckets(request, partitions, states)
+    if bucket == UNAWARE and not handle.schema.primary_keys:
+        return OneBucket()
+    if bucket == UNAWARE and is_cross_partition(handle.schema):
+        # Few tables need what it imports.
+        from paimon_spark.engine.write.cross_partition import CrossPartitions
+
+        return CrossPartitions(request, partitions)
+    if bucket == UNAWARE:
+        return DynamicBucketing(request, partitions)
+    if bucket == POSTPONE_BUCKET and handle.schema.primary_keys:
+        return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)
+    raise UnsupportedFeatureError(
+        f"{handle.describe()} has bucket = {bucket}, whose rows cannot be put into buckets here; "
+        "write it with Java Paimon, or copy it to a table with a fixed number of buckets",
+        feature=f"bucket={bucket}",
+        table=handle.name,
+    )

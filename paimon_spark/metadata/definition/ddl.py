@@ -11,6 +11,7 @@ from typing import Any, Final
 import sqlglot
 
 from paimon_spark.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.types import (
     DOUBLE,
     ArrayType,
@@ -27,6 +28,11 @@ from paimon_spark.types import (
 _SPARK_WORDS: Final = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "LONG": "BIGINT", "REAL": "FLOAT", "INTEGER": "INT"}
 _MAX_DEPTH: Final = 100
 _TIMESTAMP_WORDS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_NAMES: Final = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME",
+    *_TIMESTAMP_WORDS, "STRING", "CHAR", "VARCHAR", "BINARY", "BYTES", "VARIANT", "ARRAY", "MAP", "STRUCT",
+)  # fmt: skip
+"""Names that messages offer for an unknown one."""
 
 
 def row_type(text: str) -> RowType:
@@ -258,7 +264,7 @@ class _Parser:
         if isinstance(found, OpaqueType):
             token = self._tokens[start]
             raise UnsupportedFeatureError(
-                f"{_shown(self._text)}: unknown type {text} at position {token.start + 1}",
+                f"{_shown(self._text)}: unknown type {text} at position {token.start + 1}{did_you_mean(word, _NAMES)}",
                 feature=f"type {text}",
             )
         return found

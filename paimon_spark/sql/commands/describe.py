@@ -11,16 +11,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
-from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from paimon_spark.options.location import database_url
-from paimon_spark.sql.commands.column_types import quoted_if_needed, spark_text
-from paimon_spark.sql.commands.show import OWNER, table_properties
+from paimon_spark.spark.schema import spark_type
+from paimon_spark.sql.commands.show import OWNER, quoted_if_needed, table_properties
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Describe, DescribeDatabase
 from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
-from paimon_spark.types import BIGINT, INT, ROW_ID, SEQUENCE_NUMBER, STRING, RowType
+from paimon_spark.types import (
+    BIGINT,
+    INT,
+    ROW_ID,
+    SEQUENCE_NUMBER,
+    STRING,
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+)
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -156,3 +168,22 @@ def _not_null(table: Table) -> Iterator[_Row]:
     if fields:
         yield "# Column Not Null", "", ""
         yield from ((f.name, spark_text(f.type), "NOT NULL") for f in fields)
+
+
+def spark_text(t: DataType) -> str:
+    """A type as DESCRIBE shows it, as Paimon's Spark connector has it; of one that Spark has not, Paimon's own text."""
+    match t:
+        case CharType() if t.with_nullable(True) != STRING:
+            return f"{'varchar' if t.varying else 'char'}({t.length})"
+        case ArrayType():
+            return f"array<{spark_text(t.element)}>"
+        case MapType():
+            return f"map<{spark_text(t.key)},{spark_text(t.value)}>"
+        case MultisetType():
+            return f"map<{spark_text(t.element)},int>"
+        case RowType():
+            return f"struct<{','.join(f'{f.name}:{spark_text(f.type)}' for f in t)}>"
+    try:
+        return spark_type(t).simpleString()
+    except PaimonError:
+        return str(t.with_nullable(True)).lower()

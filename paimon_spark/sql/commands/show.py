@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.metadata.definition.ddl import default_text
 from paimon_spark.options.known import shown_options
 from paimon_spark.predicate.ast import literal_text
-from paimon_spark.sql.commands.column_types import ddl_column, quoted_if_needed
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import (
     PartitionFilter,
@@ -39,7 +39,22 @@ from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.sql.tokens import quoted
 from paimon_spark.system_tables.java_text import sql_text
-from paimon_spark.types import DataType, TimestampType
+from paimon_spark.types import (
+    BYTES,
+    STRING,
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataField,
+    DataType,
+    DecimalType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    VectorType,
+)
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -53,6 +68,16 @@ _ESCAPED: Final = str.maketrans(
     {c: f"%{ord(c):02X}" for c in [*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
 )
 """What Spark's `ExternalCatalogUtils.escapePathName` escapes."""
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+_NUMBERS: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
+
+
+_DEFAULT_DIGITS: Final = 6
+"""Of TIMESTAMP and TIMESTAMP_NTZ, when none are written."""
 
 
 @on_table
@@ -258,3 +283,65 @@ def refresh(session: Session, name: TableName, _: Refresh) -> None:
 
 def _is_catalog_of_spark(session: Session, name: str) -> bool:
     return any(found.name == name for found in session.spark.catalog.listCatalogs())
+
+
+def quoted_if_needed(name: str) -> str:
+    """A name as Spark prints it: in backquotes only when it must be."""
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
+def ddl_column(field: DataField) -> str:
+    """A column as CREATE TABLE takes it, so that the same column comes of it."""
+    out = f"{quoted_if_needed(field.name)} {ddl_type(field.type)}"
+    if not field.type.nullable:
+        out += " NOT NULL"
+    if field.default_value is not None:
+        out += f" DEFAULT {_default(field.type, field.default_value)}"
+    return out + _comment(field.description)
+
+
+def ddl_type(t: DataType) -> str:
+    """A type as CREATE TABLE takes it, without NOT NULL: Spark's word, or Paimon's where Spark has none."""
+    match t:
+        case CharType() if t.with_nullable(True) == STRING:
+            return "STRING"
+        case BinaryType() if t.with_nullable(True) == BYTES:
+            return "BINARY"
+        case DecimalType():
+            return f"DECIMAL({t.precision},{t.scale})"
+        case TimestampType():
+            word = "TIMESTAMP_LTZ" if t.local_zone else "TIMESTAMP_NTZ"
+            if t.precision != _DEFAULT_DIGITS:
+                return f"{word}({t.precision})"
+            return "TIMESTAMP" if t.local_zone else word
+        case ArrayType():
+            return f"ARRAY<{_element(t.element)}>"
+        case MultisetType():
+            return f"MULTISET<{_element(t.element)}>"
+        case MapType():
+            return f"MAP<{ddl_type(t.key)}, {_element(t.value)}>"
+        case VectorType():
+            return f"VECTOR<{_element(t.element)}, {t.length}>"
+        case RowType():
+            return f"STRUCT<{', '.join(map(_inner_field, t.fields))}>"
+    return str(t.with_nullable(True))
+
+
+def _element(t: DataType) -> str:
+    return ddl_type(t) + ("" if t.nullable else " NOT NULL")
+
+
+def _inner_field(field: DataField) -> str:
+    return f"{quoted_if_needed(field.name)}: {_element(field.type)}{_comment(field.description)}"
+
+
+def _comment(text: str | None) -> str:
+    return f" COMMENT {literal_text(text)}" if text else ""
+
+
+def _default(t: DataType, text: str) -> str:
+    """A default as SQL: whole numbers and truth values bare, anything else in quotes."""
+    bare = isinstance(t, AtomicType) and (
+        (t.name in _NUMBERS and re.fullmatch(r"-?\d+", text)) or (t.name == "BOOLEAN" and text in ("true", "false"))
+    )
+    return text if bare and default_text(text, "") == text else literal_text(text)

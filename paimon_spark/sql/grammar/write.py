@@ -1,9 +1,10 @@
-"""Grammar of INSERT, DELETE, UPDATE and TRUNCATE, and of the writes that are not supported."""
+"""Grammar of INSERT, DELETE, UPDATE, MERGE and TRUNCATE, and of the writes that are not supported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from paimon_spark.sql.cursor import Cursor
@@ -16,9 +17,8 @@ from paimon_spark.sql.grammar.clauses import (
     partition_expressions,
     write_options,
 )
-from paimon_spark.sql.grammar.merge_into import read_merge
 from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
-from paimon_spark.sql.tokens import outside_brackets
+from paimon_spark.sql.tokens import Token, opening_bracket, outside_brackets
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,22 @@ class Truncate(TableStatement):
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def read_write(cursor: Cursor) -> Statement | None:
-    """Read any statement of this module or MERGE; None for one that is Spark's. Raises SqlSyntaxError."""
-    keyword = "" if cursor.token is None else cursor.token.keyword
-    return _READERS[keyword](cursor) if keyword in _READERS else None
+def read_write(cursor: Cursor, prefix: str = "") -> Statement | None:
+    """Read INSERT, DELETE, UPDATE, MERGE or TRUNCATE, keywords included; None for another. Raises SqlSyntaxError.
+
+    `prefix` is the WITH … before it, which may also come next.
+    """
+    if not prefix and cursor.take("WITH"):
+        return read_with(cursor)
+    reader = next((r for keywords, r in _READERS.items() if cursor.take(*keywords)), None)
+    statement = None if reader is None else reader(cursor, prefix)
+    if statement is not None and not isinstance(statement, UnsupportedStatement):
+        cursor.end()
+    return statement
 
 
 def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
     """Read INSERT; None for INSERT OVERWRITE DIRECTORY and names that Spark computes. Raises SqlSyntaxError."""
-    cursor.expect("INSERT")
     evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     verb = cursor.take_one("INTO", "OVERWRITE")
     if verb is None:
@@ -158,14 +165,7 @@ def read_with(cursor: Cursor) -> Statement | None:
     if index is None:
         return None
     cursor.index = index
-    prefix = cursor.sql[: cursor.start].strip()
-    if cursor.at("INSERT"):
-        return read_insert(cursor, prefix)
-    if cursor.at("DELETE", "FROM"):
-        return read_delete(cursor, prefix)
-    if cursor.at("UPDATE"):
-        return read_update(cursor, prefix)
-    return read_merge(cursor, prefix) if cursor.at("MERGE") else None
+    return read_write(cursor, cursor.sql[: cursor.start].strip())
 
 
 def read_from(cursor: Cursor) -> Statement | None:
@@ -175,24 +175,17 @@ def read_from(cursor: Cursor) -> Statement | None:
 
 def read_delete(cursor: Cursor, prefix: str = "") -> Delete:
     """Read DELETE FROM. Raises SqlSyntaxError."""
-    cursor.expect("DELETE", "FROM")
-    name = cursor.name()
-    alias = _alias(cursor, "WHERE")
-    where = _where(cursor)
-    cursor.end()
-    return Delete(cursor.sql, name, alias, where, prefix)
+    cursor.expect("FROM")
+    return Delete(cursor.sql, cursor.name(), _alias(cursor, "WHERE"), _where(cursor), prefix)
 
 
 def read_update(cursor: Cursor, prefix: str = "") -> Update:
     """Read UPDATE … SET. Raises SqlSyntaxError."""
-    cursor.expect("UPDATE")
     name = cursor.name()
     alias = _alias(cursor, "SET")
     cursor.expect("SET")
     found = assignments(cursor, "WHERE")
-    where = _where(cursor)
-    cursor.end()
-    return Update(cursor.sql, name, found, alias, where, prefix)
+    return Update(cursor.sql, name, found, alias, _where(cursor), prefix)
 
 
 def _alias(cursor: Cursor, keyword: str) -> str | None:
@@ -206,18 +199,15 @@ def _where(cursor: Cursor) -> str | None:
     return expression(cursor) if cursor.take("WHERE") else None
 
 
-def read_truncate(cursor: Cursor) -> Truncate:
+def read_truncate(cursor: Cursor, _prefix: str = "") -> Truncate:
     """Read TRUNCATE TABLE. Raises SqlSyntaxError."""
-    cursor.expect("TRUNCATE", "TABLE")
     name = cursor.name()
     partition = complete_partition_expressions(cursor) if cursor.take("PARTITION") else {}
-    cursor.end()
     return Truncate(cursor.sql, name, partition)
 
 
 def read_copy(cursor: Cursor) -> UnsupportedStatement:
     """Read COPY INTO, which is not supported."""
-    cursor.expect("COPY", "INTO")
     if cursor.at_text:
         instead = (
             "Write files with catalog.sql('SELECT …').write.format('csv').option('header', True).save(path); also "
@@ -271,11 +261,166 @@ def _find_keyword(cursor: Cursor, start: int, *keywords: str) -> int | None:
     return None
 
 
-_READERS: Final[Mapping[str, Callable[[Cursor], Statement | None]]] = {
-    "INSERT": read_insert,
-    "WITH": read_with,
-    "DELETE": read_delete,
-    "UPDATE": read_update,
-    "MERGE": read_merge,
-    "TRUNCATE": read_truncate,
+class Matched(Enum):
+    """Which rows a WHEN clause is about: matching pairs, rows of the source only, rows of the table only."""
+
+    BOTH = "MATCHED"
+    SOURCE = "NOT MATCHED"
+    TARGET = "NOT MATCHED BY SOURCE"
+
+
+class Action(Enum):
+    """What a WHEN clause does."""
+
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    INSERT = "INSERT"
+
+
+@dataclass(frozen=True, slots=True)
+class WhenClause:
+    """WHEN … THEN ….
+
+    Attributes:
+        matched: which rows.
+        action: what is done with them.
+        condition: further condition on these rows.
+        assignments: of columns; None for `*`, and for DELETE.
+    """
+
+    matched: Matched
+    action: Action
+    condition: str | None = None
+    assignments: tuple[Assignment, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(TableStatement):
+    """MERGE INTO.
+
+    Attributes:
+        alias: the name that conditions use; None without one.
+        source: what follows USING: a table or a query, with its alias.
+        source_alias: the name that conditions use for the source; None when it has none.
+        condition: of ON.
+        clauses: in order.
+        prefix: WITH … written before MERGE.
+    """
+
+    alias: str | None
+    source: str
+    source_alias: str | None
+    condition: str
+    clauses: tuple[WhenClause, ...]
+    prefix: str = ""
+
+
+def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
+    """Read MERGE INTO. Raises SqlSyntaxError."""
+    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    cursor.expect("INTO")
+    cursor.take("TABLE")
+    name = cursor.name()
+    if evolves:
+        instead = "Add the columns first, with ALTER TABLE … ADD COLUMNS, then MERGE"
+        return UnsupportedStatement(cursor.sql, (name,), "MERGE WITH SCHEMA EVOLUTION", instead)
+    alias = None
+    if not cursor.at("USING"):
+        cursor.take("AS")
+        alias = cursor.identifier("an alias, or USING")
+    cursor.expect("USING")
+    first = cursor.index
+    source = expression(cursor, "ON")
+    source_alias = visible_name(cursor.tokens[first : cursor.index])
+    cursor.expect("ON")
+    condition = expression(cursor, "WHEN")
+    clauses = []
+    while cursor.take("WHEN"):
+        clauses.append(_when_clause(cursor))
+    if not clauses:
+        cursor.fail("WHEN MATCHED or WHEN NOT MATCHED")
+    cursor.end()
+    _check_conditions(cursor, clauses)
+    return Merge(cursor.sql, name, alias, source, source_alias, condition, tuple(clauses), prefix)
+
+
+def _when_clause(cursor: Cursor) -> WhenClause:
+    matched = Matched.BOTH
+    if cursor.take("NOT", "MATCHED"):
+        matched = Matched.SOURCE
+        if cursor.take("BY", "SOURCE"):
+            matched = Matched.TARGET
+        else:
+            cursor.take("BY", "TARGET")
+    else:
+        cursor.expect("MATCHED")
+    condition = expression(cursor, "THEN") if cursor.take("AND") else None
+    cursor.expect("THEN")
+    if matched is Matched.SOURCE:
+        cursor.expect("INSERT")
+        return WhenClause(matched, Action.INSERT, condition, _insert_action(cursor))
+    if cursor.take("DELETE"):
+        return WhenClause(matched, Action.DELETE, condition)
+    cursor.expect("UPDATE", "SET")
+    if matched is Matched.BOTH and cursor.take("*"):
+        return WhenClause(matched, Action.UPDATE, condition)
+    return WhenClause(matched, Action.UPDATE, condition, assignments(cursor, "WHEN"))
+
+
+def _insert_action(cursor: Cursor) -> tuple[Assignment, ...] | None:
+    if cursor.take("*"):
+        return None
+    columns = cursor.parenthesised_list(lambda: column_path(cursor))
+    cursor.expect("VALUES")
+    values = cursor.parenthesised_list(lambda: expression(cursor, ","))
+    if len(columns) != len(values):
+        cursor.fail(f"{len(columns)} values for the named columns instead of {len(values)}")
+    return tuple(map(Assignment, columns, values))
+
+
+def _check_conditions(cursor: Cursor, clauses: Sequence[WhenClause]) -> None:
+    """Only the last clause of each kind may lack a condition: clauses behind it would never apply."""
+    for kind in Matched:
+        of_kind = [c for c in clauses if c.matched is kind]
+        if any(c.condition is None for c in of_kind[:-1]):
+            cursor.fail(f"a condition in every WHEN {kind.value} but the last: the others would never apply")
+
+
+def visible_name(tokens: Sequence[Token]) -> str | None:
+    """The name of a relation in conditions: its alias, or the last part of its name; None when it has neither."""
+    last = tokens[-1]
+    if last.keyword == ")" and tokens[0].keyword != "(":
+        return _alias_before_columns(tokens)
+    is_alias = last.is_name and not last.is_number and not last.is_text
+    if len(tokens) > 1 and is_alias and tokens[-2].keyword not in (".", "$"):
+        return last.text
+    if len(tokens) > 2 and tokens[0].keyword == "(" and last.keyword == ")":
+        return _alias_before_columns(tokens)
+    name = ""
+    for i, token in enumerate(tokens):
+        if i % 2 == 0 and token.is_name:
+            name += token.text
+        elif token.keyword == ".":
+            name = ""
+        elif token.keyword == "$":
+            name += "$"
+        else:
+            break
+    return name or None
+
+
+def _alias_before_columns(tokens: Sequence[Token]) -> str | None:
+    """The alias of `… alias (a, b)`; None when the brackets at the end are not a list of columns."""
+    index = opening_bracket(tokens, len(tokens) - 1)
+    if index is None or index < 2 or not tokens[index - 1].is_name or tokens[index - 2].keyword == ".":
+        return None
+    return tokens[index - 1].text
+
+
+_READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str], Statement | None]]] = {
+    ("INSERT",): read_insert,
+    ("DELETE",): read_delete,
+    ("UPDATE",): read_update,
+    ("MERGE",): read_merge,
+    ("TRUNCATE", "TABLE"): read_truncate,
 }

@@ -27,11 +27,11 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs.stream_read import OpenStream
+from paimon_spark.jobs import stream_read as stream_jobs
+from paimon_spark.jobs.stream_read import OpenStream, stream_row_type
+from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
-from paimon_spark.spark import options as spark_options
-from paimon_spark.spark.options import scan_of, stream_columns
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.source import PaimonDataSource, stream_reader
 from paimon_spark.spark.stream_read import PaimonStreamReader, UnlimitedStreamReader
@@ -97,16 +97,16 @@ class FakeSource:
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> FakeSource:
-    scan = scan_of({"path": TABLE})
+    scan = open_scan(TABLE, {})
     made = FakeSource(scan.handle, StreamReadOptions(), scan.plan())
 
-    def opened(options: dict[str, str], columns: list[str]) -> OpenStream:
+    def opened(path: str, options: dict[str, str], columns: list[str]) -> OpenStream:
         made.asked.append("opened")
         columns = [c for c in columns if not (made.options.row_kind and c == "rowkind")]
         made.options = replace(made.options, columns=tuple(columns))
         return OpenStream(cast(StreamSource, made), made.handle, made.options)
 
-    monkeypatch.setattr(spark_options, "stream_of", opened)
+    monkeypatch.setattr(stream_jobs, "open_columns", opened)
     return made
 
 
@@ -171,7 +171,7 @@ def rows_of(reader: PaimonStreamReader) -> list[dict[str, Any]]:
 
 
 def test_a_condition_on_a_column_that_there_is_not_says_so() -> None:
-    name = stream_columns({"path": TABLE}).names[0]
+    name = stream_row_type(TABLE, {}).names[0]
     columns = st.StructType().add(name, st.IntegerType())
     with pytest.raises(
         ColumnNotFoundError, match=r"where = 'nope = 1' .*pk_lsm_levels/table: column 'nope' .*; there"
@@ -459,13 +459,13 @@ def test_a_system_table_is_no_stream() -> None:
     with pytest.raises(
         InvalidOptionError, match=r"\$files is a system table, which is no stream; spark\.read reads it"
     ):
-        stream_columns({"path": f"{BRANCHES}$files"})
+        stream_row_type(f"{BRANCHES}$files", {})
 
 
 def test_a_stream_names_its_branch_as_a_batch_read_does() -> None:
-    full = stream_columns({"path": f"{BRANCHES}$branch_from_tag"})
-    assert full == stream_columns({"path": BRANCHES, "branch": "from_tag"})
-    chosen = stream_columns({"path": BRANCHES, "columns": "v", "read.changelog": "true"})
+    full = stream_row_type(f"{BRANCHES}$branch_from_tag", {})
+    assert full == stream_row_type(BRANCHES, {"branch": "from_tag"})
+    chosen = stream_row_type(BRANCHES, {"columns": "v", "read.changelog": "true"})
     assert chosen.names == ("rowkind", "v")
 
 

@@ -11,7 +11,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import attempts
-from paimon_spark.engine.write.job_files import new_job
+from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.maintenance import change as intents

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.compaction.run import CompactResult, compact_table, plan_compaction, run_here, run_task
+from paimon_spark.engine.compaction.plan import plan_compaction
+from paimon_spark.engine.compaction.run import compact_table, run_here, run_task
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.row_level.job import in_process, plan_rows
-from paimon_spark.engine.write.job_files import new_job, remove_job_files
-from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_files
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import (
     CommitConflictError,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.compaction import bucket_merge, keyed
-from paimon_spark.engine.compaction.bucket_vectors import BucketVectors
-from paimon_spark.engine.compaction.keyed import hides_level0
+from paimon_spark.engine.compaction.keyed import BucketVectors, hides_level0
 from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import merge_tree

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.engine.compaction import bucket_merge
-from paimon_spark.engine.compaction.universal import last_level
+from paimon_spark.engine.compaction.pick import last_level
 from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.write import merge_tree
 from tests.harness import merge_model as model

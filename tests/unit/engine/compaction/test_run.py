@@ -12,9 +12,10 @@ import pytest
 
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.compaction import run
-from paimon_spark.engine.compaction.run import CompactResult, buckets_of, compact_table, plan_compaction, run_here
-from paimon_spark.engine.compaction.task import BucketTask
+from paimon_spark.engine.compaction import plan, run
+from paimon_spark.engine.compaction.plan import buckets_of, plan_compaction
+from paimon_spark.engine.compaction.run import compact_table, run_here
+from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import (
     BranchNotFoundError,
@@ -175,7 +176,7 @@ def test_buckets_are_described_a_few_files_at_a_time(made: Made, monkeypatch: py
     whole = list(buckets_of(entries))
     assert sorted(len(b.files) for b in whole) == [3, 3]
     for chunk in (1, 3, 4, 5):
-        monkeypatch.setattr(run, "_CHUNK", chunk)
+        monkeypatch.setattr(plan, "_CHUNK", chunk)
         assert list(buckets_of(entries)) == whole
         assert list(buckets_of(entries, {whole[1][:2]})) == whole[1:]
     assert list(buckets_of(entries.slice(0, 0))) == []
@@ -261,7 +262,7 @@ def test_what_expired_under_a_compaction_is_looked_at_again(made: Made) -> None:
 def test_a_compaction_whose_snapshot_expires_every_time_says_so(made: Made) -> None:
     made.table.alter(set_options={"commit.max-retries": "1"})
     runner, given = before(lambda: overwrite_and_expire(made), 10)
-    with pytest.raises(CommitConflictError, match=r"snapshot \d+ of table .* expired while it was compacted") as caught:
+    with pytest.raises(CommitConflictError, match=r"snapshot \d+ of table .* expired during its compaction") as caught:
         made.compact(runner)
     assert isinstance(caught.value.__cause__, CorruptFileError) and len(given) == 2
     assert made.data_files() == made.live_files()

@@ -19,7 +19,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.row_level.job import Change, RowLevelJob, in_process, plan_rows
-from paimon_spark.engine.row_level.way import Way, way_of
+from paimon_spark.engine.row_level.strategy import DeleteStrategy, delete_strategy
 from paimon_spark.engine.scan.plan import plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
@@ -217,7 +217,7 @@ def test_tables_with_vectors_and_no_option_are_rewritten_and_their_vectors_go() 
     plain = TableHandle(
         handle.store, handle.layout, handle.name, handle.schema, table_of("rewrite").options, handle.overrides
     )
-    assert way_of(plain) is Way.REWRITE
+    assert delete_strategy(plain) is DeleteStrategy.REWRITE
     delete(plain, "k = 2")
     assert rows_of(plain) == [(0, k, "a") for k in (0, 3, 4)]
     assert vector_files(plain, latest_snapshot(plain)) == {}
@@ -227,7 +227,7 @@ def test_partitions_go_without_being_read(monkeypatch: pytest.MonkeyPatch) -> No
     handle = table_of("rewrite_partitioned")
     append(handle, [(p, k, "a") for p in (0, 1, None) for k in range(3)])
     job = job_of(handle, "p = 1 OR p IS NULL")
-    monkeypatch.setattr("paimon_spark.engine.row_level.dropped.read_split", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("paimon_spark.engine.row_level.files.read_split", lambda *_: pytest.fail("it was read"))
     outcomes = [job.run(i) for i in range(len(job.splits))]
     assert [o.rows for o in outcomes] == [None] * len(outcomes)
     commit(handle, job.finish(outcomes))

@@ -16,11 +16,17 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import dynamic_buckets
-from paimon_spark.engine.write.combine import combine
-from paimon_spark.engine.write.dynamic_bucketing import DynamicBucketing, is_cross_partition
-from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets, assigner_channels, assigner_count
-from paimon_spark.engine.write.hash_index import HashIndex, first_seen
-from paimon_spark.engine.write.partitions import PartitionNumbers
+from paimon_spark.engine.write.bucketing import PartitionNumbers
+from paimon_spark.engine.write.dynamic_buckets import (
+    DynamicBucketing,
+    DynamicBuckets,
+    HashIndex,
+    assigner_channels,
+    assigner_count,
+    combine,
+    first_seen,
+    is_cross_partition,
+)
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.format import binary_row

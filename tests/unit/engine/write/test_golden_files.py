@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.engine.write.data_file import FileLayout
+from paimon_spark.engine.write.data_files import DataFiles, FileLayout
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.engine.write.rolling import DataFiles
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.data_files.registry import read_rows

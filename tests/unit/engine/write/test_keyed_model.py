@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.merge.sorted_merge import SequenceField
-from paimon_spark.engine.write.combine import combine
+from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import DataError

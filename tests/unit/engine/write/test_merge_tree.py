@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.write import merge_tree
+from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.merge_tree import SHARED_STRIDE, MergeTreeWriter
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.engine.write.rolling import DataFiles
 from paimon_spark.errors import DataError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import Layout

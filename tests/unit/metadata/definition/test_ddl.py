@@ -89,6 +89,11 @@ def test_what_tables_cannot_have_is_refused_as_such(ddl: str) -> None:
         row_type(ddl)
 
 
+def test_an_unknown_type_is_reported_with_the_nearest_name() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"unknown type STRNG at position 3; did you mean 'STRING'\?"):
+        row_type("a strng")
+
+
 @pytest.mark.parametrize(
     ("sql", "text"),
     [("'a'", "a"), ("5", "5"), ("-1.5", "-1.5"), ("TRUE", "true"), ("NULL", None), ("DATE '2024-01-02'", "2024-01-02")],

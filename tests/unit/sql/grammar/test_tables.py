@@ -25,8 +25,15 @@ from paimon_spark.metadata.definition.schema_changes import (
 )
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
-from paimon_spark.sql.grammar.create_table import CreateMode, CreateTable, CreateTableLike
-from paimon_spark.sql.grammar.databases import AlterDatabase, CreateDatabase, CreateView, DropDatabase
+from paimon_spark.sql.grammar.create import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateMode,
+    CreateTable,
+    CreateTableLike,
+    CreateView,
+    DropDatabase,
+)
 from paimon_spark.sql.statement import InvalidStatement, Query
 from paimon_spark.types import BIGINT, INT, STRING
 

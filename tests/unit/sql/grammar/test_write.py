@@ -12,12 +12,15 @@ from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.commands.expressions import bind_parameters, partition_condition, replace_qualifier, with_defaults
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.clauses import Assignment
-from paimon_spark.sql.grammar.merge_into import Action, Matched, Merge, WhenClause
 from paimon_spark.sql.grammar.write import (
+    Action,
     Delete,
     Insert,
+    Matched,
+    Merge,
     Truncate,
     Update,
+    WhenClause,
 )
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Query, UnsupportedStatement

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.operations.log_graph import Point, draw
+from paimon_spark.operations.history import Point, draw
 
 
 def drawn(*points: tuple[str, str | None]) -> str:

@@ -1,21 +1,35 @@
-"""Rows of data files that go: which, and finding them."""
+"""Rows of data files that go: which, and finding them.
+
+Data files that a commit deletes, as the manifests of their snapshot describe them.
+
+Plans leave out what readers do not need; but a file in a manifest is known by its extra files and index bytes too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_spark.engine.commit.entries import Touched
 from paimon_spark.engine.read.file_reader import partition_scalars
 from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
+from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of, objects
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.predicate.arrow import matches
 
 
@@ -57,7 +71,7 @@ class DroppedRows:
         return deletion_vector.decode(self.vector, where, row_count=self.file.row_count)
 
 
-def files_of(split: DataSplit) -> Iterator[DataSplit]:
+def split_by_file(split: DataSplit) -> Iterator[DataSplit]:
     """The split's files, as splits of one file each."""
     for i, file in enumerate(split.files):
         deletion = split.deletion_of(i)
@@ -68,7 +82,7 @@ def find_dropped(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
     """The rows of a split for which the request's predicate is true, file by file. Raises as `read_split`."""
     asked = replace(request, columns=(ROW_INDEX,))
     out = []
-    for part in files_of(split):
+    for part in split_by_file(split):
         parts = [arrow_numpy.values(batch.column(0)) for batch in read_split(asked, part)]
         if parts:
             out.append(DroppedRows.of(split, part.files[0], np.concatenate(parts)))
@@ -81,7 +95,7 @@ def read_dropped(request: ReadRequest, split: DataSplit, dropped: list[DroppedRo
     Batches have the request's columns. Raises as `read_split`.
     """
     asked = replace(request, columns=(*request.columns, ROW_INDEX))
-    for part in files_of(split):
+    for part in split_by_file(split):
         parts = []
         for batch in read_split(asked, part):
             parts.append(arrow_numpy.values(batch.column(batch.num_columns - 1)))
@@ -100,3 +114,52 @@ def whole_files(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
         if not mask[0].as_py():
             return []
     return [DroppedRows.of(split, f, None) for f in split.files]
+
+
+_Identity: TypeAlias = tuple[bytes, int, str]
+
+
+def with_whole_metas(handle: TableHandle, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+    """The messages, their deleted files as in the manifests of `snapshot`. Driver only.
+
+    Raises:
+        CommitConflictError: the snapshot has no such file.
+        FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
+    """
+    if not any(m.data.deleted_files for m in messages):
+        return list(messages)
+    known = _known(handle, snapshot, [m for m in messages if m.data.deleted_files])
+    out = []
+    for m in messages:
+        files = tuple(
+            _found(handle, snapshot, known, (m.partition, m.bucket, f.file_name)) for f in m.data.deleted_files
+        )
+        out.append(replace(m, data=replace(m.data, deleted_files=files)))
+    return out
+
+
+def _known(handle: TableHandle, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> dict[_Identity, DataFileMeta]:
+    partitions = array_of([m.partition for m in messages], pa.binary())
+    entries = Touched(handle, partitions).live(snapshot)
+    names = array_of([f.file_name for m in messages for f in m.data.deleted_files], pa.string())
+    entries = entries.filter(pc.is_in(entries.column("file_name"), value_set=names))
+    places = zip(
+        *(objects(entries.column(name)) for name in ("partition", "bucket", "file_name")),
+        files_of(entries),
+        strict=False,
+    )
+    return {(partition, bucket, name): file for partition, bucket, name, file in places}
+
+
+def _found(
+    handle: TableHandle, snapshot: Snapshot, known: dict[_Identity, DataFileMeta], place: _Identity
+) -> DataFileMeta:
+    file = known.get(place)
+    if file is None:
+        raise CommitConflictError(
+            f"data file {place[2]} of bucket {place[1]} is not in snapshot {snapshot.id} of {handle.describe()}, where "
+            "its rows were read; read the table again and write again",
+            table=handle.name,
+            snapshot_id=snapshot.id,
+        )
+    return file

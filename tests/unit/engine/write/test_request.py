@@ -6,7 +6,7 @@ from uuid import UUID
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.engine.write.job_files import new_file_id, new_job
+from paimon_spark.engine.write.request import new_file_id, new_job
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.batch_write import WriteMode

@@ -23,7 +23,7 @@ _ADVICE = {
 }
 
 
-class Way(str, Enum):
+class DeleteStrategy(str, Enum):
     """How rows go.
 
     RETRACTS: tables with keys: rows of kind -D are written, and merged like any others.
@@ -36,7 +36,7 @@ class Way(str, Enum):
     REWRITE = "rewrite"
 
 
-def way_of(handle: TableHandle) -> Way:
+def delete_strategy(handle: TableHandle) -> DeleteStrategy:
     """How rows of the table go.
 
     Raises:
@@ -46,10 +46,10 @@ def way_of(handle: TableHandle) -> Way:
     if handle.options.data_evolution:
         raise _refused(handle, "data-evolution.enabled", "a row of it lies in several files; use Java Paimon")
     if handle.schema.primary_keys:
-        return Way.RETRACTS
+        return DeleteStrategy.RETRACTS
     if handle.options.deletion_vectors:
-        return Way.VECTORS
-    return Way.REWRITE
+        return DeleteStrategy.VECTORS
+    return DeleteStrategy.REWRITE
 
 
 def check_deletes(handle: TableHandle) -> None:

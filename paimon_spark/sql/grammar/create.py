@@ -1,4 +1,4 @@
-"""Grammar of CREATE TABLE, REPLACE TABLE and CREATE TABLE LIKE."""
+"""Grammar of CREATE: of tables, databases and views; and of DROP and ALTER DATABASE."""
 
 from __future__ import annotations
 
@@ -88,25 +88,14 @@ class _Clauses:
     seen: set[str] = field(default_factory=set)
 
 
-def read_create(cursor: Cursor) -> Statement:
+def read_create(mode: CreateMode, cursor: Cursor) -> Statement:
     """Read CREATE [OR REPLACE] TABLE or REPLACE TABLE. Raises SqlSyntaxError: no name of a table follows."""
-    mode = _mode(cursor)
+    if mode is CreateMode.CREATE and cursor.take("IF", "NOT", "EXISTS"):
+        mode = CreateMode.IF_NOT_EXISTS
     name = cursor.name()
     provider = _find_provider(cursor) or ""
-    if cursor.at("LIKE"):
-        return valid_or_invalid(cursor, name, lambda: _like(cursor, name, mode), provider)
-    return valid_or_invalid(cursor, name, lambda: _table(cursor, name, mode), provider)
-
-
-def _mode(cursor: Cursor) -> CreateMode:
-    if cursor.take("REPLACE", "TABLE"):
-        return CreateMode.REPLACE
-    cursor.expect("CREATE")
-    if cursor.take("OR", "REPLACE"):
-        cursor.expect("TABLE")
-        return CreateMode.CREATE_OR_REPLACE
-    cursor.expect("TABLE")
-    return CreateMode.IF_NOT_EXISTS if cursor.take("IF", "NOT", "EXISTS") else CreateMode.CREATE
+    read = _like if cursor.at("LIKE") else _table
+    return valid_or_invalid(cursor, name, lambda: read(cursor, name, mode), provider)
 
 
 def _find_provider(cursor: Cursor) -> str | None:
@@ -281,3 +270,91 @@ def _like(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTableLike:
         _read_clause(cursor, out)
     if_not_exists = mode is CreateMode.IF_NOT_EXISTS
     return CreateTableLike(cursor.sql, name, source, if_not_exists, out.properties, out.location, out.provider)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase(Statement):
+    """CREATE DATABASE.
+
+    Attributes:
+        not_stored: clauses that a warehouse of directories cannot store.
+    """
+
+    name: Name
+    if_not_exists: bool = False
+    location: str | None = None
+    not_stored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase(Statement):
+    """DROP DATABASE."""
+
+    name: Name
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase(Statement):
+    """ALTER DATABASE, of anything."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView(Statement):
+    """CREATE VIEW, not a temporary one.
+
+    Attributes:
+        query: its text; blank when none was found.
+    """
+
+    name: Name
+    query: str
+
+
+def read_create_database(cursor: Cursor) -> Statement:
+    """Read CREATE DATABASE. Raises SqlSyntaxError."""
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    name = cursor.name("the name of a database")
+    location: str | None = None
+    not_stored: list[str] = []
+    while not cursor.at_end:
+        if cursor.take("COMMENT"):
+            cursor.text()
+            not_stored.append("COMMENT")
+        elif cursor.take("LOCATION"):
+            location = cursor.text()
+        elif cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES"):
+            properties(cursor)
+            not_stored.append("PROPERTIES")
+        elif cursor.take("DEFAULT", "COLLATION"):
+            cursor.identifier("the name of a collation")
+            not_stored.append("COLLATION")
+        else:
+            cursor.fail("COMMENT, LOCATION or WITH DBPROPERTIES")
+    return CreateDatabase(cursor.sql, name, if_not_exists, location, tuple(not_stored))
+
+
+def read_drop_database(cursor: Cursor) -> Statement:
+    """Read DROP DATABASE. Raises SqlSyntaxError."""
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.name("the name of a database")
+    return DropDatabase(cursor.sql, name, if_exists, cursor.take_one("CASCADE", "RESTRICT") == "CASCADE")
+
+
+def read_alter_database(cursor: Cursor) -> Statement:
+    """Read the name in ALTER DATABASE, and pass over the rest. Raises SqlSyntaxError."""
+    name = cursor.name("the name of a database")
+    cursor.rest()
+    return AlterDatabase(cursor.sql, name)
+
+
+def read_create_view(cursor: Cursor) -> Statement:
+    """Read CREATE VIEW. Raises SqlSyntaxError: no name follows."""
+    cursor.take("IF", "NOT", "EXISTS")
+    name = cursor.name("the name of a view")
+    cursor.until("AS")
+    cursor.take("AS")
+    return CreateView(cursor.sql, name, cursor.rest())

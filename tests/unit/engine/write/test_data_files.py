@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.engine.write.rolling import DataFiles
 from paimon_spark.errors import StorageError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.engine.compaction import after_write
+from paimon_spark.engine.compaction import plan
 from paimon_spark.errors import StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction as compact_written
@@ -104,7 +104,7 @@ def test_small_tables_are_not_looked_at(
     def never(*_: Any) -> Any:
         raise AssertionError("files of the head were read")
 
-    monkeypatch.setattr(after_write, "read_manifests", never)
+    monkeypatch.setattr(plan, "read_manifests", never)
     assert [len(table.write(rows(n)).snapshot_ids) for n in range(7)] == [1] * 7
 
 
