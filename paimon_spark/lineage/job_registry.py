@@ -157,9 +157,11 @@ def _decoded_files(warehouse: Warehouse, directory: str, decode: Callable[[bytes
     """The decoded files of a directory, except for corrupt ones."""
     for path, data in read_json_files(warehouse, directory):
         try:
-            yield decode(data, path)
+            found = decode(data, path)
         except CorruptFileError as e:
             _LOG.warning("skipping a file of lineage: %s", e)
+            continue
+        yield found
 
 
 def _warehouse(where: Index | Warehouse) -> Warehouse:
