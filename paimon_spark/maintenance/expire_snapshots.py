@@ -36,7 +36,7 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
-from paimon_spark.options.expiry import Retention
+from paimon_spark.options.retention import Retention
 
 KIND: Final = "expire-snapshots"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options.expiry import PARTITION_TIMESTAMP_FORMATTER
+from paimon_spark.options.retention import PARTITION_TIMESTAMP_FORMATTER
 
 _DAY_MS: Final = 86_400_000
 _DEFAULT: Final = re.compile(
