@@ -35,7 +35,7 @@ class Part:
         phase: what of it is read.
         units: how many of its units (`scan.stream_units`) have been read, in their order.
         of: how many it has.
-        digest: of the units' order and files; another one means that the units cannot be counted off again.
+        digest: of the units' order and files; when it differs, the units read before are unknown.
     """
 
     phase: Phase
@@ -51,11 +51,11 @@ class StreamOffset:
     Attributes:
         table: URL of the table's directory.
         branch: as the reader called it.
-        snapshot_id: None as long as the branch had no snapshot; 0 before the first.
-        made: name of its delta manifest list; None for 0 and None, and where a stream began after an expired snapshot.
-        rows: its `total_record_count`, which that of the next snapshot continues; None when unknown.
-        part: what of it was read; None for all of it. Everything before it was read, or is not of the stream.
-        begins_with: what is read of the first snapshot, where `snapshot_id` is None.
+        snapshot_id: None while the branch has no snapshot; 0 before the first.
+        made: name of its delta manifest list; None for 0 and None, and when the stream started after an expired one.
+        rows: its `total_record_count`, on which the next snapshot builds; None when unknown.
+        part: the part of it that was read; None for all. Everything before it was read, or is not of the stream.
+        begins_with: what is read of the first snapshot, when `snapshot_id` is None.
     """
 
     table: str
@@ -68,7 +68,7 @@ class StreamOffset:
 
 
 def encode(offset: StreamOffset) -> dict[str, Any]:
-    """What Spark keeps: small, JSON, with a version."""
+    """Encode for Spark's checkpoint: small, JSON, with a version."""
     out: dict[str, Any] = {
         "version": _VERSION,
         "table": offset.table,
@@ -88,11 +88,7 @@ def encode(offset: StreamOffset) -> dict[str, Any]:
 
 
 def decode(raw: Mapping[str, Any]) -> StreamOffset:
-    """The offset of a checkpoint.
-
-    Raises:
-        OffsetError: it was not written by this package, or by a later release of it.
-    """
+    """The offset of a checkpoint. Raises OffsetError."""
     try:
         version = _count(raw["version"])
         if version > _VERSION:
@@ -105,9 +101,8 @@ def decode(raw: Mapping[str, Any]) -> StreamOffset:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         shown = repr(raw)
         raise OffsetError(
-            f"the checkpoint holds {shown if len(shown) < _SHOWN else shown[:_SHOWN] + '…'}, which is no offset of a "
-            f"Paimon table ({type(e).__name__}: {e}); was it made by another source? Give the query a "
-            "checkpointLocation of its own"
+            f"the checkpoint holds {shown if len(shown) < _SHOWN else shown[:_SHOWN] + '…'}, which is not an offset of "
+            f"a Paimon table ({type(e).__name__}: {e}); give the query a checkpointLocation of its own"
         ) from e
 
 
@@ -135,14 +130,14 @@ def _part(raw: Mapping[str, Any]) -> Part:
 
 def _text(value: Any, *, blank: bool = False) -> str:
     if not isinstance(value, str) or not (value or blank):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not text")
     return value
 
 
 def _number(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError(f"{value!r} is no number")
+    raise ValueError(f"{value!r} is not a number")
 
 
 def _count(value: Any) -> int:

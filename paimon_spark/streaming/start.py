@@ -131,7 +131,7 @@ class _Start:
         return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=rows_before(snapshot))
 
     def of_consumer(self, consumer: Consumer) -> StreamOffset:
-        name, next_snapshot = consumer.name, consumer.goes_on_with
+        name, next_snapshot = consumer.name, consumer.reads_next
         who = f"consumer {name!r} of {self.handle.describe()}"
         instead = "reset the consumer, or give consumer.ignore-progress = true and where to begin (scan.mode)"
         head = latest_snapshot(self.handle)

@@ -16,7 +16,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files import table_schema as schema_file
-from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots
+from paimon_spark.maintenance.expiry import Limits, expire_snapshots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import LATEST
 from paimon_spark.metadata.snapshots import get_snapshot
