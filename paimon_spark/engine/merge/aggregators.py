@@ -1,4 +1,4 @@
-"""Aggregate functions on whole columns: one `reduceat` per column instead of a call per value.
+"""Aggregate functions on whole columns, with one `reduceat` per column.
 
 `aggregate` is the entry. Groups that cannot be computed on columns (an intermediate overflow, retracts of a
 collection, …) are computed value by value by `aggregators_exact`.

@@ -1,4 +1,4 @@
-"""Aggregate functions value by value, as in Java, for what cannot be computed on whole columns.
+"""Aggregate functions value by value, for what has no form on whole columns.
 
 Values are those of `exact_values`.
 

@@ -1,4 +1,4 @@
-"""Plan the changes between two snapshots: added rows as written, or the difference of two states.
+"""Plan changes between two snapshots: added rows as written, or a difference of states.
 
 Source: Java `table/source/snapshot/IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanner`,
 `AbstractDataTableScan.createIncrementalStartingScanner`.

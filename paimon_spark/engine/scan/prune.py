@@ -1,4 +1,4 @@
-"""Skip manifests and files that cannot contain a wanted row, before any of them becomes an object.
+"""Skip manifests and files that cannot contain a wanted row.
 
 Manifests are judged by their statistics in the manifest list. Only conditions that give the same answer for an ADD
 entry and a DELETE entry in another manifest are used there, so that no deletion is missed.

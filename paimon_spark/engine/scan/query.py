@@ -1,4 +1,4 @@
-"""ScanQuery: what a read asks of a plan. PlanReport: the files that were kept and skipped, with reasons."""
+"""ScanQuery, what a read asks of a plan; PlanReport, what was kept and skipped, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pack units of files into splits of a target size, with the deletion vectors of their files.
+"""Pack units of files into splits of a target size, with their deletion vectors.
 
 Source: Java `utils/BinPacking.packForOrdered`, `table/source/snapshot/SnapshotReaderImpl`, `index/IndexFileHandler`.
 """
