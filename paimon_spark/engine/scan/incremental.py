@@ -37,7 +37,7 @@ from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.ranges import ResolvedRange
+from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import earliest_snapshot, get_snapshots
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.scan import Incremental, IncrementalMode

@@ -38,7 +38,7 @@ from paimon_spark.lineage.warehouse import forget_warnings
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 from tests.harness.recorded import came_from, head, index_of, recording_catalog, rows, said, sinks, sources, switch
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
