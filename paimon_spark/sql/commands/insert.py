@@ -1,4 +1,4 @@
-"""Run INSERT: convert the rows of its query to the table's columns, and write them by `Table.write`."""
+"""Run INSERT: convert the rows of its query to the table's columns, and write them."""
 
 from __future__ import annotations
 
