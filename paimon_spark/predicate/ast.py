@@ -18,8 +18,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from paimon_spark.errors import PredicateSyntaxError
-from paimon_spark.options.location import quoted
-from paimon_spark.types import DataType
+from paimon_spark.types import DataType, quoted
 
 Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime
 """A non-null value of a column's type: TIMESTAMP naive datetime, local-zoned one UTC-aware, TIME int milliseconds."""
