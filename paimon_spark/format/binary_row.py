@@ -1,4 +1,4 @@
-"""BinaryRow, the encoding of partitions, keys and statistics: encoded by row, decoded by row or by column.
+"""BinaryRow, the encoding of partitions, keys and statistics.
 
 Rows here have the 4-byte big-endian arity in front, as in manifests; everything behind it is little endian.
 Columns are decoded without a loop over rows: a scan prunes by the statistics of a hundred thousand files.
@@ -187,11 +187,7 @@ def decimal_of(unscaled: int, scale: int) -> Decimal:
 
 
 def encode(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
-    """The row of `values`, byte for byte what Java writes.
-
-    Raises:
-        FormatError: a value does not fit its type.
-    """
+    """The row of `values`, byte for byte what Java writes. Raises FormatError where one does not fit its type."""
     arity = len(types)
     first = null_bits_bytes(arity)
     fixed = bytearray(first + 8 * arity)
@@ -274,11 +270,9 @@ def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType,
         rows: binary; rows with arity prefix, of any arity each.
         index: which field, from 0.
         dtype: the type it was written with.
-        exact: raise for a timestamp outside what its Arrow unit can hold; statistics, where null only means
-            unknown, pass False.
+        exact: raise for a timestamp outside what its Arrow unit can hold, which is null otherwise.
 
-    Raises:
-        FormatError: a row is too short for its fields, or a value lies outside its row.
+    Raises FormatError: a row is too short for its fields, or a value lies outside its row.
     """
     cells = _Cells(arrow_numpy.one_chunk(rows), index)
     match dtype:

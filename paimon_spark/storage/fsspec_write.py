@@ -1,4 +1,4 @@
-"""Creating, moving and deleting files through fsspec, by the means of each file system; settings of S3.
+"""Creation, moves and deletion of files through fsspec; settings of S3.
 
 Object stores have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
 beside the file and then rename; a killed process may leave such a file, which nothing ever reads.
@@ -275,12 +275,9 @@ def client_knows_conditions() -> bool:
 
 
 def check_conditional_writes(fs: Any, path: str) -> None:
-    """Make sure, once per process and server, that a server other than AWS's refuses what we forbid it.
+    """Make sure, once per process, that a server other than AWS's knows conditional writes. Raises StorageError.
 
     Servers that do not know `If-None-Match` ignore it, and two commits would overwrite each other.
-
-    Raises:
-        StorageError: this one does.
     """
     endpoint = str(fs.s3.meta.endpoint_url)
     if ".amazonaws." in endpoint or (os.getpid(), endpoint) in _checked:
@@ -310,8 +307,7 @@ def check_conditional_writes(fs: Any, path: str) -> None:
 def delete_objects(fs: Any, paths: list[str]) -> None:
     """Delete objects of one bucket, a thousand per request; those that are not there are no error.
 
-    Raises:
-        StorageError: the server refused to delete one.
+    Raises StorageError when the server refuses to delete one.
     """
     for start in range(0, len(paths), _BULK):
         keys = [fs.split_path(path)[:2] for path in paths[start : start + _BULK]]

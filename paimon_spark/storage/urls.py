@@ -90,8 +90,7 @@ def split_url(url: str) -> tuple[str, str, str]:
 def external_path(store: Store, url: str) -> tuple[Store, str]:
     """Where a file lies that metadata names by its URL: in `store` when that reaches it, else in another.
 
-    Raises:
-        StorageError: no file system for its scheme.
+    Raises StorageError when there is no file system for its scheme.
     """
     other, path = open_store(url, getattr(store, "options", {}))
     return (store, path) if other.identity == store.identity else (other, path)

@@ -191,9 +191,7 @@ def _unit(found: AvroType, wanted: TimestampType) -> str:
 def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array:
     """Decimals from big-endian two's complement bytes of any length up to 16.
 
-    Raises:
-        FormatError: a value is empty or longer.
-        pa.ArrowInvalid: a value has more digits than the type.
+    Raises FormatError for empty or longer values, pa.ArrowInvalid for more digits than the type has.
     """
     offsets, raw = arrow_numpy.byte_slices(array)
     valid = arrow_numpy.validity(array)
@@ -297,10 +295,9 @@ def fits_avro(t: DataType) -> bool:
 
 
 def file_schema(fields: Sequence[DataField], row_is_nullable: bool) -> Any:
-    """The schema of a file of such rows, as the JSON value it is written as.
+    """The schema of a file of such rows, as JSON.
 
-    Raises:
-        UnsupportedFeatureError: Avro files cannot hold a column's type.
+    Raises UnsupportedFeatureError for types that Avro files cannot hold.
     """
     for f in fields:
         if not fits_avro(f.type):

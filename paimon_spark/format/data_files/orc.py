@@ -201,12 +201,9 @@ def _replacement(kind: pa.DataType) -> Replacement | None:
 
 
 def _checked(array: pa.Array) -> pa.Array:
-    """The timestamps, when Java reads what the library writes, and this module too.
+    """The timestamps, when Java reads what the library writes, and this module too. Raises UnsupportedFeatureError.
 
     Before 1970 the library takes the fraction of a second as negative, on which Java's reader fails.
-
-    Raises:
-        UnsupportedFeatureError: there is a timestamp before 1970 with a fraction, or beyond 64-bit nanoseconds.
     """
     values = arrow_numpy.values(array)
     valid = arrow_numpy.validity(array)
@@ -294,10 +291,9 @@ class OrcFooter(NamedTuple):
     timestamp_ranges: tuple[tuple[int, int] | None, ...]
 
     def far_timestamp(self, names: Sequence[str]) -> str | None:
-        """The path of a timestamp column, at or under the columns `names`, that may leave 64-bit nanoseconds.
+        """The path of a timestamp, at or under the columns `names`, that may leave 64-bit nanoseconds.
 
-        Raises:
-            FormatError: the types are not a tree.
+        Raises FormatError when the types are not a tree.
         """
         if not self.types:
             raise FormatError("it has no types")
@@ -322,11 +318,7 @@ class OrcFooter(NamedTuple):
 
 
 def read_footer(source: pa.NativeFile) -> OrcFooter | None:
-    """The footer of an open file; None when it is compressed by LZO, which cannot be decompressed here.
-
-    Raises:
-        FormatError: not an ORC file.
-    """
+    """The footer of an open file; None when it is compressed by LZO, which is not supported. Raises FormatError."""
     size = source.size()
     raw = _read(source, max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
     if len(raw) < 2 or raw[-1] + 1 > len(raw):

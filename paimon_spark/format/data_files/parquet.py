@@ -372,11 +372,7 @@ def _as_int96(kind: pa.DataType) -> Replacement | None:
 
 
 class NanChunks:
-    """Which column chunks of a file hold NaN, as (row group, leaf) numbers.
-
-    Args:
-        kinds: types of the leaves of each column.
-    """
+    """Which column chunks hold NaN, as (row group, leaf); `kinds` are the types of the leaves of each column."""
 
     def __init__(self, kinds: Sequence[Sequence[pa.DataType]]) -> None:
         starts = accumulate(map(len, kinds), initial=0)

@@ -1,4 +1,4 @@
-"""DataFileMeta, the description of a data file in a manifest, and the collection of its column statistics.
+"""DataFileMeta, the description of a data file in a manifest, and its column statistics.
 
 The values are NamedTuples, because plans hold them by the hundred thousand: building one costs a third of a dataclass
 and pickles to a plain tuple.

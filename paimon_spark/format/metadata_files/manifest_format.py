@@ -52,17 +52,11 @@ def format_of(data: bytes) -> str | None:
 
 
 def encode(records: pa.StructArray, schema: Schema, to: str, codec: str, level: int) -> bytes:
-    """A file of records.
+    """A Parquet or ORC file of records, which are as `decoder.arrow_type` of `schema`.
 
-    Args:
-        records: as `decoder.arrow_type` of `schema`.
-        schema: `ENTRY`, `LIST_ROW` or `INDEX_ENTRY`.
-        to: `parquet` or `orc`.
-        codec: option `manifest.compression`.
-        level: zstd level, of Parquet only.
+    `codec` is the option `manifest.compression`, `level` that of zstd in Parquet.
 
-    Raises:
-        InvalidOptionError: the codec is not one of the format.
+    Raises InvalidOptionError when the codec is not one of the format.
     """
     codec = _codec(to, codec)
     kind = _struct(schema, _IDS[to], first_id=-1)
@@ -94,12 +88,7 @@ def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]], codec: str, leve
 
 
 def rows(data: bytes, path: str) -> Iterator[dict[str, Any]]:
-    """The records of a file of any format as Python values.
-
-    Raises:
-        CorruptFileError: the file cannot be decoded.
-        UnsupportedFeatureError: an unknown Avro codec.
-    """
+    """The records of a file of any format as Python values. Raises CorruptFileError, or as `records` of Avro."""
     if format_of(data) is None:
         yield from records(open_container(data, path))
     else:
@@ -144,11 +133,7 @@ def _codec(to: str, codec: str) -> str:
 
 
 def decode(data: bytes, path: str) -> list[pa.StructArray]:
-    """The records of a Parquet or ORC file, in order, with timestamps as milliseconds.
-
-    Raises:
-        CorruptFileError: the file cannot be decoded.
-    """
+    """The records of a Parquet or ORC file, in order, with timestamps as milliseconds. Raises CorruptFileError."""
     source = pa.BufferReader(data)
     try:
         table = _parquet(source) if data.startswith(_PARQUET) else _orc(source)
