@@ -335,7 +335,8 @@ class _Cells:
         """Find the rows that hold a value, and load their slots."""
         here = np.flatnonzero(self.valid)
         start = self.start[here]
-        arity = self._arity(start)
+        arities: npt.NDArray[Any] = np.ndarray((len(self.data) - 3,), np.dtype(">i4"), buffer=self.data, strides=(1,))
+        arity = arities[start - _ARITY_BYTES].astype(np.int64) if len(start) else np.empty(0, np.int64)
         header = (arity + 71) // 64 * 8
         if ((arity < 0) | (header + 8 * arity > self.size[here])).any():
             raise FormatError("a row is too short for its fields")
@@ -345,13 +346,6 @@ class _Cells:
         self.valid[here[~has]] = False
         self.places = start[has] + header[has] + 8 * index
         self.slots[here[has]] = self._words(self.places)
-
-    def _arity(self, start: I64) -> I64:
-        first = start - _ARITY_BYTES
-        out = np.zeros(len(start), np.int32)
-        for i in range(_ARITY_BYTES):
-            out = (out << 8) | self.data[first + i]
-        return out.astype(np.int64)
 
     def _words(self, at: I64) -> U64:
         if len(self.data) < 8:

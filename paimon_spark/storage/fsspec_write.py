@@ -107,7 +107,7 @@ def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
     if not has_directories(protocol):
         fs.pipe_file(path, data)
         return
-    if not _renames(fs):
+    if type(fs).mv is AbstractFileSystem.mv:  # it can only copy
         with_parents(fs, path, lambda: fs.pipe_file(path, data))
         return
     directory, _, name = path.rpartition("/")
@@ -160,7 +160,7 @@ def remove_tree(fs: Any, protocol: str, directory: str) -> None:
     """Remove a directory that may not be there."""
     if protocol == "s3":
         delete_prefix(fs, directory)
-    elif _is_pattern(directory) or not has_directories(protocol):
+    elif any(c in directory for c in "*?[") or not has_directories(protocol):
         found = fs.find(directory, withdirs=True, detail=True)
         remove_many(fs, protocol, (name for name, info in found.items() if info["type"] != "directory"))
         if has_directories(protocol):
@@ -215,14 +215,6 @@ def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: st
         for done, _ in enumerate(pool.map(act, every), 1):
             if what is not None:
                 progress.report(what, done, len(every))
-
-
-def _renames(fs: Any) -> bool:
-    return type(fs).mv is not AbstractFileSystem.mv
-
-
-def _is_pattern(path: str) -> bool:
-    return not {"*", "?", "["}.isdisjoint(path)
 
 
 _PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")

@@ -97,16 +97,13 @@ def _rezoned(data: Any, array: pa.Array, per_second: int, shift: Callable[[datet
     seconds = np.where(valid, data, 0) // per_second
     distinct, inverse = np.unique(seconds, return_inverse=True)
     moved = np.empty(len(distinct), np.int64)
-    for i, second in enumerate(distinct.tolist()):
-        moved[i] = _moved(second, shift)
-    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
-
-
-def _moved(second: int, shift: Callable[[datetime], datetime]) -> int:
+    second = 0
     try:
-        return (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
+        for i, second in enumerate(distinct.tolist()):
+            moved[i] = (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
     except (OverflowError, ValueError) as e:
         raise DataError(f"a timestamp {second} seconds from 1970 cannot change its time zone: {e}") from e
+    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
 
 
 def _to_wall_clock(instant: datetime) -> datetime:

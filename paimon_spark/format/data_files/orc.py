@@ -53,7 +53,11 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
         first = 0
         for number in range(file.nstripes):
             stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
-            arrays = [_array(stripe, f) for f in read.fields]
+            found = dict(zip(stripe.schema.names, stripe.columns, strict=True))
+            arrays = [
+                _conformed(found[f.name], f) if f.name in found else pa.nulls(stripe.num_rows, arrow_type(f.type))
+                for f in read.fields
+            ]
             for start in range(0, stripe.num_rows, read.batch_rows):
                 n = min(read.batch_rows, stripe.num_rows - start)
                 yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
@@ -62,10 +66,7 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
             raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
 
 
-def _array(stripe: pa.RecordBatch, f: DataField) -> pa.Array:
-    if f.name not in stripe.schema.names:
-        return pa.nulls(stripe.num_rows, arrow_type(f.type))
-    array = stripe.column(stripe.schema.names.index(f.name))
+def _conformed(array: pa.Array, f: DataField) -> pa.Array:
     return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
 
 
@@ -308,13 +309,11 @@ class OrcFooter(NamedTuple):
             node = self.types[column]
             parts = node.names or ("element",) if len(node.children) == 1 else node.names or ("key", "value")
             pending += [(f"{path}.{name}", child) for name, child in zip(parts, node.children, strict=False)]
-            if node.kind in _TIMESTAMPS and not self._is_near(column):
-                return path
+            if node.kind in _TIMESTAMPS:
+                found = self.timestamp_ranges[column] if column < len(self.timestamp_ranges) else None
+                if found is None or not -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000:
+                    return path
         return None
-
-    def _is_near(self, column: int) -> bool:
-        found = self.timestamp_ranges[column] if column < len(self.timestamp_ranges) else None
-        return found is not None and -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000
 
 
 def read_footer(source: pa.NativeFile) -> OrcFooter | None:
@@ -388,11 +387,10 @@ def _timestamp_range(data: bytes) -> tuple[int, int] | None:
     if facts.get(1) == 0:
         return 0, 0
     stats = dict(_message(facts.get(9, b"")))
-    return (_signed(stats[3]), _signed(stats[4])) if 3 in stats and 4 in stats else None
-
-
-def _signed(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
+    if 3 not in stats or 4 not in stats:
+        return None
+    low, high = ((stats[n] >> 1) ^ -(stats[n] & 1) for n in (3, 4))
+    return low, high
 
 
 def _int(facts: dict[int, Any], number: int) -> int:
