@@ -31,6 +31,7 @@ from paimon_spark.options.core import (
     FALLBACK_BRANCH,
     IGNORE_DELETE,
     MERGE_ENGINE,
+    MERGE_ON_READ,
     NUM_LEVELS,
     PRIMARY_BRANCH,
     SEQUENCE_NUMBER_COLUMN,
@@ -93,9 +94,7 @@ class TableOptions:
     ignore_delete: bool = field_of(IGNORE_DELETE)
     changelog_producer: ChangelogProducer = field_of(CHANGELOG_PRODUCER)
     deletion_vectors: bool = field_of(DELETION_VECTORS)
-    deletion_vectors_merge_on_read: bool = option(
-        "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
-    )
+    deletion_vectors_merge_on_read: bool = field_of(MERGE_ON_READ)
     force_lookup: bool = option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
     num_levels: int
     partition_default_name: str = option(
