@@ -57,8 +57,8 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.live_files import delta_entries, file_ids
-from paimon_spark.metadata.manifests import data_manifests, delta_manifests
+from paimon_spark.metadata.live_files import file_ids
+from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 from paimon_spark.options.core import ChangelogProducer, MergeEngine
 
@@ -330,7 +330,7 @@ def replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) ->
         lowest_level=filters.lowest_level,
     ).tolist()
     opened = [m for m, ok in zip(metas, wanted, strict=True) if ok]
-    table = delta_entries(handle, opened)
+    table = read_manifests(handle, opened)
     if len(table):
         ids, removed = file_ids(table), column(table, "kind") == FileKind.DELETE
         sides = [np.bincount(ids[side], minlength=int(ids.max()) + 1) > 0 for side in (removed, ~removed)]
