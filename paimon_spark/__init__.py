@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.spark.session import configure_session, register
+    from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
-    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import History
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.status import TableStatus
@@ -121,7 +121,7 @@ def __getattr__(name: str) -> Any:
         case "Diff":
             from paimon_spark.versioning import diff as module
         case "Finding":
-            from paimon_spark.versioning.doctor import findings as module
+            from paimon_spark.versioning import damage as module
         case "History":
             from paimon_spark.versioning import log as module
         case "MergeResult":

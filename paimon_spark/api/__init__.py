@@ -1,7 +1,7 @@
 """The classes that users hold: Catalog, Table and Lineage. They forward; what they do is done below.
 
 catalog.py            Catalog: databases, tables, SQL, lineage
-table.py              Table and SystemTable: reading, writing, changing the definition; load_table
+table.py              Table: reading, writing, changing the definition; load_table
 table_refs.py         its tags, savepoints, branches and rolling back
 table_maintenance.py  its compaction, expiry, clean-up and inspection
 notebook.py           HTML of tables and catalogs

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.api.table import Table, load
-from paimon_spark.errors import (
-    InvalidInputError,
-    InvalidOptionError,
-    TableAlreadyExistsError,
-    TableNotFoundError,
-)
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.metadata.definition.create import create_table
@@ -247,7 +242,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
 
 def matching_tables(
     catalog: Catalog, databases: str | None = None, including: str | None = None, excluding: str | None = None
-) -> Iterator[tuple[str, str]]:
+) -> list[tuple[str, str]]:
     """Database and name of each table that regular expressions match as a whole, in order.
 
     Args:
@@ -257,20 +252,11 @@ def matching_tables(
         excluding: of tables that are left out; None is none.
 
     Raises:
-        InvalidInputError: one is not a regular expression; at once.
+        InvalidInputError: one is not a regular expression.
     """
-    patterns = _compiled(databases or ".*"), _compiled(including or ".*"), _compiled(excluding or "")
-    return _matching(catalog, *patterns)
-
-
-def _matching(
-    catalog: Catalog, databases: re.Pattern[str], including: re.Pattern[str], excluding: re.Pattern[str]
-) -> Iterator[tuple[str, str]]:
-    for database in filter(databases.fullmatch, catalog.list_databases()):
-        for table in catalog.list_tables(database):
-            name = f"{database}.{table}"
-            if including.fullmatch(name) and not excluding.fullmatch(name):
-                yield database, table
+    chosen, wanted, unwanted = (_compiled(text) for text in (databases or ".*", including or ".*", excluding or ""))
+    found = [(d, t) for d in catalog.list_databases() if chosen.fullmatch(d) for t in catalog.list_tables(d)]
+    return [(d, t) for d, t in found if wanted.fullmatch(f"{d}.{t}") and not unwanted.fullmatch(f"{d}.{t}")]
 
 
 def _compiled(text: str) -> re.Pattern[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from paimon_spark.display import facts, grid, paragraph, section, shown_or_said
 from paimon_spark.jobs.opened_table import OpenedTable
@@ -11,9 +10,6 @@ from paimon_spark.jobs.scan import columns_html
 from paimon_spark.jobs.table_scan import scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.known import shown_options
-
-if TYPE_CHECKING:
-    pass
 
 
 def table_html(table: OpenedTable) -> str:
@@ -25,7 +21,7 @@ def table_html(table: OpenedTable) -> str:
         asked = table.read_options
         version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
         head = latest_snapshot(scan.handle)
-        told = facts(
+        known = facts(
             {
                 "location": table.handle.location,
                 "branch": table.handle.branch,
@@ -35,7 +31,7 @@ def table_html(table: OpenedTable) -> str:
                 "comment": schema.comment or None,
             }
         )
-        parts = [told, columns_html(schema)]
+        parts = [known, columns_html(schema)]
         if not table.is_system and schema.options:
             parts.append(grid(("option", "value"), sorted(shown_options(schema.options).items())))
         kind = "system table" if table.is_system else "primary key table" if schema.primary_keys else "append table"

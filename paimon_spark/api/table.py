@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.api.table_maintenance import TableMaintenance
 from paimon_spark.api.table_refs import TableRefs
 from paimon_spark.display import ShownList
-from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.opened_table import (
-    OptionValue,
-    as_text,
-    at_version,
-    on_branch,
-    open_path,
-)
+from paimon_spark.jobs.opened_table import OptionValue, as_text, at_version, on_branch, open_path
 from paimon_spark.jobs.table_scan import scan_of, schema_scan
 from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import current
@@ -261,26 +254,22 @@ class Table(TableRefs, TableMaintenance):
             InvalidOptionError: an option cannot have that value, or can no longer change.
             UnsupportedFeatureError: a change needs a feature that this package lacks.
         """
-        from paimon_spark.jobs.alter import altered, schema_changes
+        from paimon_spark.jobs.alter import Alteration, alter
 
-        handle = altered(
-            self.handle,
-            lambda columns: schema_changes(
-                columns,
-                add=add or {},
-                drop=drop,
-                rename=rename or {},
-                retype=retype or {},
-                set_options=set_options or {},
-                unset_options=unset_options,
-                nullable=nullable or {},
-                comments=comments or {},
-                defaults=defaults or {},
-                move=move or {},
-                comment=comment,
-            ),
+        asked = Alteration(
+            add or {},
+            drop,
+            rename or {},
+            retype or {},
+            set_options or {},
+            unset_options,
+            nullable or {},
+            comments or {},
+            defaults or {},
+            move or {},
+            comment,
         )
-        return replace(self, handle=handle)
+        return replace(self, handle=alter(self, asked))
 
     def snapshots(self) -> list[Snapshot]:
         """Live snapshots of the branch, oldest first."""
@@ -301,38 +290,6 @@ class Table(TableRefs, TableMaintenance):
         return ShownList(list_savepoints(current(self.handle)), f"Savepoints of {self.handle.describe()}")
 
 
-class SystemTable(Table):
-    """A system table of a branch, such as `t$files`. `scan` reads it; verbs that change something are refused."""
-
-    __slots__ = ()
-
-    def write(self, data: Any, mode: str = "append", **options: str | float | bool) -> NoReturn:
-        """Refused."""
-        raise self._read_only("written to")
-
-    def delete(self, where: str) -> NoReturn:
-        """Refused."""
-        raise self._read_only("deleted from")
-
-    def update(self, where: str | None, set: Mapping[str, str]) -> NoReturn:
-        """Refused."""
-        raise self._read_only("updated")
-
-    def merge(self, source: Any, on: str, **clauses: Any) -> NoReturn:
-        """Refused."""
-        raise self._read_only("merged into")
-
-    def alter(self, **changes: Any) -> NoReturn:
-        """Refused."""
-        raise self._read_only("altered")
-
-    def _read_only(self, what: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"{self.name} is a system table and cannot be {what}; open table {self.handle.name} itself",
-            table=self.handle.name,
-        )
-
-
 def load_table(path: str, **options: OptionValue) -> Table:
     """The table at `path`, or called `path` in the option `warehouse`.
 
@@ -350,5 +307,4 @@ def load_table(path: str, **options: OptionValue) -> Table:
 def load(path: str, options: Mapping[str, str]) -> Table:
     """As `load_table`, from option text."""
     found = open_path(path, options)
-    cls = SystemTable if found.is_system else Table
-    return cls(found.handle, found.read_options, found.option_text, found.system)
+    return Table(found.handle, found.read_options, found.option_text, found.system)

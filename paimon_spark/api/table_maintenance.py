@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.partitions import ExpiredPartitions
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.version import Moment
+    from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
-    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import History
     from paimon_spark.versioning.status import TableStatus
 
@@ -103,7 +103,7 @@ class TableMaintenance(OpenedTable):
             OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.jobs.maintain import limits_of
-        from paimon_spark.maintenance.expire_snapshots import expire_snapshots
+        from paimon_spark.maintenance.expiry import expire_snapshots
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         return expire_snapshots(opened_anew(self), limits, dry_run=dry_run)
@@ -136,7 +136,7 @@ class TableMaintenance(OpenedTable):
             As `expire_snapshots`.
         """
         from paimon_spark.jobs.maintain import limits_of
-        from paimon_spark.maintenance.expire_changelogs import expire_changelogs
+        from paimon_spark.maintenance.expiry import expire_changelogs
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         return expire_changelogs(opened_anew(self), limits, delete_all=delete_all, dry_run=dry_run)
@@ -331,7 +331,7 @@ class TableMaintenance(OpenedTable):
         Raises:
             OperationInProgressError: with `repair`, another process is changing tags or branches.
         """
-        from paimon_spark.versioning.doctor.diagnose import diagnose
+        from paimon_spark.versioning.doctor import run_doctor
 
         handle = at_head(self)
-        return ShownList(diagnose(handle, repair=repair), f"Doctor on table {handle.name}")
+        return ShownList(run_doctor(handle, repair=repair), f"Doctor on table {handle.name}")

@@ -381,9 +381,9 @@ class TableRefs(OpenedTable):
         Raises:
             As `merge_branch`. A branch without snapshots is refused, as in Paimon.
         """
-        from paimon_spark.versioning.merge import fast_forward
+        from paimon_spark.versioning.merge import merge_branch
 
-        return fast_forward(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run)
+        return merge_branch(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run, takes_back=True)
 
     def replace_main(self, name: str, *, backup: bool = True, dry_run: bool = False) -> ReplaceResult:
         """Replace main by a branch: what it needs of the former main is copied, and the former main is deleted.

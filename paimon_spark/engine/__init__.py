@@ -1,4 +1,4 @@
-"""What runs on rows: plan, read, merge, write, commit, compact and change rows of one table.
+"""Plan, read, merge, write, commit, compact and change the rows of a table.
 
 tasks/       values that cross process boundaries: splits, read requests, commit messages
 scan/        plan reads: a snapshot → splits

@@ -17,16 +17,20 @@ from typing import Any, Final
 from paimon_spark.errors import OperationInProgressError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.jobs.compaction import compact_fully
-from paimon_spark.maintenance import expire_changelogs as changelogs
-from paimon_spark.maintenance import expire_snapshots as snapshots
 from paimon_spark.maintenance.consumers import expire_consumers
+from paimon_spark.maintenance.expiry import (
+    expire_changelogs,
+    expire_snapshots,
+    may_expire_changelogs,
+    may_expire_snapshots,
+)
 from paimon_spark.maintenance.partitions import expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
-from paimon_spark.options.tags import TagCreation
+from paimon_spark.options.retention import TagCreation
 
 _LOG = logging.getLogger(__name__)
 
@@ -131,14 +135,14 @@ class _Maintenance:
             expire_consumers(self.handle, self._clock.clock_ms() - age_ms)
 
     def expire_snapshots(self) -> None:
-        if snapshots.may_expire(self.handle, self.head_id, self._clock.clock_ms):
-            snapshots.expire_snapshots(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
+        if may_expire_snapshots(self.handle, self.head_id, self._clock.clock_ms):
+            expire_snapshots(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def expire_changelogs(self) -> None:
         if not self.handle.options.expiry.changelogs_outlive:
             return
-        if changelogs.may_expire(self.handle, self.head_id, self._clock.clock_ms):
-            changelogs.expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
+        if may_expire_changelogs(self.handle, self.head_id, self._clock.clock_ms):
+            expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def _now(self) -> datetime:
         """The local wall clock, which tags go by."""

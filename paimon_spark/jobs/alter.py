@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.branch_access import alter_exclusively
+from paimon_spark.jobs.branch_access import alter_exclusively, refuse_system_table
+from paimon_spark.jobs.opened_table import OpenedTable, as_text
 from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.schema_changes import (
@@ -37,9 +39,6 @@ from paimon_spark.options.location import quoted
 from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import DataField, DataType, RowType
 
-_PLACES: Final[Mapping[str, Callable[[], Position]]] = {"first": First, "last": Last}
-_BESIDE: Final[Mapping[str, Callable[[str], Position]]] = {"after": After, "before": Before}
-
 
 def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaChange]]) -> TableHandle:
     """The table after `changes`, computed from its current columns. Raises as `alter_table`."""
@@ -52,46 +51,51 @@ def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaCha
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
-def schema_changes(
-    columns: RowType,
-    *,
-    add: Mapping[str, Any],
-    drop: Sequence[str],
-    rename: Mapping[str, str],
-    retype: Mapping[str, Any],
-    set_options: Mapping[str, Any],
-    unset_options: Sequence[str],
-    nullable: Mapping[str, bool],
-    comments: Mapping[str, str | None],
-    defaults: Mapping[str, str | None],
-    move: Mapping[str, str],
-    comment: str | None,
-) -> list[SchemaChange]:
-    """The changes in order: options, then columns dropped, renamed, changed and added.
+def alter(table: OpenedTable, asked: Alteration) -> TableHandle:
+    """As `Table.alter`; the changed branch."""
+    refuse_system_table(table)
+    return altered(table.handle, asked.changes)
 
-    Raises:
-        InvalidInputError: a path, type or place cannot be read.
-        UnsupportedFeatureError: a type that tables cannot have.
-    """
-    renamed = dict(rename)
-    names = [renamed.get(n, n) for n in columns.names]
 
-    def path(text: str) -> Path:
-        return parse_path(text, names)
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The arguments of `Table.alter`, where they are documented."""
 
-    changes: list[SchemaChange] = [RemoveOption(key) for key in _several(unset_options, "unset_options")]
-    changes += [SetOption(key, _text(value)) for key, value in set_options.items()]
-    changes += [DropColumn(parse_path(c, columns.names)) for c in _several(drop, "drop")]
-    changes += [RenameColumn(parse_path(old, columns.names), new) for old, new in rename.items()]
-    changes += [_retype(path(c), c, stated) for c, stated in retype.items()]
-    changes += [UpdateNullability(path(c), wanted) for c, wanted in nullable.items()]
-    changes += [_add(path(c), stated) for c, stated in add.items()]
-    changes += [UpdateComment(path(c), text) for c, text in comments.items()]
-    changes += [UpdateDefault(path(c), text) for c, text in defaults.items()]
-    changes += [MoveColumn(path(c), _position(c, where)) for c, where in move.items()]
-    if comment is not None:
-        changes.append(UpdateTableComment(comment))
-    return changes
+    add: Mapping[str, Any]
+    drop: Sequence[str]
+    rename: Mapping[str, str]
+    retype: Mapping[str, Any]
+    set_options: Mapping[str, str | float | bool]
+    unset_options: Sequence[str]
+    nullable: Mapping[str, bool]
+    comments: Mapping[str, str | None]
+    defaults: Mapping[str, str | None]
+    move: Mapping[str, str]
+    comment: str | None
+
+    def changes(self, columns: RowType) -> list[SchemaChange]:
+        """The changes in order: options, then columns dropped, renamed, changed and added.
+
+        Raises:
+            InvalidInputError: a path, type or position cannot be read.
+            UnsupportedFeatureError: a type that tables cannot have.
+        """
+        names = [self.rename.get(n, n) for n in columns.names]
+
+        def path(text: str) -> Path:
+            return parse_path(text, names)
+
+        changes: list[SchemaChange] = [RemoveOption(key) for key in _several(self.unset_options, "unset_options")]
+        changes += [SetOption(key, value) for key, value in as_text(self.set_options).items()]
+        changes += [DropColumn(parse_path(c, columns.names)) for c in _several(self.drop, "drop")]
+        changes += [RenameColumn(parse_path(old, columns.names), new) for old, new in self.rename.items()]
+        changes += [_retype(path(c), c, stated) for c, stated in self.retype.items()]
+        changes += [UpdateNullability(path(c), wanted) for c, wanted in self.nullable.items()]
+        changes += [_add(path(c), stated) for c, stated in self.add.items()]
+        changes += [UpdateComment(path(c), text) for c, text in self.comments.items()]
+        changes += [UpdateDefault(path(c), text) for c, text in self.defaults.items()]
+        changes += [MoveColumn(path(c), _position(c, where)) for c, where in self.move.items()]
+        return changes if self.comment is None else [*changes, UpdateTableComment(self.comment)]
 
 
 def _add(path: Path, stated: Any) -> SchemaChange:
@@ -108,10 +112,16 @@ def _retype(path: Path, column: str, stated: Any) -> SchemaChange:
 
 def _position(column: str, where: str) -> Position:
     word, _, other = where.strip().partition(" ")
-    if not other and word.lower() in _PLACES:
-        return _PLACES[word.lower()]()
-    if other.strip() and word.lower() in _BESIDE:
-        return _BESIDE[word.lower()](other.strip().strip("`"))
+    beside = other.strip().strip("`")
+    match word.lower(), bool(other.strip()):
+        case "first", False:
+            return First()
+        case "last", False:
+            return Last()
+        case "after", True:
+            return After(beside)
+        case "before", True:
+            return Before(beside)
     raise InvalidInputError(
         f"column {column} cannot be moved to {where!r}; say first, last, after <column> or before <column>",
         column=column,
@@ -122,10 +132,6 @@ def _several(names: Sequence[str], argument: str) -> Sequence[str]:
     if isinstance(names, str):
         raise InvalidInputError(f"{argument} = {names!r}: expected a list of names")
     return names
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 SchemaLike: TypeAlias = Any
@@ -160,17 +166,13 @@ def column_of(name: str, stated: Any) -> DataField:
         case pa.DataType():
             return DataField(0, name, from_arrow.data_type(stated, name))
         case str():
-            (field,) = _single(ddl.row_type(f"{quoted(name)} {stated}"), stated)
-            return field
+            row = ddl.row_type(f"{quoted(name)} {stated}")
+            if len(row) != 1:
+                raise InvalidInputError(f"{stated!r} is not the type of one column")
+            return row.fields[0]
     if _is_spark(stated, ""):
         return spark_jobs().column(name, stated)
     raise _unknown(stated, f"the type of column {name}", "DDL text such as 'DECIMAL(10, 2)', or an Arrow or Spark type")
-
-
-def _single(row: RowType, text: str) -> tuple[DataField]:
-    if len(row) != 1:
-        raise InvalidInputError(f"{text!r} is not the type of one column")
-    return (row.fields[0],)
 
 
 def _is_spark(value: Any, name: str) -> bool:

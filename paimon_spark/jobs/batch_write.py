@@ -32,15 +32,15 @@ from paimon_spark.jobs.write_target import Target, check_appends, open_target, u
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import (
+from paimon_spark.options.location import MAIN
+from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
+from paimon_spark.options.write_request import (
     BatchWriteOptions,
     WriteMode,
     canonical_write,
     parse_batch_write_options,
     write_mode,
 )
-from paimon_spark.options.location import MAIN
-from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
 from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 

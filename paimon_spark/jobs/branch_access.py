@@ -89,13 +89,18 @@ def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) ->
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
 
 
-def refuse_version(table: OpenedTable) -> None:
-    """Refuse a table opened at a version, and a system table. Raises InvalidInputError."""
+def refuse_system_table(table: OpenedTable) -> None:
+    """Raise InvalidInputError for a system table, which is only read."""
     if table.is_system:
         raise InvalidInputError(
             f"{table.name} is a system table, which is only read; open table {table.handle.name} itself",
             table=table.handle.name,
         )
+
+
+def refuse_version(table: OpenedTable) -> None:
+    """Raise InvalidInputError for a system table, and for a table opened at a version."""
+    refuse_system_table(table)
     asked = table.read_options
     if asked.version is not None or asked.incremental is not None:
         version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text

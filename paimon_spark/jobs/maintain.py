@@ -23,7 +23,7 @@ from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import open_to_change, refuse_version
 from paimon_spark.jobs.compaction import run_anywhere
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
-from paimon_spark.maintenance.expire_snapshots import ANY_NUMBER, Limits
+from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -31,7 +31,7 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.commit import WRITE_ONLY
-from paimon_spark.options.expiry import (
+from paimon_spark.options.retention import (
     PARTITION_EXPIRATION_TIME,
     PARTITION_MAX_NUM,
     PARTITION_STRATEGY,

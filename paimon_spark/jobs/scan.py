@@ -1,6 +1,6 @@
 """Scan: one read of a table, planned when first needed.
 
-Reads whose snapshot expires under them: told apart from tables whose files are gone though they are needed.
+When a file is missing, it finds out whether the snapshot expired during the read or the table is damaged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.lineage_port import note_read, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
-from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
-from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import from_options
@@ -122,7 +121,7 @@ class Scan:
 
     def _repr_html_(self) -> str:
         def show() -> str:
-            """What is read and skipped. A plan of its own: showing a read does not pin it to the head."""
+            # A plan of its own: showing a read does not pin it to the head.
             if not self.is_system:
                 return replace(self).plan()._repr_html_()
             where = facts({"where": self.options.where})
@@ -184,7 +183,7 @@ class Scan:
 
         from paimon_spark.engine.read.split_reader import UNBOUNDED
 
-        self.plan()  # the definition is the one that the plan goes with
+        self.plan()  # the columns are those of the planned version
         schema = self.arrow_schema
         return pa.Table.from_batches(list(self._batches(UNBOUNDED)), schema=schema)
 
@@ -294,7 +293,7 @@ class Scan:
             except PaimonError as e:
                 if not tries_left:
                     self._refuse_expired(snapshot, e)
-                if not tries_left or snapshot is None or not has_expired(self.handle, snapshot, e):
+                if not tries_left or snapshot is None or not _has_expired(self.handle, snapshot, e):
                     raise
         raise AssertionError
 
@@ -304,8 +303,14 @@ class Scan:
         if snapshot is None or isinstance(found, ResolvedRange):
             return
         handle, tag = (self.handle, None) if found is None else (found.handle, found.tag)
-        if has_expired(handle, snapshot, error, tag):
-            raise expired(handle, snapshot) from error
+        if _has_expired(handle, snapshot, error, tag):
+            raise SnapshotExpiredError(
+                f"snapshot {snapshot.id} of {handle.describe()} expired while it was read, and files of it are gone: "
+                "read again. Where reads last long, let snapshots live longer (snapshot.time-retained), or read a tag",
+                table=handle.name,
+                branch=handle.branch,
+                snapshot_id=snapshot.id,
+            ) from error
 
     def _head(self) -> Snapshot | None:
         """The newest snapshot, and the definition it belongs to: read again when main was replaced meanwhile."""
@@ -346,15 +351,8 @@ class Scan:
         self._plan = None
 
 
-def has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag: str | None = None) -> bool:
-    """Whether an error comes from a file that was deleted because its snapshot expired.
-
-    Args:
-        handle: the branch that is read.
-        snapshot: the snapshot that is read.
-        error: what the read raised.
-        tag: that named the snapshot.
-    """
+def _has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag: str | None = None) -> bool:
+    """Whether an error comes from a file that was deleted because its snapshot, perhaps named by `tag`, expired."""
     if not isinstance(error, FileMissingError) and not isinstance(error.__cause__, FileMissingError):
         return False
     if tag is not None:
@@ -364,28 +362,14 @@ def has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag
     return not is_alive(handle, snapshot)
 
 
-def expired(handle: TableHandle, snapshot: Snapshot) -> SnapshotExpiredError:
-    """The error for a snapshot that expired while it was read."""
-    return SnapshotExpiredError(
-        f"snapshot {snapshot.id} of {handle.describe()} expired while it was read, and files of it are gone: read "
-        "again. Where reads last long, let snapshots live longer (snapshot.time-retained), or read a tag",
-        table=handle.name,
-        branch=handle.branch,
-        snapshot_id=snapshot.id,
-    )
-
-
 def columns_html(schema: TableSchema) -> str:
     """The columns of a schema as a table for notebooks."""
+    keys = (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
     rows = [
         (
             f.name,
             str(f.type),
-            ", ".join(
-                word
-                for word, names in (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
-                if f.name in names
-            ),
+            ", ".join(word for word, names in keys if f.name in names),
             f.default_value,
             f.description,
         )

@@ -34,9 +34,17 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.options.stream_write import LOST_BATCHES, LostBatches
-from paimon_spark.streaming.batches import Committed, Judged, Lost, Sink, Unknown
-from paimon_spark.streaming.sink_log import Place, SinkLog, write_log
+from paimon_spark.options.write_request import LOST_BATCHES, LostBatches
+from paimon_spark.streaming.batches import (
+    AlreadyCommitted,
+    BatchesMissing,
+    BatchStatus,
+    OutcomeUnknown,
+    Sink,
+    SinkLog,
+    SnapshotKey,
+    write_sink_log,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,14 +92,14 @@ class StreamBatch:
     def messages(self) -> list[CommitMessage]:
         return [m for r in self.rows for m in r.messages]
 
-    def first_time(self, judged: Judged) -> StreamResult:
+    def first_time(self, status: BatchStatus) -> StreamResult:
         """Commit it."""
-        head = judged.head
+        head = status.head
         try:
-            self._refuse_loss(judged)
+            self._refuse_loss(status)
             self._check_bases(head)
             lineage = stream_commit(self.handle, self.run, self.batch_id)
-            write_log(self.handle, self._log(judged))
+            write_sink_log(self.handle, self._log(status))
             committer = Committer(
                 self.handle,
                 self.sink.commit_user,
@@ -109,18 +117,18 @@ class StreamBatch:
             return self._finished(result.snapshots, None)
         return self._finished(result.snapshots, written)
 
-    def again(self, fate: Committed, may_be_these: Callable[[], bool]) -> StreamResult:
+    def again(self, outcome: AlreadyCommitted, may_be_these: Callable[[], bool]) -> StreamResult:
         """Do what is still due of a batch that is in the branch.
 
         Args:
-            fate: what was found of it.
+            outcome: what was found of it.
             may_be_these: whether these very rows may be the ones that are in.
         """
         _LOG.info("batch %d of query %s is in %s already", self.batch_id, self.sink.query_id, self.handle.describe())
-        if fate.snapshot is not None:
-            stream_committed_before(self.handle, self.run, fate.snapshot)
-            self._remove_unused(fate.snapshot, self.messages)
-            return self._finished((fate.snapshot,), None)
+        if outcome.snapshot is not None:
+            stream_committed_before(self.handle, self.run, outcome.snapshot)
+            self._remove_unused(outcome.snapshot, self.messages)
+            return self._finished((outcome.snapshot,), None)
         if not may_be_these():
             remove_rows(self.handle, self.rows)
         elif any(m.data for m in self.messages):
@@ -164,7 +172,7 @@ class StreamBatch:
             operation="WRITE",
         )
 
-    def _log(self, judged: Judged) -> SinkLog:
+    def _log(self, status: BatchStatus) -> SinkLog:
         makes = self.complete or any(m.data or m.compact for m in self.messages)
         makes = makes or self.handle.options.commit.makes_empty_snapshots
         return SinkLog(
@@ -172,16 +180,16 @@ class StreamBatch:
             self.sink.commit_user,
             self.batch_id,
             makes,
-            None if judged.head is None else Place.of(judged.head),
+            None if status.head is None else SnapshotKey.of(status.head),
             tuple(sorted({r.job for r in self.rows})),
-            judged.before,
+            status.before,
         )
 
-    def _refuse_loss(self, judged: Judged) -> None:
-        fate = judged.fate
-        if not isinstance(fate, Lost | Unknown):
+    def _refuse_loss(self, status: BatchStatus) -> None:
+        outcome = status.outcome
+        if not isinstance(outcome, BatchesMissing | OutcomeUnknown):
             return
-        error = _lost(self.handle, self.sink, self.batch_id, fate)
+        error = _lost(self.handle, self.sink, self.batch_id, outcome)
         if self.lost_batches is LostBatches.FAIL:
             raise error
         _LOG.warning("goes on all the same, as %s = continue: %s", LOST_BATCHES.key, error)
@@ -193,7 +201,7 @@ class StreamBatch:
         """
         if self.complete or not self.handle.schema.primary_keys:
             return
-        bases = {None if r.base is None else Place.of(r.base) for r in self.rows if r.messages}
+        bases = {None if r.base is None else SnapshotKey.of(r.base) for r in self.rows if r.messages}
         for base in bases:
             if not self._continues(base, head):
                 raise CommitConflictError(
@@ -207,13 +215,13 @@ class StreamBatch:
                     batch_id=self.batch_id,
                 )
 
-    def _continues(self, base: Place | None, head: Snapshot | None) -> bool:
+    def _continues(self, base: SnapshotKey | None, head: Snapshot | None) -> bool:
         if base is None or head is None:
             return base is None and head is None
         if base.snapshot_id >= head.id:
-            return base == Place.of(head)
+            return base == SnapshotKey.of(head)
         found = find_snapshot(self.handle, base.snapshot_id)
-        return found is None or Place.of(found) == base
+        return found is None or SnapshotKey.of(found) == base
 
     def _remove_unused(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
         """Remove the files of a batch that was committed with others, but none of its snapshot."""
@@ -265,29 +273,29 @@ def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
             )
 
 
-def _lost(handle: TableHandle, sink: Sink, batch_id: int, fate: Lost | Unknown) -> BatchesLostError:
+def _lost(handle: TableHandle, sink: Sink, batch_id: int, outcome: BatchesMissing | OutcomeUnknown) -> BatchesLostError:
     go_on = f"option {LOST_BATCHES.key} = continue"
-    if isinstance(fate, Lost):
+    if isinstance(outcome, BatchesMissing):
         last = batch_id - 1
-        which, are = (f"batches {fate.first} to {last}", "are") if fate.first < last else (f"batch {last}", "is")
-        where = f" (the file offsets/{fate.first - 1} of this one says where)" if fate.first else ""
+        which, are = (f"batches {outcome.first} to {last}", "are") if outcome.first < last else (f"batch {last}", "is")
+        where = f" (the file offsets/{outcome.first - 1} of this one says where)" if outcome.first else ""
         text = (
             f"{which} of query {sink.query_id}, as far as there were rows, {are} not in {handle.describe()} any more: "
-            f"{fate.why}. The branch was rolled back, merged or made anew, or the query wrote elsewhere before. To "
-            f"write those rows again, give the query a new checkpoint that begins where batch {fate.first} began"
+            f"{outcome.why}. The branch was rolled back, merged or made anew, or the query wrote elsewhere before. To "
+            f"write those rows again, give the query a new checkpoint that begins where batch {outcome.first} began"
             f"{where}; to go on without them, give {go_on}"
         )
-    elif fate.is_doubtful:
+    elif outcome.is_doubtful:
         text = (
             f"it cannot be told whether batch {batch_id} of query {sink.query_id} is in {handle.describe()}: "
-            f"{fate.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would write "
-            f"them a second time: give the query a new checkpoint that begins where batch {batch_id} ends (the file "
-            f"offsets/{batch_id} of this one says where). {_KEEP_LONGER}"
+            f"{outcome.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would "
+            f"write them a second time: give the query a new checkpoint that begins where batch {batch_id} ends (the "
+            f"file offsets/{batch_id} of this one says where). {_KEEP_LONGER}"
         )
     else:
         text = (
             f"it cannot be told whether the batches before {batch_id} of query {sink.query_id} are in "
-            f"{handle.describe()}: {fate.why}. Look whether their rows are there. If they are, {go_on} goes on with "
+            f"{handle.describe()}: {outcome.why}. Look whether their rows are there. If they are, {go_on} goes on with "
             f"batch {batch_id}; if not, give the query a new checkpoint that begins where the first of those missing "
             f"began (the files offsets/ of this one say where). {_KEEP_LONGER}"
         )

@@ -25,9 +25,8 @@ from paimon_spark.jobs.task_write import StreamRows, StreamTask, user_of
 from paimon_spark.jobs.write_target import open_target, opened_as_it_is
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.options.stream_write import StreamWriteOptions, canonical_stream_write, parse_stream_write_options
-from paimon_spark.streaming.batches import Committed, Sink, fate_of
-from paimon_spark.streaming.sink_log import read_log
+from paimon_spark.options.write_request import StreamWriteOptions, canonical_stream_write, parse_stream_write_options
+from paimon_spark.streaming.batches import AlreadyCommitted, Sink, find_batch, read_sink_log
 from paimon_spark.types import RowType
 
 
@@ -80,7 +79,7 @@ class StreamWrite:
             check_schemas(handle, rows)
             user = user_of(handle, self.options.write.commit_user, query_id)
             sink = Sink(query_id, user, is_named=self.options.write.commit_user is not None)
-            judged = fate_of(handle, sink, batch_id, complete=self.complete)
+            status = find_batch(handle, sink, batch_id, complete=self.complete)
         except PaimonError:
             if not _may_be_in(self.handle, rows, batch_id):
                 remove_rows(self.handle, rows)
@@ -88,9 +87,9 @@ class StreamWrite:
         batch = StreamBatch(
             handle, sink, batch_id, tuple(rows), self.complete, self.options.lost_batches, self._run(query_id, rows)
         )
-        if isinstance(judged.fate, Committed):
-            return batch.again(judged.fate, lambda: _may_be_in(handle, rows, batch_id))
-        return batch.first_time(judged)
+        if isinstance(status.outcome, AlreadyCommitted):
+            return batch.again(status.outcome, lambda: _may_be_in(handle, rows, batch_id))
+        return batch.first_time(status)
 
     def _run(self, query_id: str, rows: Sequence[StreamRows]) -> QueryRun:
         configured = next((r.checkpoint_conf for r in rows if r.checkpoint_conf), None)
@@ -161,7 +160,7 @@ def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Plac
 def _may_be_in(handle: TableHandle, rows: Sequence[StreamRows], batch_id: int) -> bool:
     """Whether a commit of these very rows may have been tried before."""
     try:
-        log = read_log(handle, rows[0].query_id)
+        log = read_sink_log(handle, rows[0].query_id)
     except PaimonError:
         return True
     return log is not None and (log.batch_id > batch_id or any(r.job in log.jobs for r in rows))

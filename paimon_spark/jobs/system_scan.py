@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
-from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.ranges import ResolvedRange
-from paimon_spark.metadata.resolve import Resolved
+from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
@@ -33,8 +31,7 @@ class SystemScan(Scan):
     """One read of a system table."""
 
     system: str = ""
-    _listed: tuple[TableHandle, Snapshot | None] | None = field(default=None, repr=False)
-    _reading: ViewReading | None = field(default=None, repr=False)
+    _reading: ListingReading | ViewReading | None = field(default=None, repr=False)
 
     @property
     def table_name(self) -> str:
@@ -82,14 +79,6 @@ class SystemScan(Scan):
             )
         return row_type.project(found)
 
-    def project(self, names: Sequence[str]) -> SystemScan:
-        """The same read of other columns."""
-        return replace(self, options=replace(self.options, columns=tuple(names)), _plan=None, _reading=None)
-
-    def filtered(self, filters: Sequence[Predicate]) -> SystemScan:
-        """The same read with more predicates."""
-        return replace(self, filters=(*self.filters, *filters), _plan=None, _reading=None)
-
     @property
     def is_listing(self) -> bool:
         """Whether one task makes the rows from metadata; else they are rows of the table."""
@@ -98,14 +87,8 @@ class SystemScan(Scan):
     def reading(self) -> ListingReading | ViewReading:
         """What tasks need to read. Picklable. Raises as `plan`."""
         self.plan()
-        if self._reading is not None:
-            return self._reading
-        listed = self._listed
-        assert listed is not None
-        zone = self.options.time_zone
-        found = self._travelled
-        travelled = isinstance(found, Resolved) and found.travelled
-        return ListingReading(self.system, *listed, zone, self.row_type.names, self._predicate(), travelled)
+        assert self._reading is not None
+        return self._reading
 
     def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
         from paimon_spark.engine.read.split_reader import read_splits
@@ -115,8 +98,7 @@ class SystemScan(Scan):
         if isinstance(reading, ListingReading):
             batches = reading.read()
         else:
-            view = reading
-            batches = read_splits(lambda s: view.read((s,)), self.plan().splits, os.cpu_count() or 1, ahead)
+            batches = read_splits(lambda s: reading.read((s,)), self.plan().splits, os.cpu_count() or 1, ahead)
         for batch in batches:
             yield record_batch(batch.columns, schema, batch.num_rows)
 
@@ -133,20 +115,15 @@ class SystemScan(Scan):
     def _make_plan(self) -> Plan:
         kind, predicate, names = self._kind, self._predicate(), self.row_type.names
         if self.options.version is not None and self.options.created_since_ms is not None:
-            raise self._no_such_option(self.options.version[0], "it is of rows, which only the table itself gives")
+            raise self._no_such_option(self.options.version[0], "it selects rows, which only the table itself has")
         if isinstance(kind, Listing):
             return self._plan_listing(kind, predicate, names)
         found = self._find_version()
         if self.options.row_kind and not kind.shows_kinds:
             raise self._no_such_option("read.changelog", "read $audit_log, which shows the kind of each row")
+        asked = self.options
         plan, self._reading = plan_view(
-            kind,
-            found,
-            self._base,
-            names,
-            predicate,
-            incremental=self.options.incremental,
-            batch_rows=self.options.batch_rows,
+            kind, found, self._base, names, predicate, incremental=asked.incremental, batch_rows=asked.batch_rows
         )
         return plan
 
@@ -161,7 +138,7 @@ class SystemScan(Scan):
             raise self._no_such_option(asked.incremental.key, "changes of rows are in $audit_log")
         if asked.version is not None and not kind.travels:
             raise self._no_such_option(
-                asked.version[0], "it tells of the whole branch; for another branch name t$branch_<name>$" + kind.name
+                asked.version[0], "it describes the whole branch; for another branch name t$branch_<name>$" + kind.name
             )
         found = self._find_version()
         assert not isinstance(found, ResolvedRange)
@@ -170,13 +147,14 @@ class SystemScan(Scan):
         else:
             handle = self.handle
             snapshot = latest_snapshot(handle) if kind.travels else None
-        self._listed = handle, snapshot
+        travelled = found is not None and found.travelled
+        self._reading = ListingReading(self.system, handle, snapshot, asked.time_zone, names, predicate, travelled)
         query = ScanQuery(columns=names, predicate=predicate)
         row_type = self.row_type
         return Plan(self.table_name, handle.branch, snapshot, row_type, (), {}, PlanReport(), query)
 
     def _no_such_option(self, key: str, why: str) -> InvalidOptionError:
-        return InvalidOptionError(f"option {key} says nothing to {self.table_name}: {why}", option=key)
+        return InvalidOptionError(f"option {key} does not apply to {self.table_name}: {why}", option=key)
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan."""
@@ -184,4 +162,4 @@ class SystemScan(Scan):
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.handle, self.options, self.option_text, self.filters, self._travelled, self.system = state
-        self._plan = self._listed = self._reading = None
+        self._plan = self._reading = None

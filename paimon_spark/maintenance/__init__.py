@@ -1,15 +1,13 @@
 """Maintenance: expiry, retention and clean-up. Everything that deletes files shared by snapshots is here.
 
-change.py             change snapshots, tags and branches under the table's lock
-roots.py              snapshots, tags and changelogs of all branches, and the manifests they list
-liveness.py           which files are alive in some of many snapshots
-removal.py            find and delete the files that only released roots need
-reachable.py          every file that some snapshot, tag, changelog or branch needs, with its path
-orphan_files.py       find and delete files that nothing reachable names
-expire_snapshots.py   snapshot expiry and the retention rule
-expire_changelogs.py  expiry of long-lived changelogs
-partitions.py         partition expiry, and `_SUCCESS` files of finished partitions
-partition_time.py     the time that a partition's values stand for
-consumers.py          consumer files: which snapshots streams have yet to read
-purge.py              empty a table, keeping only its definition
+change.py        change snapshots, tags and branches under the table's lock
+roots.py         snapshots, tags and changelogs of all branches, and the manifests they list
+liveness.py      which files are alive in some of many snapshots
+removal.py       find and delete the files that only released roots need
+reachable.py     every file that some snapshot, tag, changelog or branch needs, with its path
+orphan_files.py  find and delete orphan files
+expiry.py        snapshot and changelog expiry, and the retention rule
+partitions.py    partition expiry, and `_SUCCESS` files of finished partitions
+consumers.py     consumer files: which snapshots streams have yet to read
+purge.py         empty a table, keeping only its definition
 """

@@ -53,24 +53,15 @@ def change_table(
 ) -> Removed:
     """Plan and run one change under the table's lock, after finishing what dead processes left.
 
-    Args:
-        handle: any branch of the table.
-        kind: of the operation, for messages of processes that wait.
-        plan: called while the lock is held: reads the table, checks everything that may be refused, and returns the
-            change, or None when there is nothing to do. Errors of it leave the table as it was.
-        wait_ms: how long to wait for the lock.
-        waiting: clock and sleep.
-
-    Returns:
-        What was deleted beyond the steps themselves.
+    `plan` is called while the lock is held: it reads the table, checks everything that may be refused, and returns the
+    change, or None when there is nothing to do. When it raises, the table is left as it was. Returns what was deleted
+    beyond the steps themselves.
 
     Raises:
-        OperationInProgressError: another process held the lock all the time; says who, what and since when.
+        OperationInProgressError: another process held the lock for `wait_ms`; says who, what and since when.
         UnsafeDeletionError: it is unknown what the remaining roots need; nothing was changed.
         UnsupportedFeatureError: the store cannot create files exclusively (`publish.check_store`).
-        TableNotFoundError: the table was dropped.
-        CorruptFileError: the lock or journal of another operation cannot be read; says what to do.
-        StorageError: a step failed. Once the journal is written, the next access finishes the change.
+        StorageError: a step failed. Once the journal is written, the next operation finishes the change.
     """
     check_store(handle)
     check_there(handle)
@@ -99,7 +90,7 @@ def change_branch(
     *,
     wait_ms: int = 60_000,
 ) -> Removed:
-    """As `change_table`; `plan` gets the branch opened again, as `main` may mean another directory by then."""
+    """As `change_table`; `plan` gets the branch reopened, as `main` may mean another directory by then."""
     return change_table(handle, kind, lambda: plan(reopened(handle)), wait_ms=wait_ms)
 
 
@@ -111,31 +102,23 @@ def preview(handle: TableHandle, change: TableChange | None) -> Removed:
 
 
 def reopened(handle: TableHandle) -> TableHandle:
-    """The branch opened again: other operations may have made main mean another directory."""
+    """Open the branch again: other operations may have made main mean another directory."""
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
 def check_there(handle: TableHandle) -> None:
-    """Check that the table still exists: its lock would make the directory of a dropped table again.
-
-    Raises TableNotFoundError.
-    """
+    """Check that the table still exists: its lock would recreate the directory of a dropped table."""
     layout = handle.layout
     if not any(handle.store.list(directory) for directory in (f"{layout.root}/schema", layout.branches_dir)):
         raise TableNotFoundError(
-            f"table {handle.name} does not exist any more: {handle.store.url(layout.root)} has neither schemas nor "
+            f"table {handle.name} no longer exists: {handle.store.url(layout.root)} has neither schemas nor "
             "branches; it was dropped, renamed or moved",
             table=handle.name,
         )
 
 
 def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _NOW) -> str | None:
-    """Finish or undo the operation of a dead process; the label of what was finished. One read when none is left.
-
-    Raises:
-        OperationInProgressError: a living process holds the lock for longer than `wait_ms`.
-        Others as `change_table`.
-    """
+    """Finish or undo the operation of a dead process; returns the label of what was finished. One read for none."""
     if find_lock(handle) is None:
         return None
     check_store(handle)
@@ -145,11 +128,7 @@ def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _N
 
 
 def unfinished(handle: TableHandle) -> str | None:
-    """The operation that runs now or was left unfinished, as text; None when there is none. Changes nothing.
-
-    Raises:
-        CorruptFileError: the lock or its journal cannot be read.
-    """
+    """Describe the operation that is running or was left unfinished; None when there is none."""
     lock = find_lock(handle)
     if lock is None:
         return None
@@ -159,9 +138,9 @@ def unfinished(handle: TableHandle) -> str | None:
 
 
 def _expected_removal(handle: TableHandle, change: TableChange | None) -> tuple[Removal, list[Root]]:
-    """The removal after the change if no other engine interferes, and the roots it was found with.
+    """The removal after the change if no other engine interferes, and the roots it was computed with.
 
-    Found before anything is changed, so that errors leave everything as it was.
+    Computed before anything is changed, so that errors leave everything as it was.
     """
     if change is None or not change.released:
         return Removal(), []
@@ -170,16 +149,16 @@ def _expected_removal(handle: TableHandle, change: TableChange | None) -> tuple[
 
 
 def _run(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removed:
-    """Run the steps, delete what is unreachable then, and release the lock."""
+    """Run the steps, delete files that are unreachable afterwards, and release the lock."""
     for step in progress.counted(change.steps, change.kind, "steps", len(change.steps)):
         held.check()
         run_step(held.handle, step)
     left: str | None = None
     if change.released:
         try:
-            removal = _as_of_now(held, change, removal, roots)
+            removal = _recheck(held, change, removal, roots)
         except UnsafeDeletionError as e:
-            # The change itself is done; files left over are harmless.
+            # The change itself is done; leftover files are harmless.
             left, removal = str(e), Removal(change.released)
             _LOG.warning("after the %s, files were left for remove_orphan_files: %s", change.label, e)
         delete(held.handle, removal, held.check)
@@ -187,8 +166,8 @@ def _run(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[
     return replace(removal.removed(), left=left)
 
 
-def _as_of_now(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removal:
-    """The removal, found again when the roots after the steps are not those that were expected."""
+def _recheck(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removal:
+    """The removal, computed again when the roots after the steps are not the expected ones."""
     kept = all_roots(held.handle)
     if removal.released and {r.key: r.snapshot for r in roots} == {r.key: r.snapshot for r in kept}:
         return removal
@@ -198,7 +177,7 @@ def _as_of_now(held: HeldLock, change: TableChange, removal: Removal, roots: Seq
 def _acquire(
     handle: TableHandle, owner: Owner, kind: str, waiting: Waiting, wait_ms: int
 ) -> tuple[str | None, HeldLock]:
-    """The lock, after finishing the operations of dead processes; with the label of the last one."""
+    """Acquire the lock, after finishing the operations of dead processes; with the label of the last one."""
     data = LockFile(owner, kind, waiting.clock_ms()).encode()
     started, finished = waiting.clock_ms(), None
     failures = 0
@@ -217,14 +196,14 @@ def _acquire(
         else:
             return finished, held
         found = find_lock(handle)
-        if found is not None and found.owner == owner:  # the store's answer was lost
+        if found is not None and found.owner == owner:  # the store's reply was lost
             return finished, held
         if found is not None:
             finished = _until_free(handle, owner, waiting, rest) or finished
 
 
 def _until_free(handle: TableHandle, owner: Owner, waiting: Waiting, wait_ms: int) -> str | None:
-    """Wait until the lock is free, finishing the operation of a dead owner; the label of that."""
+    """Wait until the lock is free, finishing the operation of a dead owner; returns its label."""
     started, wait_s = waiting.clock_ms(), 0.01
     watch = OwnerWatch(handle, waiting)
     while True:

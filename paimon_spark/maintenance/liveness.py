@@ -1,4 +1,4 @@
-"""Find the files that are alive in some of many snapshots, by counting ADD and DELETE entries.
+"""Find the files that are alive in any of many snapshots, by counting ADD and DELETE entries.
 
 Two snapshots differ only by the manifests that they do not share, so only those are read, each once. Files are the same
 when partition, bucket and name are equal: levels may change. Counts are relative to a first snapshot: of the files not
@@ -45,7 +45,7 @@ all manifests of other branches each time. A manifest never changes."""
 
 @dataclass(slots=True)
 class Files:
-    """Every file that was met, by number; what it is called and where it lies."""
+    """Numbers of all files seen so far, with their names and locations."""
 
     _keys: pa.Array = field(default_factory=lambda: array_of([], _KEYS))
     _firsts: list[pa.Table] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Files:
 
 @dataclass(slots=True)
 class Counts:
-    """What each manifest adds to the counts of files; those that are not there are remembered."""
+    """What each manifest adds to the counts of files, and which manifests are missing."""
 
     handle: TableHandle
     metas: Sequence[ManifestFileMeta]
@@ -104,15 +104,7 @@ class Counts:
     _of: dict[int, tuple[I64, I64]] = field(default_factory=dict)
 
     def load(self, manifests: Collection[int], only: Bool | None = None) -> None:
-        """Read manifests that were not read before.
-
-        Args:
-            manifests: numbers in `metas`.
-            only: look at these files alone, by number; others need no number.
-
-        Raises:
-            CorruptFileError, UnknownFormatVersionError: one cannot be decoded.
-        """
+        """Read manifests (numbers in `metas`) not read before; with `only`, just entries of these files."""
         wanted = [m for m in sorted(manifests) if m not in self._of]
         if only is not None:
             self._load_some(wanted, np.flatnonzero(only))
@@ -123,7 +115,7 @@ class Counts:
                 self._of[manifest] = own.copy(), sign.copy()  # not a view, which would keep the whole group's
 
     def _load_some(self, wanted: Sequence[int], numbers: I64) -> None:
-        """Read what manifests say of files with these numbers."""
+        """Read the entries of files with these numbers."""
         if len(numbers) == 0:
             return
         names = _column(self.files.table(numbers), "file_name").cast(pa.string()).unique()
@@ -159,7 +151,7 @@ class Counts:
         return self._of.get(manifest, _NOTHING)[0]
 
     def alive(self, first: Ids, states: Sequence[Ids]) -> Bool:
-        """Which files, by number, are alive in some of `states` and not in `first`. Their manifests are loaded."""
+        """Which files, by number, are alive in any of `states` but not in `first`. Their manifests must be loaded."""
         counts = np.zeros(len(self.files), np.int64)
         found = np.zeros(len(self.files), np.bool_)
         for plus, minus in steps(first, states):
@@ -172,7 +164,7 @@ class Counts:
         return found
 
     def _entries(self, numbers: Sequence[int]) -> Iterator[tuple[list[int], I64, pa.Table]]:
-        """Manifests decoded together: their numbers, where in the entries all but the last one end, and the entries."""
+        """Yield manifests decoded together: their numbers, the row where each but the last ends, and the entries."""
         for group in self._groups(numbers):
             try:
                 entries = read_manifests(self.handle, [self.metas[n] for n in group])
@@ -204,7 +196,7 @@ class Counts:
 
 
 def name_hashes(names: pa.Array) -> npt.NDArray[np.uint64]:
-    """A number for each text, the same for the same text. Two texts may share one."""
+    """Hash texts; the same in every process."""
     starts, data = arrow_numpy.byte_slices(names)
     width = -(-max(int(np.diff(starts).max(initial=0)), 1) // 8) * 8
     places = starts[:-1, None] + np.arange(width)
@@ -230,15 +222,15 @@ _NOTHING: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def steps(first: Ids, states: Sequence[Ids]) -> Iterator[tuple[Ids, Ids]]:
-    """The manifests that each state has and the one before it has not, and the other way round."""
+    """Yield for each state the manifests that it has and the previous one lacks, and the reverse."""
     before = first
     for state in states:
         yield difference(state, before), difference(before, state)
         before = state
 
 
-def walked(first: Ids, states: Sequence[Ids]) -> Ids:
-    """The manifests that a walk reads."""
+def changed_manifests(first: Ids, states: Sequence[Ids]) -> Ids:
+    """The manifests by which neighbouring states differ, ascending."""
     return union(part for step in steps(first, states) for part in step)
 
 

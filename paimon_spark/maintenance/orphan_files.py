@@ -1,4 +1,4 @@
-"""Find orphan files, which nothing reachable names, and delete old ones.
+"""Find and delete orphan files, which no reachable snapshot, tag, changelog or branch names.
 
 Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an orphan.
 """
@@ -32,22 +32,22 @@ _TOGETHER: Final = 1000
 """Files deleted with one call."""
 
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f-]{36}\.tmp", re.DOTALL)
-"""What stores, ours and Java's, call a file whose bytes are not complete yet."""
+"""Name of an incomplete file, in our stores and in Java's."""
 
 _BUCKET_PREFIX: Final = "bucket-"
 _PACK_SUFFIX: Final = ".managed.blob"
 
 
 class DiskFile(NamedTuple):
-    """A file found; `path` as in `Reachable.paths`, `modified_ms` None where the store does not tell."""
+    """A listed file; `path` as in `reachable.PATHS`, `modified_ms` None where the store reports no time."""
 
     path: str
     size: int
     modified_ms: int | None
 
 
-class _Tree(NamedTuple):
-    """A directory whose files are looked at; `is_own` when its store is the table's."""
+class DirectoryTree(NamedTuple):
+    """A directory to be listed with everything below; `is_own` when its store is the table's."""
 
     store: Store
     root: str
@@ -57,35 +57,21 @@ class _Tree(NamedTuple):
         return path if self.is_own else self.store.url(path)
 
 
-def files_on_disk(handle: TableHandle) -> list[DiskFile]:
-    """Every file below the table's directory and its external paths, whatever it is. Raises StorageError."""
-    return [
-        DiskFile(tree.name(f"{directory}/{info.name}"), info.size, info.modified_ms)
-        for tree in _trees(handle)
-        for directory, infos in _walk(tree)
-        for info in infos
-    ]
-
-
 def orphans(handle: TableHandle, older_than_ms: int | None = None) -> list[DiskFile]:
-    """The files that a clean-up may delete: of a table's own kinds, in their places, and not reachable.
+    """The files that a clean-up may delete: of kinds that Paimon writes, in their directories, and not reachable.
 
-    A write that is going on has made files that its commit will name, so give `older_than_ms` unless there is
-    none. Files of a name that something reachable has are never orphans, wherever they lie.
-
-    Args:
-        handle: any branch of the table.
-        older_than_ms: leave out files changed at or after this time, epoch milliseconds, or whose time is unknown.
+    Running writes have files that their commits will name, so give `older_than_ms` (epoch milliseconds) unless there
+    are none: files changed at or after it, or at an unknown time, are left out. A file whose name is reachable is
+    never an orphan, in whatever directory.
 
     Raises:
-        UnsafeDeletionError, CorruptFileError: metadata is missing or cannot be decoded, so nobody can tell what it
-            needs.
-        StorageError: a file cannot be read, or a directory not be listed.
+        UnsafeDeletionError, CorruptFileError: metadata is missing or cannot be decoded, so what it needs is unknown.
+        StorageError: a file cannot be read, or a directory cannot be listed.
     """
-    # First what is there, then what is reachable: files of a commit made meanwhile are found reachable.
+    # List files first, then find what is reachable: files of a concurrent commit are found reachable.
     candidates = _Candidates(handle)
     with collector_paused():
-        there = [(tree, directory, infos) for tree in _trees(handle) for directory, infos in _walk(tree)]
+        there = [(tree, directory, infos) for tree in directory_trees(handle) for directory, infos in walk(tree)]
     used = set(reachable_names(handle).to_pylist())
     progress.report("look at files", files := sum(len(infos) for _, _, infos in there), files)
     return [
@@ -98,7 +84,7 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None) -> list[DiskF
 
 @dataclass(frozen=True, slots=True)
 class RemovedOrphans(ShownAsFacts):
-    """Orphans that were deleted, or with a dry run would be.
+    """Orphan files that were deleted, or with a dry run would be.
 
     Attributes:
         paths: absolute in the table's store, or full URLs in another store.
@@ -118,23 +104,16 @@ def remove_orphan_files(
     dry_run: bool = False,
     clock_ms: Callable[[], int] = now_ms,
 ) -> RemovedOrphans:
-    """Delete the orphans of all branches that were not changed since a time; one day ago if none is given.
+    """Delete orphan files of all branches last changed before a time, by default one day ago.
 
-    What a dead process left unfinished is finished first, but not by a dry run.
-
-    Raises:
-        InvalidInputError: the time is not in the past.
-        UnsafeDeletionError: it cannot be told what is needed; nothing was deleted.
-        CorruptFileError: as `orphans`.
-        OperationInProgressError: another process changes tags or branches all the time.
-        StorageError: a directory cannot be listed, or a file not be read or deleted.
+    An operation that a dead process left unfinished is finished first, except by a dry run.
     """
     now = clock_ms()
     before_ms = now - _DAY_MS if older_than_ms is None else older_than_ms
     if before_ms > now:
         raise InvalidInputError(
-            f"orphan files of table {handle.name} older than {before_ms} ms were to be removed, but that time is not "
-            f"in the past (it is {now} ms now): files of writes that go on would be deleted",
+            f"cannot remove orphan files of table {handle.name} older than {before_ms} ms: that time is not in the "
+            f"past (now is {now} ms), and files of running writes would be deleted; give an earlier time",
             table=handle.name,
         )
     check_there(handle)
@@ -147,23 +126,20 @@ def remove_orphan_files(
 
 
 def _check_branches(handle: TableHandle) -> None:
-    """Check that what looks like a branch is one. Raises UnsafeDeletionError.
-
-    Source: Java `OrphanFilesClean.validBranches`.
-    """
-    half = [
+    """Check that directories with snapshots or tags are branches. Source: Java `OrphanFilesClean.validBranches`."""
+    incomplete = [
         branch.branch
         for branch in branch_directories(handle)[1:]
         if not branch.branch.startswith(".") and not list_schema_ids(branch.store, branch.layout)
         if any(branch.store.list(directory) for directory in (branch.layout.snapshot_dir, branch.layout.tag_dir))
     ]
-    if half:
+    if incomplete:
         raise UnsafeDeletionError(
-            f"no orphan file of table {handle.name} was deleted: {', '.join(map(repr, half))} below "
-            f"{handle.store.url(handle.layout.branches_dir)} have snapshots or tags but no schema, as if another "
-            "engine were making or deleting branches there. doctor() repairs them; else delete these directories",
+            f"no orphan file of table {handle.name} was deleted: {', '.join(map(repr, incomplete))} below "
+            f"{handle.store.url(handle.layout.branches_dir)} have snapshots or tags but no schema; another engine may "
+            "be creating or deleting branches there. doctor() repairs them; otherwise delete these directories",
             table=handle.name,
-            branches=half,
+            branches=incomplete,
         )
 
 
@@ -179,17 +155,18 @@ def _delete(handle: TableHandle, paths: Sequence[str]) -> None:
         progress.report("delete", done, len(paths))
 
 
-def _trees(handle: TableHandle) -> list[_Tree]:
-    trees = [_Tree(handle.store, handle.layout.root, is_own=True)]
+def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
+    """The table's directory and its external paths."""
+    trees = [DirectoryTree(handle.store, handle.layout.root, is_own=True)]
     for url in handle.options.external_paths:
         if url.strip():
             store, path = external_path(handle.store, url.strip())
-            trees.append(_Tree(store, path, store is handle.store))
+            trees.append(DirectoryTree(store, path, store is handle.store))
     return trees
 
 
-def _walk(tree: _Tree) -> Iterator[tuple[str, list[FileInfo]]]:
-    """Each directory below the tree's root, itself included, with its files."""
+def walk(tree: DirectoryTree) -> Iterator[tuple[str, list[FileInfo]]]:
+    """Yield each directory of the tree with its files."""
     level, listed = [tree.root], 0
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-list") as pool:
         while level:
@@ -204,7 +181,7 @@ def _walk(tree: _Tree) -> Iterator[tuple[str, list[FileInfo]]]:
 
 
 class _Candidates:
-    """Which files of a table's directories are orphans unless something reachable names them."""
+    """Which files of a table's directories are orphans unless they are reachable."""
 
     def __init__(self, handle: TableHandle) -> None:
         self._layout = handle.layout
@@ -216,21 +193,21 @@ class _Candidates:
         self._snapshots = dict.fromkeys((layout.snapshot_dir for layout in layouts), SNAPSHOT_PREFIX)
         self._snapshots |= dict.fromkeys((layout.changelog_dir for layout in layouts), CHANGELOG_PREFIX)
 
-    def among(self, tree: _Tree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
+    def among(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         if self._holds_shared_files(tree, directory):
             return [i for i in infos if not i.name.endswith(_PACK_SUFFIX)]
         if tree.is_own and directory in self._snapshots:
             prefix = self._snapshots[directory]
             return [i for i in infos if not i.name.startswith(prefix) and i.name not in (LATEST, EARLIEST)]
         if tree.is_own and directory == self._lock_directory:
-            # Files of operations that are over; without a lock none is running.
+            # Files of finished operations; without a lock none is running.
             return [] if any(i.name == LOCK_FILE for i in infos) else infos
         if tree.is_own and directory in self._refs:
             return [i for i in infos if _TEMPORARY.fullmatch(i.name)]
         return []
 
-    def _holds_shared_files(self, tree: _Tree, directory: str) -> bool:
-        """Whether it is a directory of manifests, indexes or statistics, or a bucket's."""
+    def _holds_shared_files(self, tree: DirectoryTree, directory: str) -> bool:
+        """Whether the directory holds manifests, indexes, statistics or the files of a bucket."""
         if tree.is_own and directory in self._layout.shared_dirs:
             return True
         data_root = self._layout.data_root if tree.is_own else tree.root

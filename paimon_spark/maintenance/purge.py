@@ -29,17 +29,7 @@ KIND = "purge"
 
 
 def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
-    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table.
-
-    Args:
-        handle: main of the table.
-        dry_run: only tell what would go.
-
-    Raises:
-        InvalidInputError: the handle is on a branch, or a branch to be deleted is the fallback of main.
-        UnsafeDeletionError, OperationInProgressError, StorageError: as `change_table`.
-        CommitError: the empty snapshot could not be made.
-    """
+    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table."""
     _check(handle)
     if dry_run:
         return plan_removal(handle, all_roots(handle), [])
@@ -51,16 +41,15 @@ def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
 def _check(handle: TableHandle) -> None:
     if handle.branch != MAIN:
         raise InvalidInputError(
-            f"{handle.describe()} was to be purged, which deletes all branches: ask for it on main, or delete "
-            "the branch",
+            f"cannot purge {handle.describe()}: purge deletes all branches; call it on main, or delete the branch",
             table=handle.name,
             branch=handle.branch,
         )
     fallback = handle.schema.options.get("scan.fallback-branch")
     if fallback is not None:
         raise InvalidInputError(
-            f"table {handle.name} was to be purged, but its option scan.fallback-branch names the branch {fallback!r}, "
-            "which would be deleted; unset the option first",
+            f"cannot purge table {handle.name}: its option scan.fallback-branch names branch {fallback!r}, which would "
+            "be deleted; unset the option first",
             table=handle.name,
             branch=fallback,
         )
@@ -78,7 +67,7 @@ def _plan(handle: TableHandle) -> TableChange:
     for branch in branch_directories(handle):
         directory = branch.layout.branch_root[start:]
         if branch.branch not in (MAIN, main):
-            # The schemas go before the file that hides them: without a schema it is no branch any more.
+            # Delete the schemas before the file that hides them: a directory without a schema is not a branch.
             schemas = [f"{directory}/schema/{SCHEMA_PREFIX}{i}" for i in list_schema_ids(branch.store, branch.layout)]
             hidden = (
                 [Put(f"{directory}/schema/{HANDOVER}", encode_handover(Handover(None)).decode())] if schemas else []

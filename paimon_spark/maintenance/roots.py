@@ -1,14 +1,14 @@
 """Roots (snapshots, tags and long-lived changelogs of all branches) and the manifests they list.
 
 Files of a released root may already be missing, after expiry by another engine or an interrupted deletion. Those of a
-kept root must exist, or it is unknown what it needs, and nothing is deleted.
+kept root must exist; otherwise what it needs is unknown, and nothing is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,22 +32,21 @@ from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.metadata.snapshots import read_hint
 
 _ROUNDS: Final = 5
-"""Times refs that turned up meanwhile are looked for."""
+"""How often roots are listed again while new ones appear."""
 
 
 def all_roots(handle: TableHandle) -> list[Root]:
-    """Every root of the table, whatever branch the handle is on, by branch, kind and id.
+    """Read every root of the table, of all branches, by branch, kind and id.
 
-    Directories below `branch/` count even without a schema, those of merges under way too, and the table's own though
-    `main` may mean a branch. Listings of each branch's directories and concurrent small reads.
+    Includes directories below `branch/` without a schema and of running merges, and the table's own directory even when
+    `main` means a branch. Lists each branch's directories; small concurrent reads.
 
     Raises:
-        CorruptFileError: a root cannot be decoded, so nobody can tell what it needs.
-        UnsafeDeletionError: a listing leaves out a snapshot that is there.
-        StorageError: a directory cannot be listed, or a file not be read.
+        CorruptFileError: a root cannot be decoded, so what it needs is unknown.
+        UnsafeDeletionError: a listing leaves out an existing snapshot.
     """
-    # Other engines ask for no lock: what one of them moves from a place not yet looked at to one looked at before
-    # would be missed, so it is looked again until nothing new turns up.
+    # Other engines take no lock: a root that one of them moves to a directory that was already listed would be missed,
+    # so everything is listed again until nothing new appears.
     found: dict[tuple[str, str, str], Root | None] = {}
     for _ in range(_ROUNDS):
         before = len(found)
@@ -65,9 +64,9 @@ def all_roots(handle: TableHandle) -> list[Root]:
 
 
 def branch_directories(handle: TableHandle) -> list[TableHandle]:
-    """The table's own directory, then each directory below `branch/`, to read metadata with.
+    """Handles on the table's own directory, then on each directory below `branch/`.
 
-    A branch without schema, left by a creation that was broken off, counts too: its refs hold on to files.
+    Includes branches without a schema, left by an interrupted creation: their roots still need files.
     """
     layout = Layout(handle.layout.root, MAIN, None, handle.layout.data_directory)
     main = replace(handle, layout=layout)
@@ -80,13 +79,13 @@ def branch_directories(handle: TableHandle) -> list[TableHandle]:
 
 
 def without(roots: Sequence[Root], released: Sequence[Root]) -> list[Root]:
-    """The roots that stay when `released` go."""
+    """The roots except `released`."""
     gone = {root.key for root in released}
     return [root for root in roots if root.key not in gone]
 
 
 def still_there(handle: TableHandle, root: Root) -> bool:
-    """Whether the root's file still is there, with the snapshot that was read from it."""
+    """Whether the root's file still exists, with the snapshot that was read from it."""
     main, *branches = branch_directories(handle)
     at = next((b for b in (main, *branches) if b.branch == root.branch_directory), None)
     if at is None:
@@ -101,7 +100,7 @@ def _place(root: Root) -> tuple[int, str]:
 
 
 def _find(branch: TableHandle, kind: RootKind, found: dict[tuple[str, str, str], Root | None]) -> None:
-    """Read the roots of a kind that are not in `found`; None for one that went away before it was read."""
+    """Read the roots of a kind that are not in `found`; None for one deleted before it was read."""
     directory, prefix, decoder = _FILES[kind](branch.layout)
     new = [
         name
@@ -114,7 +113,7 @@ def _find(branch: TableHandle, kind: RootKind, found: dict[tuple[str, str, str],
 
 
 def _check_listing(branch: TableHandle, found: dict[tuple[str, str, str], Root | None]) -> None:
-    """Check that the snapshot that the branch's hint names was listed, if it is there."""
+    """Check that the snapshot that the branch's hint names was listed, if it exists."""
     hint = read_hint(branch.store, f"{branch.layout.snapshot_dir}/{LATEST}")
     if hint is None or (RootKind.SNAPSHOT.value, branch.branch, str(hint)) in found:
         return
@@ -122,8 +121,8 @@ def _check_listing(branch: TableHandle, found: dict[tuple[str, str, str], Root |
     _find(branch, RootKind.SNAPSHOT, found)  # it may have been committed just now
     if (RootKind.SNAPSHOT.value, branch.branch, str(hint)) not in found and branch.store.exists(path):
         raise UnsafeDeletionError(
-            f"nothing of table {branch.name} was deleted: the store does not list {branch.store.url(path)}, which is "
-            "there, so it cannot be told what else it leaves out; try again later",
+            f"nothing of table {branch.name} was deleted: the store does not list {branch.store.url(path)}, which "
+            "exists, so other files may be missing from listings too; try again later",
             table=branch.name,
             path=path,
         )
@@ -146,7 +145,7 @@ def _read(
         snapshots: list[Snapshot | None] = [
             decoder(data, path) for data, path in zip(branch.store.read_many(paths), paths, strict=True)
         ]
-    except (FileMissingError, CorruptFileError):  # one was deleted meanwhile, or is being written
+    except (FileMissingError, CorruptFileError):  # deleted or being written
         snapshots = [find_decoded(branch.store, path, decoder) for path in paths]
     yield from zip(names, snapshots, strict=True)
 
@@ -177,7 +176,7 @@ class State(NamedTuple):
     Attributes:
         manifests: their numbers, ascending.
         delta: the numbers of the delta list's, ascending.
-        complete: whether both lists were there.
+        complete: whether both lists exist.
     """
 
     manifests: Ids
@@ -195,11 +194,9 @@ class RootLists:
         self._lists: dict[str, Ids | None] = {}
 
     def read(self, roots: Sequence[Root], *, changelogs: bool, kept: bool) -> None:
-        """Read the lists of roots' states, and those of their changelogs.
+        """Read the lists of roots' states, and with `changelogs` those of their changelogs.
 
-        Raises:
-            UnsafeDeletionError: a list that a kept root needs cannot be decoded.
-            CorruptFileError, UnknownFormatVersionError: a list of another root cannot be decoded.
+        Raises UnsafeDeletionError: a list that a kept root needs cannot be decoded.
         """
         owners: dict[str, Root] = {}
         for root in roots:
@@ -218,14 +215,14 @@ class RootLists:
                 self._lists[name] = None if metas is None else self._numbered(metas)
 
     def state(self, root: Root) -> State:
-        """The root's state, as far as its lists are there."""
+        """The root's state, as far as its lists exist."""
         parts = [self._lists[name] for name in state_lists(root)]
         there = [part for part in parts if part is not None]
         delta = parts[-1] if parts and parts[-1] is not None else _NONE
         return State(union(there), delta, len(there) == len(parts) > 0)
 
     def before(self, root: Root) -> State:
-        """The state that the root's delta came upon."""
+        """The state before the root's delta."""
         state = self.state(root)
         return State(difference(state.manifests, state.delta), _NONE, state.complete)
 
@@ -234,7 +231,7 @@ class RootLists:
         return union(self._lists[name] for name in changelog_lists(root))
 
     def is_missing(self, name: str) -> bool:
-        """Whether a list that was read was not there."""
+        """Whether a list was found missing."""
         return self._lists[name] is None
 
     def _numbered(self, metas: Iterable[ManifestFileMeta]) -> Ids:
@@ -249,14 +246,14 @@ class RootLists:
 
 
 def state_lists(root: Root) -> tuple[str, ...]:
-    """Base and delta list, where the root needs them."""
+    """Base and delta list, if the root needs them."""
     if root.kind is RootKind.CHANGELOG and root.snapshot.changelog_manifest_list is not None:
         return ()
     return root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
 
 
 def changelog_lists(root: Root) -> tuple[str, ...]:
-    """The list of changelog manifests, where the root needs it and has one."""
+    """The list of changelog manifests, if the root needs it and has one."""
     name = root.snapshot.changelog_manifest_list
     return () if name is None or root.kind is RootKind.TAG else (name,)
 
@@ -278,14 +275,19 @@ def unsafe(handle: TableHandle, roots: dict[str, Root], error: FormatError) -> U
     name = path.rpartition("/")[2]
     root = roots.get(name)
     who = "a version that stays" if root is None else root.describe()
-    return doubt(handle, f"{who} needs {path}, which cannot be read ({error})", path=path)
+    return _unsafe(handle, f"{who} needs {path}, which cannot be read ({error})", path)
 
 
-def doubt(handle: TableHandle, what: str, **context: Any) -> UnsafeDeletionError:
-    """The error when it cannot be told what is needed."""
+def missing_metadata(handle: TableHandle, root: Root, name: str) -> UnsafeDeletionError:
+    """The error for a missing metadata file that a kept root needs."""
+    path = handle.store.url(handle.layout.manifest_path(name))
+    return _unsafe(handle, f"{root.describe()} needs {path}, which does not exist", path)
+
+
+def _unsafe(handle: TableHandle, what: str, path: str) -> UnsafeDeletionError:
     return UnsafeDeletionError(
-        f"nothing of table {handle.name} was deleted, as it cannot be told which files are still needed: {what}. "
-        "doctor() says which versions are damaged; a damaged tag or branch that nobody needs can be deleted first",
+        f"nothing of table {handle.name} was deleted, as the files still needed are unknown: {what}. doctor() lists "
+        "damaged versions; delete a damaged tag or branch that is not needed, and try again",
         table=handle.name,
-        **context,
+        path=path,
     )

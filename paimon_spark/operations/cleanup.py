@@ -146,7 +146,7 @@ def _show_purged(a: Request, removed: Any) -> Answer:
 
 
 def _show_consumers(a: Request, found: list[Consumer]) -> Answer:
-    shown = [(c.name, c.goes_on_with, "rows of that snapshot" if c.in_state else "") for c in found]
+    shown = [(c.name, c.reads_next, "rows of that snapshot" if c.in_state else "") for c in found]
     return rows(("name", "reads next", "still reading"), shown, data=found, empty="no consumers")
 
 

@@ -15,8 +15,8 @@ from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
+    from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff, Side
-    from paimon_spark.versioning.doctor.findings import Finding
     from paimon_spark.versioning.log import Commit, History, HistoryRef
     from paimon_spark.versioning.status import BranchStatus, HeadStatus, TableStatus
 

@@ -1,13 +1,29 @@
-"""Descriptors and enums of the options that decide how a table is laid out, read and merged.
+"""Options that decide how a table is laid out, read and merged, and `fields.<column>.…` of single columns.
 
-Source: Java `CoreOptions`.
+Source: Java `CoreOptions`, `mergetree/compact/PartialUpdateMergeFunction.Factory`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, memory_size, names, string
+from paimon_spark.options.descriptor import (
+    Option,
+    boolean,
+    enum_of,
+    field_of,
+    integer,
+    memory_size,
+    names,
+    option,
+    options_of,
+    parse_group,
+    string,
+    trimmed,
+)
 
 
 class MergeEngine(str, Enum):
@@ -45,19 +61,10 @@ class BucketFunction(str, Enum):
 
 BUCKET = Option("bucket", integer, -1, "Buckets of a partition; -1 unaware or dynamic, -2 postponed.")
 BUCKET_FUNCTION = Option(
-    "bucket-function.type",
-    enum_of(BucketFunction),
-    BucketFunction.DEFAULT,
-    "How a bucket key becomes a bucket.",
+    "bucket-function.type", enum_of(BucketFunction), BucketFunction.DEFAULT, "How a bucket key becomes a bucket."
 )
 MERGE_ENGINE = Option(
-    "merge-engine",
-    enum_of(MergeEngine),
-    MergeEngine.DEDUPLICATE,
-    "How rows of one primary key become one row.",
-)
-SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
-    "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
+    "merge-engine", enum_of(MergeEngine), MergeEngine.DEDUPLICATE, "How rows of one primary key become one row."
 )
 SEQUENCE_ORDER = Option(
     "sequence.field.sort-order", enum_of(SortOrder), SortOrder.ASCENDING, "Direction of sequence.field."
@@ -73,37 +80,17 @@ CHANGELOG_PRODUCER = Option(
     "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "Who writes changelog files."
 )
 DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files.")
-DV_MERGE_ON_READ = Option(
-    "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
-)
-FORCE_LOOKUP = Option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
 NUM_LEVELS: Option[int | None] = Option(
     "num-levels", integer, None, "LSM levels; default is the compaction trigger plus one."
 )
 COMPACTION_TRIGGER = Option("num-sorted-run.compaction-trigger", integer, 5, "Sorted runs that start a compaction.")
-PARTITION_DEFAULT_NAME = Option(
-    "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
-)
-PARTITION_LEGACY_NAME = Option(
-    "partition.legacy-name", boolean, True, "Partition directories use the internal text of values."
-)
-DATA_FILE_DIRECTORY: Option[str | None] = Option(
-    "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
-)
-INDEX_IN_DATA_DIR = Option("index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory.")
-ROW_TRACKING = Option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
-DATA_EVOLUTION = Option("data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range.")
-SPLIT_TARGET_SIZE = Option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
 SPLIT_OPEN_COST = Option("source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for.")
 FALLBACK_BRANCH = Option(
-    "scan.fallback-branch", string, "", "The branch that is read where a partition is not in the branch in force."
+    "scan.fallback-branch", trimmed, "", "The branch that is read where a partition is not in the branch in force."
 )
-PRIMARY_BRANCH = Option("scan.primary-branch", string, "", "The branch whose partitions come first.")
+PRIMARY_BRANCH = Option("scan.primary-branch", trimmed, "", "The branch whose partitions come first.")
 SEQUENCE_NUMBER_COLUMN = Option(
-    "table-read.sequence-number.enabled",
-    boolean,
-    False,
-    "`$audit_log` and `$binlog` with a sequence number: refused.",
+    "table-read.sequence-number.enabled", boolean, False, "`$audit_log` and `$binlog` with a sequence number: refused."
 )
 ALLOW_UNSAFE_CREATE = Option(
     "commit.allow-unsafe-create",
@@ -111,3 +98,98 @@ ALLOW_UNSAFE_CREATE = Option(
     False,
     "Commit on a store that cannot make a file exclusively; two racing writers may lose a commit.",
 )
+
+
+COLUMN_PREFIX: Final = "fields."
+SEQUENCE_GROUP: Final = ".sequence-group"
+_MAX_INT: Final = 2**31 - 1
+
+PARTIAL_UPDATE_REMOVE = Option(
+    "partial-update.remove-record-on-delete", boolean, False, "A row of kind -D removes the whole row of its key."
+)
+PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
+    "partial-update.remove-record-on-sequence-group",
+    names,
+    (),
+    "A -D in these sequence groups removes the row of its key.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """How rows of one key are merged, beside the merge engine.
+
+    Attributes:
+        default_aggregate: aggregate function of columns that name none; None: as the engine has it.
+        aggregation_removes: a row of kind -D removes the row of its key (merge engine aggregation).
+        partial_update_removes: the same, of merge engine partial-update.
+        removing_columns: sequence columns; a row of kind -D that holds one removes the row of its key.
+        sequence_groups: sequence columns and the columns they order, as written.
+        texts: options of columns, as text; `column` parses those of one.
+    """
+
+    default_aggregate: str | None = option(
+        "fields.default-aggregate-function", string, None, "Aggregate function of columns that name none."
+    )
+    aggregation_removes: bool = option(
+        "aggregation.remove-record-on-delete", boolean, False, "A row of kind -D removes the row of its key."
+    )
+    partial_update_removes: bool = field_of(PARTIAL_UPDATE_REMOVE)
+    removing_columns: tuple[str, ...] = field_of(PARTIAL_UPDATE_REMOVE_BY_GROUP)
+    sequence_groups: Mapping[str, str]
+    texts: Mapping[str, str]
+
+    def column(self, name: str) -> FieldOptions:
+        """The options of one column. Raises InvalidOptionError."""
+        return field_options(name, self.texts)
+
+
+def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    texts = {key: text for key, text in raw.items() if key.startswith(COLUMN_PREFIX)}
+    return parse_group(
+        MergeOptions,
+        raw,
+        sequence_groups={
+            key[len(COLUMN_PREFIX) : -len(SEQUENCE_GROUP)]: text
+            for key, text in sorted(texts.items())
+            if key.endswith(SEQUENCE_GROUP)
+        },
+        texts=texts,
+    )
+
+
+class NestedKeyNullStrategy(str, Enum):
+    """How nested_update handles elements whose nested key contains a null."""
+
+    MERGE = "merge"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldOptions:
+    """The `fields.<column>.…` options of one column."""
+
+    column: str
+    aggregate_function: str | None = option("aggregate-function", string, None, "Aggregate function, if configured.")
+    ignore_retract: bool = option("ignore-retract", boolean, False, "Skip -U and -D.")
+    distinct: bool = option("distinct", boolean, False, "Keep values once.")
+    delimiter: str = option("list-agg-delimiter", string, ",", "Between values of listagg.")
+    nested_key: tuple[str, ...] = option("nested-key", names, (), "Key of the elements of a nested table.")
+    nested_key_nulls: NestedKeyNullStrategy = option(
+        "nested-key-null-strategy",
+        enum_of(NestedKeyNullStrategy),
+        NestedKeyNullStrategy.MERGE,
+        "Elements with a null in their key.",
+    )
+    nested_sequence: tuple[str, ...] = option("nested-sequence-field", names, (), "Order of the elements.")
+    count_limit: int = option("count-limit", integer, _MAX_INT, "Most elements of a nested table.")
+    ts_field: str | None = option("ts-field", string, None, "Time field of merge_map_with_keytime; default the last.")
+
+
+def field_options(column: str, raw: Mapping[str, str]) -> FieldOptions:
+    """The options of one column. Raises InvalidOptionError."""
+    prefix = f"{COLUMN_PREFIX}{column}."
+    read = {n: replace(o, key=prefix + o.key).get(raw) for n, o in options_of(FieldOptions).items()}
+    return FieldOptions(column=column, **read)

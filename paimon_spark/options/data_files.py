@@ -12,7 +12,19 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, names, string
+from paimon_spark.options.descriptor import (
+    Option,
+    at_least_one,
+    boolean,
+    field_of,
+    integer,
+    lower,
+    memory_size,
+    names,
+    option,
+    parse_group,
+    string,
+)
 
 T = TypeVar("T")
 
@@ -53,21 +65,6 @@ def stats_mode(text: str) -> StatsMode:
     return StatsMode(StatsKind.VALUES, int(found[1]))
 
 
-def _format_name(text: str) -> str:
-    return text.strip().lower()
-
-
-def _codec(text: str) -> str:
-    return text.strip().lower()
-
-
-def _positive(text: str) -> int:
-    number = integer(text)
-    if number <= 0:
-        raise ValueError("expected a number above 0")
-    return number
-
-
 def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
     """A parser of values by level, such as `0:avro,3:parquet`."""
 
@@ -83,52 +80,16 @@ def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
     return parsed
 
 
-FILE_FORMAT = Option("file.format", _format_name, "parquet", "Format of data files: parquet, orc or avro.")
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.format.per.level", per_level(_format_name), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
-)
-FILE_COMPRESSION = Option("file.compression", _codec, "zstd", "Compression of data files.")
-FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.compression.per.level", per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
+    "file.format.per.level", per_level(lower), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
 )
 ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
-BLOCK_SIZE: Option[int | None] = Option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
-TARGET_FILE_SIZE: Option[int | None] = Option(
-    "target-file-size", memory_size, None, "Size at which a new data file begins: 128 mb with a primary key, else 256."
-)
-TARGET_FILE_ROWS: Option[int | None] = Option(
-    "target-file-row-num", _positive, None, "Rows at which a new data file begins; compaction does not look at it."
-)
-DATA_FILE_PREFIX = Option("data-file.prefix", string, "data-", "How names of data files begin.")
-CHANGELOG_FILE_PREFIX = Option("changelog-file.prefix", string, "changelog-", "How names of changelog files begin.")
-CHANGELOG_FILE_FORMAT: Option[str | None] = Option(
-    "changelog-file.format", _format_name, None, "Format of changelog files, when not that of data files."
-)
-CHANGELOG_FILE_COMPRESSION: Option[str | None] = Option(
-    "changelog-file.compression", _codec, None, "Compression of changelog files, when not that of data files."
-)
-CHANGELOG_FILE_STATS: Option[StatsMode | None] = Option(
-    "changelog-file.stats-mode", stats_mode, None, "Statistics of changelog files, when not those of data files."
-)
-SUFFIX_WITH_CODEC = Option(
-    "file.suffix.include.compression", boolean, False, "Names of data files tell their compression."
-)
 STATS_MODE = Option(
     "metadata.stats-mode",
     stats_mode,
     StatsMode(StatsKind.VALUES, 16),
     "What manifests keep of columns: none, counts, truncate(n) or full; default truncate(16).",
 )
-STATS_MODE_PER_LEVEL: Option[Mapping[int, StatsMode]] = Option(
-    "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of files of some levels."
-)
-STATS_FIRST_COLUMNS = Option(
-    "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."
-)
-STATS_DENSE = Option(
-    "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
-)
-THIN_MODE = Option("data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns.")
 EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
     "data-file.external-paths", names, (), "Where data files lie, when not in the table."
 )
@@ -151,9 +112,9 @@ class FileKindOptions(NamedTuple):
         return f".{codec}.{self.format}" if codec else f".{self.format}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileOptions:
-    """How new data files look. See the options of this module for what each means.
+    """How new data files look.
 
     Attributes:
         target_file_size: size at which a new file begins, where it is set; `target_bytes` has the default.
@@ -161,26 +122,57 @@ class DataFileOptions:
         settings: options of the formats themselves, prefix included.
     """
 
-    format: str
-    format_per_level: Mapping[int, str]
-    compression: str
-    compression_per_level: Mapping[int, str]
-    zstd_level: int
-    block_size: int | None
-    target_file_size: int | None
-    target_file_rows: int | None
-    prefix: str
-    changelog_prefix: str
-    changelog_format: str | None
-    changelog_compression: str | None
-    changelog_stats: StatsMode | None
-    suffix_with_codec: bool
-    stats: StatsMode
-    stats_per_level: Mapping[int, StatsMode]
-    stats_first_columns: int
-    stats_dense: bool
+    format: str = option("file.format", lower, "parquet", "Format of data files: parquet, orc or avro.")
+    format_per_level: Mapping[int, str] = field_of(FILE_FORMAT_PER_LEVEL)
+    compression: str = option("file.compression", lower, "zstd", "Compression of data files.")
+    compression_per_level: Mapping[int, str] = option(
+        "file.compression.per.level",
+        per_level(lower),
+        {},
+        "Compression of files of some levels, such as 0:lz4,1:zstd.",
+    )
+    zstd_level: int = field_of(ZSTD_LEVEL)
+    block_size: int | None = option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
+    target_file_size: int | None = option(
+        "target-file-size",
+        memory_size,
+        None,
+        "Size at which a new data file begins: 128 mb with a primary key, else 256.",
+    )
+    target_file_rows: int | None = option(
+        "target-file-row-num",
+        at_least_one(integer),
+        None,
+        "Rows at which a new data file begins; compaction does not look at it.",
+    )
+    prefix: str = option("data-file.prefix", string, "data-", "How names of data files begin.")
+    changelog_prefix: str = option("changelog-file.prefix", string, "changelog-", "How names of changelog files begin.")
+    changelog_format: str | None = option(
+        "changelog-file.format", lower, None, "Format of changelog files, when not that of data files."
+    )
+    changelog_compression: str | None = option(
+        "changelog-file.compression", lower, None, "Compression of changelog files, when not that of data files."
+    )
+    changelog_stats: StatsMode | None = option(
+        "changelog-file.stats-mode", stats_mode, None, "Statistics of changelog files, when not those of data files."
+    )
+    suffix_with_codec: bool = option(
+        "file.suffix.include.compression", boolean, False, "Names of data files tell their compression."
+    )
+    stats: StatsMode = field_of(STATS_MODE)
+    stats_per_level: Mapping[int, StatsMode] = option(
+        "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of files of some levels."
+    )
+    stats_first_columns: int = option(
+        "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."
+    )
+    stats_dense: bool = option(
+        "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
+    )
     column_stats: Mapping[str, StatsMode]
-    thin_mode: bool
+    thin_mode: bool = option(
+        "data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns."
+    )
     settings: Mapping[str, str]
 
     def target_bytes(self, keyed: bool) -> int:
@@ -220,27 +212,10 @@ def parse_data_file_options(raw: Mapping[str, str]) -> DataFileOptions:
             f"option {EXTERNAL_PATHS.key} puts new data files outside the table, which cannot be written yet",
             feature=EXTERNAL_PATHS.key,
         )
-    out = DataFileOptions(
-        format=FILE_FORMAT.get(raw),
-        format_per_level=FILE_FORMAT_PER_LEVEL.get(raw),
-        compression=FILE_COMPRESSION.get(raw),
-        compression_per_level=FILE_COMPRESSION_PER_LEVEL.get(raw),
-        zstd_level=ZSTD_LEVEL.get(raw),
-        block_size=BLOCK_SIZE.get(raw),
-        target_file_size=TARGET_FILE_SIZE.get(raw),
-        target_file_rows=TARGET_FILE_ROWS.get(raw),
-        prefix=DATA_FILE_PREFIX.get(raw),
-        changelog_prefix=CHANGELOG_FILE_PREFIX.get(raw),
-        changelog_format=CHANGELOG_FILE_FORMAT.get(raw),
-        changelog_compression=CHANGELOG_FILE_COMPRESSION.get(raw),
-        changelog_stats=CHANGELOG_FILE_STATS.get(raw),
-        suffix_with_codec=SUFFIX_WITH_CODEC.get(raw),
-        stats=STATS_MODE.get(raw),
-        stats_per_level=STATS_MODE_PER_LEVEL.get(raw),
-        stats_first_columns=STATS_FIRST_COLUMNS.get(raw),
-        stats_dense=STATS_DENSE.get(raw),
+    out = parse_group(
+        DataFileOptions,
+        raw,
         column_stats=_column_stats(raw),
-        thin_mode=THIN_MODE.get(raw),
         settings={k: v for k, v in raw.items() if k.startswith(_FORMAT_SETTINGS)},
     )
     for name in (out.format, *out.format_per_level.values(), out.changelog_format):

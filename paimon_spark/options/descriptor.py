@@ -9,11 +9,17 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from paimon_spark.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    G = TypeVar("G", bound=DataclassInstance)
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -52,6 +58,33 @@ class Option(Generic[T]):
         return any(k in options for k in (self.key, *self.fallbacks))
 
 
+def option(key: str, parse: Callable[[str], T], default: T, doc: str, fallbacks: tuple[str, ...] = ()) -> T:
+    """A field of a group, with the descriptor of the option that `parse_group` fills it from."""
+    return field_of(Option(key, parse, default, doc, fallbacks))
+
+
+def field_of(described: Option[T]) -> T:
+    """A field of a group that `parse_group` fills from an option that others name too."""
+    made: T = field(default_factory=lambda: described.default, metadata={"option": described})
+    return made
+
+
+@cache
+def options_of(group: type[DataclassInstance]) -> dict[str, Option[Any]]:
+    """The options that the fields of a group are filled from, by field."""
+    return {f.name: f.metadata["option"] for f in fields(group) if "option" in f.metadata}
+
+
+def parse_group(group: type[G], options: Mapping[str, str], **derived: Any) -> G:
+    """Fill a group from option text; `derived` has the fields that are computed from several options.
+
+    Raises:
+        InvalidOptionError: a value is not of its option's type.
+    """
+    read = {name: found.get(options) for name, found in options_of(group).items() if name not in derived}
+    return group(**read, **derived)
+
+
 def boolean(text: str) -> bool:
     """`true` or `false`, in any case."""
     match text.strip().lower():
@@ -70,12 +103,25 @@ def integer(text: str) -> int:
         raise ValueError("expected a whole number") from None
 
 
+def at_least_one(parse: Callable[[str], int]) -> Callable[[str], int]:
+    """A parser of numbers, sizes or durations that refuses those below 1."""
+
+    @wraps(parse)  # the options reference names the kind of value by it
+    def checked(text: str) -> int:
+        value = parse(text)
+        if value < 1:
+            raise ValueError("expected at least 1")
+        return value
+
+    return checked
+
+
 def fraction(text: str) -> float:
     """A number, with or without decimals."""
     try:
         number = float(text.strip())
     except ValueError:
-        raise ValueError("expected a number") from None
+        number = math.nan
     if not math.isfinite(number):
         raise ValueError("expected a number")
     return number
@@ -84,6 +130,16 @@ def fraction(text: str) -> float:
 def string(text: str) -> str:
     """The text as it is."""
     return text
+
+
+def trimmed(text: str) -> str:
+    """The text without blanks around it."""
+    return text.strip()
+
+
+def lower(text: str) -> str:
+    """The text in lower case, without blanks around it."""
+    return text.strip().lower()
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -170,10 +226,10 @@ def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionEr
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
 
 
-def describe(option: Option[Any]) -> dict[str, str]:
+def describe(described: Option[Any]) -> dict[str, str]:
     """Key, default and sentence of an option, for references made from the code."""
-    default = option.default.value if isinstance(option.default, Enum) else option.default
-    return {"key": option.key, "default": "" if default is None else str(default), "doc": option.doc}
+    default = described.default.value if isinstance(described.default, Enum) else described.default
+    return {"key": described.key, "default": "" if default is None else str(default), "doc": described.doc}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +243,10 @@ class InForce:
     options: Mapping[str, str]
     stored: frozenset[str]
 
-    def get(self, option: Option[T]) -> T:
+    def get(self, wanted: Option[T]) -> T:
         """The value, or the default. Raises InvalidOptionError, which says so where the table stores the text."""
         try:
-            return option.get(self.options)
+            return wanted.get(self.options)
         except InvalidOptionError as e:
             key = e.context.get("option")
             if key not in self.stored:

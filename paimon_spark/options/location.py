@@ -185,8 +185,7 @@ def _changed_ns(path: str, must_exist: bool) -> int:
     except OSError as e:
         if must_exist:
             raise InvalidOptionError(
-                f"the configuration file {path} that {CONFIG_VARIABLE} names cannot be read: {e.strerror}",
-                path=path,
+                f"the configuration file {path} that {CONFIG_VARIABLE} names cannot be read: {e.strerror}", path=path
             ) from e
         return 0
 

@@ -13,7 +13,16 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, spelt, string, unknown_option
+from paimon_spark.options.descriptor import (
+    Option,
+    at_least_one,
+    boolean,
+    enum_of,
+    integer,
+    spelt,
+    string,
+    unknown_option,
+)
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 
 
@@ -46,7 +55,7 @@ TIME_ZONE: Option[str | None] = Option(
     "time-zone", string, None, "Zone of timestamps written without one; default is the machine's."
 )
 ROW_KIND = Option("read.changelog", boolean, False, "Add a first column rowkind: +I, -U, +U or -D.")
-BATCH_ROWS = Option("read.batch-size", integer, 65536, "Most rows in an Arrow batch.")
+BATCH_ROWS = Option("read.batch-size", at_least_one(integer), 65536, "Most rows in an Arrow batch.")
 _MILLIS: Final[Mapping[str, Option[int | None]]] = {
     key: Option(key, integer, None, f"Only rows of {what} since then, in epoch milliseconds.")
     for key, what in ((FILE_TIME_KEY, "files made"), (CREATION_TIME_KEY, "commits made"))
@@ -56,10 +65,7 @@ INCREMENTAL_MODE = Option(
     "What is read between two versions: auto, delta, changelog or diff.",
 )  # fmt: skip
 TAG_TO_SNAPSHOT = Option(
-    "incremental-between-tag-to-snapshot",
-    boolean,
-    False,
-    "Two tags stand for their snapshots, not for a diff.",
+    "incremental-between-tag-to-snapshot", boolean, False, "Two tags stand for their snapshots, not for a diff."
 )
 OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCREMENTAL_MODE, TAG_TO_SNAPSHOT)
 
@@ -87,10 +93,7 @@ _STORED_START: Final = frozenset(
     )
 )  # fmt: skip
 """Options by which a table itself says where its reads start, as Paimon names them."""
-_NOT_YET: Final = (
-    "scan.bucket",
-    "scan.partitions",
-)
+_NOT_YET: Final = ("scan.bucket", "scan.partitions")
 """Options that would leave rows out; passing over them would return more than was asked."""
 
 
@@ -174,9 +177,6 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
     _refuse_unknown(given)
     version, incremental = _version(given)
     _check_mode(given, version, incremental)
-    batch_rows = BATCH_ROWS.get(given)
-    if batch_rows < 1:
-        raise InvalidOptionError(f"option {BATCH_ROWS.key} = {batch_rows}: at least 1", option=BATCH_ROWS.key)
     columns = COLUMNS.get(given)
     return ScanOptions(
         branch=branch_named(given),
@@ -186,7 +186,7 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
         columns=None if columns is None else split_names(columns),
         time_zone=TIME_ZONE.get(given),
         row_kind=ROW_KIND.get(given),
-        batch_rows=batch_rows,
+        batch_rows=BATCH_ROWS.get(given),
         table_options={k: v for k, v in given.items() if k not in _SPECIAL_KEYS and not is_storage_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},
     )
@@ -230,9 +230,7 @@ def split_names(text: str) -> tuple[str, ...]:
     parts = found[:-1] if found and not found[-1] else found  # the pattern also matches at the very end
     if not parts or not all(parts):
         raise InvalidOptionError(
-            f"option columns = {text!r}: expected column names separated by commas",
-            option="columns",
-            value=text,
+            f"option columns = {text!r}: expected column names separated by commas", option="columns", value=text
         )
     return parts
 
@@ -256,8 +254,7 @@ def branch_named(given: Mapping[str, str]) -> str | None:
     names = {k: given[k].strip() for k in (BRANCH.key, *BRANCH.fallbacks) if k in given}
     if len(set(names.values())) > 1:
         raise InvalidOptionError(
-            "two branches are given: " + " and ".join(f"{k} = {v!r}" for k, v in names.items()),
-            option="branch",
+            "two branches are given: " + " and ".join(f"{k} = {v!r}" for k, v in names.items()), option="branch"
         )
     name = next(iter(names.values()), None)
     if name == "":
@@ -301,6 +298,5 @@ def _check_mode(given: Mapping[str, str], version: tuple[str, str] | None, incre
     needed = _MODES_BY_KEY[mode]
     if asked not in needed:
         raise InvalidOptionError(
-            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}",
-            option="scan.mode",
+            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}", option="scan.mode"
         )

@@ -10,16 +10,16 @@ Source: Java `CoreOptions.startupMode`, `SchemaValidation.validateStartupMode`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import wraps
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import (
     InForce,
     Option,
+    at_least_one,
     boolean,
     did_you_mean,
     duration_ms,
@@ -60,17 +60,6 @@ class ConsumerMode(str, Enum):
     AT_LEAST_ONCE = "at-least-once"
 
 
-def _at_least_one(parse: Callable[[str], int]) -> Callable[[str], int]:
-    @wraps(parse)  # the options reference names the kind of value by it
-    def checked(text: str) -> int:
-        value = parse(text)
-        if value < 1:
-            raise ValueError("expected at least 1")
-        return value
-
-    return checked
-
-
 MODE: Option[str] = Option("scan.mode", string, "default", "Where a new stream begins.", ("log.scan",))
 CONSUMER: Option[str | None] = Option(
     "consumer-id", string, None, "Name under which the branch keeps what the stream has yet to read."
@@ -94,24 +83,24 @@ READ_APPEND_OVERWRITE = Option(
     "streaming-read-append-overwrite", boolean, False, "Rows that overwrites of an append table write are read."
 )
 MAX_FILES: Option[int | None] = Option(
-    "read.stream.maxFilesPerTrigger", _at_least_one(integer), None, "Files after which a micro-batch takes no more."
+    "read.stream.maxFilesPerTrigger", at_least_one(integer), None, "Files after which a micro-batch takes no more."
 )
 MAX_BYTES: Option[int | None] = Option(
-    "read.stream.maxBytesPerTrigger", _at_least_one(memory_size), None, "Bytes after which a micro-batch takes no more."
+    "read.stream.maxBytesPerTrigger", at_least_one(memory_size), None, "Bytes after which a micro-batch takes no more."
 )
 MAX_ROWS: Option[int | None] = Option(
-    "read.stream.maxRowsPerTrigger", _at_least_one(integer), None, "Rows after which a micro-batch takes no more."
+    "read.stream.maxRowsPerTrigger", at_least_one(integer), None, "Rows after which a micro-batch takes no more."
 )
 MIN_ROWS: Option[int | None] = Option(
-    "read.stream.minRowsPerTrigger", _at_least_one(integer), None, "Rows that a micro-batch waits for."
+    "read.stream.minRowsPerTrigger", at_least_one(integer), None, "Rows that a micro-batch waits for."
 )
 MAX_DELAY: Option[int | None] = Option(
-    "read.stream.maxTriggerDelayMs", _at_least_one(duration_ms), None, "How long a micro-batch waits for them."
+    "read.stream.maxTriggerDelayMs", at_least_one(duration_ms), None, "How long a micro-batch waits for them."
 )
 LIMITS: Final = (MAX_FILES, MAX_BYTES, MAX_ROWS, MIN_ROWS, MAX_DELAY)
 ALIGNED = Option("read.stream.aligned", boolean, False, "A micro-batch is one snapshot that changed something.")
 ALIGNED_SNAPSHOTS: Option[int | None] = Option(
-    "read.stream.aligned.snapshots", _at_least_one(integer), None, "How many such snapshots an aligned micro-batch is."
+    "read.stream.aligned.snapshots", at_least_one(integer), None, "How many such snapshots an aligned micro-batch is."
 )
 ALIGNMENT: Final = (ALIGNED, ALIGNED_SNAPSHOTS)
 SCAN_KIND = Option("stream-scan-mode", string, "none", "Of jobs that compact tables.")

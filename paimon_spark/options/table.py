@@ -3,8 +3,8 @@
 The handle of an opened table carries them. What every read needs is parsed at once; the other groups are parsed when
 first used, at most once per handle, so that a bad value fails where it matters and readers do not pay for writers.
 
-To add an option: write its descriptor (`Option`) in the module of its group, add a field to the group and fill it in
-the group's `parse_…` function; `known.py` lists the key by the type of its values, for checks of stored options.
+To add an option: add a field with its descriptor to its group; `known.py` lists the key by the type of its values, for
+checks of stored options.
 
 Source: Java `CoreOptions`.
 """
@@ -21,38 +21,36 @@ from paimon_spark.options.core import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     COMPACTION_TRIGGER,
-    DATA_EVOLUTION,
-    DATA_FILE_DIRECTORY,
     DELETION_VECTORS,
-    DV_MERGE_ON_READ,
     FALLBACK_BRANCH,
-    FORCE_LOOKUP,
     IGNORE_DELETE,
-    INDEX_IN_DATA_DIR,
     MERGE_ENGINE,
     NUM_LEVELS,
-    PARTITION_DEFAULT_NAME,
-    PARTITION_LEGACY_NAME,
     PRIMARY_BRANCH,
-    ROW_TRACKING,
-    SEQUENCE_FIELD,
     SEQUENCE_NUMBER_COLUMN,
     SEQUENCE_ORDER,
     SPLIT_OPEN_COST,
-    SPLIT_TARGET_SIZE,
     BucketFunction,
     ChangelogProducer,
     MergeEngine,
     SortOrder,
 )
+from paimon_spark.options.descriptor import (
+    boolean,
+    field_of,
+    memory_size,
+    names,
+    option,
+    parse_group,
+    string,
+)
 
 if TYPE_CHECKING:
     from paimon_spark.options.commit import CommitOptions, ManifestOptions
     from paimon_spark.options.compaction import AppendCompactionOptions, CompactionOptions, RecordExpiryOptions
+    from paimon_spark.options.core import MergeOptions
     from paimon_spark.options.data_files import DataFileOptions
-    from paimon_spark.options.expiry import ExpiryOptions, PartitionExpiryOptions
-    from paimon_spark.options.merge import MergeOptions
-    from paimon_spark.options.tags import SavepointOptions, TagOptions
+    from paimon_spark.options.retention import ExpiryOptions, PartitionExpiryOptions, SavepointOptions, TagOptions
     from paimon_spark.options.write import (
         DynamicBucketOptions,
         PostponedBucketOptions,
@@ -61,7 +59,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """The options of a table in force for one use: stored ones, overridden by those given. Picklable.
 
@@ -71,27 +69,41 @@ class TableOptions:
         raw: all option text, for storing, changing and showing it; values are read from the groups.
     """
 
-    bucket: int
-    bucket_function: BucketFunction
-    merge_engine: MergeEngine
-    sequence_fields: tuple[str, ...]
+    bucket: int = field_of(BUCKET)
+    bucket_function: BucketFunction = field_of(BUCKET_FUNCTION)
+    merge_engine: MergeEngine = field_of(MERGE_ENGINE)
+    sequence_fields: tuple[str, ...] = option(
+        "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
+    )
     sequence_descending: bool
-    ignore_delete: bool
-    changelog_producer: ChangelogProducer
-    deletion_vectors: bool
-    deletion_vectors_merge_on_read: bool
-    force_lookup: bool
+    ignore_delete: bool = field_of(IGNORE_DELETE)
+    changelog_producer: ChangelogProducer = field_of(CHANGELOG_PRODUCER)
+    deletion_vectors: bool = field_of(DELETION_VECTORS)
+    deletion_vectors_merge_on_read: bool = option(
+        "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
+    )
+    force_lookup: bool = option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
     num_levels: int
-    partition_default_name: str
-    partition_legacy_name: bool
-    data_file_directory: str | None
-    index_in_data_dir: bool
-    row_tracking: bool
-    data_evolution: bool
-    split_target_bytes: int
-    split_open_cost_bytes: int
-    fallback_branch: str
-    primary_branch: str
+    partition_default_name: str = option(
+        "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
+    )
+    partition_legacy_name: bool = option(
+        "partition.legacy-name", boolean, True, "Partition directories use the internal text of values."
+    )
+    data_file_directory: str | None = option(
+        "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
+    )
+    index_in_data_dir: bool = option(
+        "index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory."
+    )
+    row_tracking: bool = option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
+    data_evolution: bool = option(
+        "data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range."
+    )
+    split_target_bytes: int = option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
+    split_open_cost_bytes: int = field_of(SPLIT_OPEN_COST)
+    fallback_branch: str = field_of(FALLBACK_BRANCH)
+    primary_branch: str = field_of(PRIMARY_BRANCH)
     raw: Mapping[str, str] = field(repr=False)
 
     @property
@@ -118,7 +130,7 @@ class TableOptions:
     @cached_property
     def merge(self) -> MergeOptions:
         """Merge functions of columns."""
-        from paimon_spark.options.merge import parse_merge_options
+        from paimon_spark.options.core import parse_merge_options
 
         return parse_merge_options(self.raw)
 
@@ -145,9 +157,9 @@ class TableOptions:
     @cached_property
     def schema_merge(self) -> SchemaMergeOptions:
         """What writes add to the schema."""
-        from paimon_spark.options.write import parse_schema_merge_options
+        from paimon_spark.options.write import SchemaMergeOptions
 
-        return parse_schema_merge_options(self.raw)
+        return parse_group(SchemaMergeOptions, self.raw)
 
     @cached_property
     def dynamic_bucket(self) -> DynamicBucketOptions:
@@ -159,9 +171,9 @@ class TableOptions:
     @cached_property
     def postponed_bucket(self) -> PostponedBucketOptions:
         """How many buckets postponed rows get."""
-        from paimon_spark.options.write import parse_postponed_bucket_options
+        from paimon_spark.options.write import PostponedBucketOptions
 
-        return parse_postponed_bucket_options(self.raw)
+        return parse_group(PostponedBucketOptions, self.raw)
 
     @cached_property
     def data_files(self) -> DataFileOptions:
@@ -187,9 +199,9 @@ class TableOptions:
     @cached_property
     def manifests(self) -> ManifestOptions:
         """Format and size of new manifests."""
-        from paimon_spark.options.commit import parse_manifest_options
+        from paimon_spark.options.commit import ManifestOptions
 
-        return parse_manifest_options(self.raw)
+        return parse_group(ManifestOptions, self.raw)
 
     @cached_property
     def compaction(self) -> CompactionOptions:
@@ -215,28 +227,28 @@ class TableOptions:
     @cached_property
     def expiry(self) -> ExpiryOptions:
         """Retention of snapshots, changelogs and consumers."""
-        from paimon_spark.options.expiry import parse_expiry_options
+        from paimon_spark.options.retention import parse_expiry_options
 
         return parse_expiry_options(self.raw)
 
     @cached_property
     def partition_expiry(self) -> PartitionExpiryOptions | None:
         """When partitions are dropped; None: never."""
-        from paimon_spark.options.expiry import parse_partition_expiry
+        from paimon_spark.options.retention import parse_partition_expiry
 
         return parse_partition_expiry(self.raw)
 
     @cached_property
     def tags(self) -> TagOptions:
         """Retention and automatic creation of tags."""
-        from paimon_spark.options.tags import parse_tag_options
+        from paimon_spark.options.retention import parse_tag_options
 
         return parse_tag_options(self.raw)
 
     @cached_property
     def savepoints(self) -> SavepointOptions | None:
         """When savepoints are created automatically; None: never."""
-        from paimon_spark.options.tags import parse_savepoint_options
+        from paimon_spark.options.retention import parse_savepoint_options
 
         return parse_savepoint_options(self.raw)
 
@@ -244,27 +256,10 @@ class TableOptions:
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     levels = NUM_LEVELS.get(raw)
-    return TableOptions(
-        bucket=BUCKET.get(raw),
-        bucket_function=BUCKET_FUNCTION.get(raw),
-        merge_engine=MERGE_ENGINE.get(raw),
-        sequence_fields=SEQUENCE_FIELD.get(raw),
+    return parse_group(
+        TableOptions,
+        raw,
         sequence_descending=SEQUENCE_ORDER.get(raw) is SortOrder.DESCENDING,
-        ignore_delete=IGNORE_DELETE.get(raw),
-        changelog_producer=CHANGELOG_PRODUCER.get(raw),
-        deletion_vectors=DELETION_VECTORS.get(raw),
-        deletion_vectors_merge_on_read=DV_MERGE_ON_READ.get(raw),
-        force_lookup=FORCE_LOOKUP.get(raw),
         num_levels=levels if levels is not None else COMPACTION_TRIGGER.get(raw) + 1,
-        partition_default_name=PARTITION_DEFAULT_NAME.get(raw),
-        partition_legacy_name=PARTITION_LEGACY_NAME.get(raw),
-        data_file_directory=DATA_FILE_DIRECTORY.get(raw),
-        index_in_data_dir=INDEX_IN_DATA_DIR.get(raw),
-        row_tracking=ROW_TRACKING.get(raw),
-        data_evolution=DATA_EVOLUTION.get(raw),
-        split_target_bytes=SPLIT_TARGET_SIZE.get(raw),
-        split_open_cost_bytes=SPLIT_OPEN_COST.get(raw),
-        fallback_branch=FALLBACK_BRANCH.get(raw).strip(),
-        primary_branch=PRIMARY_BRANCH.get(raw).strip(),
         raw=dict(raw),
     )

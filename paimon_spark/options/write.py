@@ -10,88 +10,72 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
-from paimon_spark.options.merge import PARTIAL_UPDATE_REMOVE
+from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, PARTIAL_UPDATE_REMOVE, MergeEngine
+from paimon_spark.options.descriptor import (
+    Option,
+    at_least_one,
+    boolean,
+    field_of,
+    integer,
+    memory_size,
+    option,
+    parse_group,
+    string,
+    trimmed,
+)
 
-WRITE_BUFFER_SIZE: Final = Option(
-    "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
-)
-SPILLABLE: Final = Option(
-    "write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short."
-)
-SPILL_MAX_DISK: Final[Option[int | None]] = Option(
-    "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
-)
 MAX_OPEN_WRITERS: Final = Option(
     "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."
 )
 ROWKIND_FIELD: Final[Option[str | None]] = Option(
     "rowkind.field", string, None, "A text column whose values +I, -U, +U, -D say what rows do."
 )
-IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
-DELETE_AS_CHANGELOG: Final = Option(
-    "delete.force-produce-changelog", boolean, False, "SQL's DELETE of whole partitions writes rows of kind -D."
-)
-UPSERT_KEY: Final = Option(
-    "upsert-key",
-    string,
-    "",
-    "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
-)
-BITMAP64: Final = Option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
-VECTOR_FILE_SIZE: Final = Option(
-    "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."
-)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """Memory of writers and the meaning of row kinds.
 
     Attributes:
-        buffer_bytes: memory for rows that wait; beyond it they go to files, of the table or aside.
-        spillable: whether local disk may be used; without it small files are written when memory is short.
-        spill_max_disk_bytes: most local disk of a writer; None for no limit.
-        max_open_writers: most buckets whose files are open at once.
         rowkind_field: column of row kinds; None: rows are +I unless a column `_VALUE_KIND` says otherwise.
-        ignore_delete: rows of kind -U and -D are skipped.
-        ignore_update_before: rows of kind -U are skipped.
-        delete_as_changelog: a DELETE of whole partitions writes rows of kind -D.
-        upsert_key: columns that Java's Spark merges appended rows by, as written; empty for none.
-        bitmap64: deletion vectors have positions of 64 bits.
-        vector_file_bytes: size that files of deletion vectors aim at.
         retracts_refused: why the merge engine takes no rows of kind -U and -D; None when it does.
     """
 
-    buffer_bytes: int
-    spillable: bool
-    spill_max_disk_bytes: int | None
+    buffer_bytes: int = option(
+        "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
+    )
+    spillable: bool = option(
+        "write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short."
+    )
+    spill_max_disk_bytes: int | None = option(
+        "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
+    )
     max_open_writers: int
-    rowkind_field: str | None
-    ignore_delete: bool
-    ignore_update_before: bool
-    delete_as_changelog: bool
-    upsert_key: str
-    bitmap64: bool
-    vector_file_bytes: int
+    rowkind_field: str | None = field_of(ROWKIND_FIELD)
+    ignore_delete: bool = field_of(IGNORE_DELETE)
+    ignore_update_before: bool = option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
+    delete_as_changelog: bool = option(
+        "delete.force-produce-changelog", boolean, False, "SQL's DELETE of whole partitions writes rows of kind -D."
+    )
+    upsert_key: str = option(
+        "upsert-key",
+        trimmed,
+        "",
+        "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
+    )
+    bitmap64: bool = option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
+    vector_file_bytes: int = option(
+        "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."
+    )
     retracts_refused: str | None = None
 
 
 def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
-    return WriteOptions(
-        buffer_bytes=WRITE_BUFFER_SIZE.get(raw),
-        spillable=SPILLABLE.get(raw),
-        spill_max_disk_bytes=SPILL_MAX_DISK.get(raw),
+    return parse_group(
+        WriteOptions,
+        raw,
         max_open_writers=max(1, MAX_OPEN_WRITERS.get(raw)),
-        rowkind_field=ROWKIND_FIELD.get(raw),
-        ignore_delete=IGNORE_DELETE.get(raw),
-        ignore_update_before=IGNORE_UPDATE_BEFORE.get(raw),
-        delete_as_changelog=DELETE_AS_CHANGELOG.get(raw),
-        upsert_key=UPSERT_KEY.get(raw).strip(),
-        bitmap64=BITMAP64.get(raw),
-        vector_file_bytes=VECTOR_FILE_SIZE.get(raw),
         retracts_refused=_retracts_refused(raw),
     )
 
@@ -116,37 +100,30 @@ def _retracts_refused(raw: Mapping[str, str]) -> str | None:
     return None
 
 
-TARGET_ROWS: Final = Option(
-    "dynamic-bucket.target-row-num", integer, 2_000_000, "Keys a bucket takes before it is full."
-)
-INITIAL_BUCKETS: Final[Option[int | None]] = Option(
-    "dynamic-bucket.initial-buckets", integer, None, "Buckets that the first keys of a partition are spread over."
-)
 MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", integer, -1, "Most buckets of a partition; -1 is no limit.")
-ASSIGNER_PARALLELISM: Final[Option[int | None]] = Option(
-    "dynamic-bucket.assigner-parallelism", integer, None, "Tasks among which keys are divided to be given a bucket."
-)
 
 MOST_BUCKETS: Final = 32767
 """Bucket numbers are Java shorts in memory, so there are no more."""
 _DEFAULT_SPREAD: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBucketOptions:
-    """How new keys find a bucket.
+    """How new keys find a bucket; `max_buckets` is None without a limit."""
 
-    Attributes:
-        target_rows: keys a bucket takes before it is full.
-        initial_buckets: buckets the first keys are spread over; None when the option is not set.
-        max_buckets: most buckets of a partition, when limited.
-        assigner_parallelism: tasks among which keys are divided; None when the option is not set.
-    """
-
-    target_rows: int
-    initial_buckets: int | None
+    target_rows: int = option(
+        "dynamic-bucket.target-row-num", at_least_one(integer), 2_000_000, "Keys a bucket takes before it is full."
+    )
+    initial_buckets: int | None = option(
+        "dynamic-bucket.initial-buckets",
+        at_least_one(integer),
+        None,
+        "Buckets that the first keys of a partition are spread over.",
+    )
     max_buckets: int | None
-    assigner_parallelism: int | None
+    assigner_parallelism: int | None = option(
+        "dynamic-bucket.assigner-parallelism", integer, None, "Tasks among which keys are divided to be given a bucket."
+    )
 
     @property
     def spread(self) -> int:
@@ -162,53 +139,33 @@ class DynamicBucketOptions:
 def parse_dynamic_bucket_options(raw: Mapping[str, str]) -> DynamicBucketOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type or range."""
     most = MAX_BUCKETS.get(raw)
-    for option, value in ((TARGET_ROWS, TARGET_ROWS.get(raw)), (INITIAL_BUCKETS, INITIAL_BUCKETS.get(raw))):
-        if value is not None and value < 1:
-            raise InvalidOptionError(f"option {option.key} = {value}: expected at least 1", option=option.key)
     if most == 0 or most < -1:
         raise InvalidOptionError(
             f"option {MAX_BUCKETS.key} = {most}: expected -1 or at least 1", option=MAX_BUCKETS.key
         )
-    return DynamicBucketOptions(
-        target_rows=TARGET_ROWS.get(raw),
-        initial_buckets=INITIAL_BUCKETS.get(raw),
-        max_buckets=None if most == -1 else most,
-        assigner_parallelism=ASSIGNER_PARALLELISM.get(raw),
-    )
+    return parse_group(DynamicBucketOptions, raw, max_buckets=None if most == -1 else most)
 
 
-POSTPONED_DEFAULT_BUCKETS: Final = Option(
-    "postpone.default-bucket-num", integer, 1, "Buckets of a partition whose rows get buckets for the first time."
-)
-POSTPONED_TARGET_ROWS: Final[Option[int | None]] = Option(
-    "postpone.target-row-num-per-bucket", integer, None, "Rows that such a partition gets a bucket for."
-)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PostponedBucketOptions:
-    """How many buckets a partition gets whose rows waited for them.
+    """How many buckets a partition gets whose rows waited for them."""
 
-    Attributes:
-        default_buckets: buckets of a partition, without `target_rows`.
-        target_rows: rows of one bucket.
-    """
-
-    default_buckets: int
-    target_rows: int | None
+    default_buckets: int = option(
+        "postpone.default-bucket-num",
+        at_least_one(integer),
+        1,
+        "Buckets of a partition whose rows get buckets for the first time.",
+    )
+    target_rows: int | None = option(
+        "postpone.target-row-num-per-bucket",
+        at_least_one(integer),
+        None,
+        "Rows that such a partition gets a bucket for.",
+    )
 
     def buckets_of_new_partition(self, row_count: int) -> int:
         """How many buckets a partition of `row_count` waiting rows gets."""
         return self.default_buckets if self.target_rows is None else max(1, -(-row_count // self.target_rows))
-
-
-def parse_postponed_bucket_options(raw: Mapping[str, str]) -> PostponedBucketOptions:
-    """The group of `raw`. Raises InvalidOptionError: an option is no positive number."""
-    for option in (POSTPONED_DEFAULT_BUCKETS, POSTPONED_TARGET_ROWS):
-        value = option.get(raw)
-        if value is not None and value <= 0:
-            raise InvalidOptionError(f"option {option.key} = {value}: expected a number above 0", option=option.key)
-    return PostponedBucketOptions(POSTPONED_DEFAULT_BUCKETS.get(raw), POSTPONED_TARGET_ROWS.get(raw))
 
 
 MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Columns that the table lacks are added to it.")
@@ -223,21 +180,10 @@ EXPLICIT_CAST: Final = Option(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaMergeOptions:
-    """What a write adds to the schema of its table.
+    """What a write adds to the schema of its table."""
 
-    Attributes:
-        enabled: columns that the table lacks are added.
-        widens_types: columns become wide enough for the rows.
-        explicit_casts: also where values already there may lose something.
-    """
-
-    enabled: bool
-    widens_types: bool
-    explicit_casts: bool
-
-
-def parse_schema_merge_options(raw: Mapping[str, str]) -> SchemaMergeOptions:
-    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
-    return SchemaMergeOptions(MERGE_SCHEMA.get(raw), TYPE_WIDENING.get(raw), EXPLICIT_CAST.get(raw))
+    enabled: bool = field_of(MERGE_SCHEMA)
+    widens_types: bool = field_of(TYPE_WIDENING)
+    explicit_casts: bool = field_of(EXPLICIT_CAST)

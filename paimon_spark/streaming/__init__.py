@@ -3,10 +3,8 @@
 offset.py     StreamOffset and its JSON in Spark's checkpoint
 start.py      the first offset: scan modes, times, versions, consumers
 history.py    snapshots after an offset, and whether the branch still has the history that was read
-reader.py     plan what a micro-batch reads between two offsets, within its limits
+reader.py     plan what a micro-batch reads between two offsets, within its limits and columns
 source.py     StreamSource: first, next and newest offset
-columns.py    QueryColumns: schema changes under a running query
 consumer.py   a stream's progress in its consumer file, which keeps snapshots from expiring
-sink_log.py   the log in which a streaming write notes each batch before its commit
-batches.py    whether a batch of a streaming write is already committed
+batches.py    the sink log, and whether a batch of a streaming write is already committed
 """

@@ -11,7 +11,6 @@ Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +22,7 @@ from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_br
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    contiguous_ids,
     find_changelog,
     find_snapshot,
     latest_snapshot,
@@ -42,10 +42,10 @@ _LARGEST_CHUNK: Final = 64
 
 
 class UnsettledError(Exception):
-    """What was read does not fit together: an operation on the branch's history is on its way. Look again.
+    """What was read is inconsistent, as an operation is changing the branch's history; read again.
 
     Attributes:
-        error: what to raise when it stays so.
+        error: what to raise when that persists.
     """
 
     def __init__(self, error: PaimonError) -> None:
@@ -54,21 +54,20 @@ class UnsettledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an offset stands in a branch.
+class OffsetPosition:
+    """The position of an offset in a branch.
 
     Attributes:
-        snapshot: the offset's, alive or kept for what is read of it: by its changelog, or a tag. None when it has
-            expired since, and where the offset stands before the first one.
-        is_alive: whether it is alive.
+        snapshot: the offset's, alive or kept by a changelog or tag. None when it has expired, and before the first.
+        is_alive: whether the snapshot is alive.
     """
 
     snapshot: Snapshot | None = None
     is_alive: bool = False
 
 
-def check(handle: TableHandle, offset: StreamOffset) -> Place:
-    """See that the branch goes on where the offset stands. One small read when its snapshot is there.
+def check(handle: TableHandle, offset: StreamOffset) -> OffsetPosition:
+    """Check that the branch continues at the offset. One small read when its snapshot exists.
 
     Raises:
         HistoryChangedError: the branch has another history than the stream has read.
@@ -79,17 +78,17 @@ def check(handle: TableHandle, offset: StreamOffset) -> Place:
         _check_place(handle, offset)
         if offset.snapshot_id is not None or offset.begins_with is Phase.CHANGES:
             _check_first(handle)
-        return Place()
+        return OffsetPosition()
     alive = find_snapshot(handle, offset.snapshot_id)
     found = alive or _kept_or_gone(handle, offset)
     if found is None:
-        return Place()
+        return OffsetPosition()
     if offset.made is None:
         _check_place(handle, offset)
     elif found.delta_manifest_list != offset.made:
         _check_place(handle, offset)
         raise history_changed(handle, offset, f"its snapshot {found.id} is another one now")
-    return Place(found, is_alive=alive is not None)
+    return OffsetPosition(found, is_alive=alive is not None)
 
 
 def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapshot:
@@ -108,9 +107,7 @@ def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
 def newest(handle: TableHandle, known: Snapshot | None = None) -> Snapshot | None:
     """The head of the branch; None when it has no snapshot. Two small reads when nothing is new and the hint is good.
 
-    Args:
-        handle: the branch.
-        known: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
+    `known`: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
     """
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}") or 0
     at = known if known is not None and hint <= known.id else find_snapshot(handle, hint) if hint else None
@@ -128,36 +125,20 @@ def find_kept(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
 
 
-def rows_before(snapshot: Snapshot) -> int | None:
-    """Rows of the snapshot before this one; None when unknown."""
-    if snapshot.total_record_count is None or snapshot.delta_record_count is None:
-        return None
-    return snapshot.total_record_count - snapshot.delta_record_count
-
-
 def changes_since(handle: TableHandle) -> int | None:
     """The first snapshot from which on all changes up to the head can be read; None without a snapshot."""
     ids = sorted({*list_snapshot_ids(handle), *list_changelog_ids(handle)})
-    return without_gap(ids)[0] if ids else None
-
-
-def without_gap(ids: list[int]) -> list[int]:
-    """The ids, ascending, that lead up to the last one without any missing."""
-    gaps = [i for i, (older, newer) in enumerate(itertools.pairwise(ids), 1) if newer - older > 1]
-    return ids[gaps[-1] :] if gaps else ids
+    return contiguous_ids(ids, ids[-1])[0] if ids else None
 
 
 def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:
-    """See that the snapshot after an id is there, so that those up to the head are no rest of a history that goes.
-
-    Raises as `following`.
-    """
+    """Check that the snapshot after an id exists: otherwise the head may be of a history being deleted."""
     if after + 1 < head.id:
         _get(handle, after + 1)
 
 
 def following(handle: TableHandle, after: int, end: Snapshot) -> Iterator[Snapshot]:
-    """Yield the snapshots after an id up to `end`, alive or kept for their changelog; some are read at a time.
+    """Yield the snapshots after an id up to `end`, alive or kept for their changelog; read in chunks.
 
     Raises:
         SnapshotExpiredError: one has expired.
@@ -177,9 +158,9 @@ def following(handle: TableHandle, after: int, end: Snapshot) -> Iterator[Snapsh
 
 
 def is_as_before(handle: TableHandle, *snapshots: Snapshot | None) -> bool:
-    """Whether main still means the same directory, and the snapshots are there and the same. A small read each.
+    """Whether main still means the same directory, and the snapshots still exist unchanged. A small read each.
 
-    Asked after other snapshots were read: then all of them were of one history.
+    Called after other snapshots were read, to be sure that all are of one history.
     """
     layout = handle.layout
     if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
@@ -192,13 +173,12 @@ def is_as_before(handle: TableHandle, *snapshots: Snapshot | None) -> bool:
 
 
 def moving(handle: TableHandle) -> UnsettledError:
-    """The branch is changed while it is read."""
+    """The error for a branch whose history changes while it is read."""
     return UnsettledError(
         HistoryChangedError(
-            f"{handle.describe()} is given other histories faster than a stream can look at it; start the query again "
-            "when that is over",
-            table=handle.name,
-            branch=handle.branch,
+            f"the history of {handle.describe()} changes faster than a stream can read it; restart the query when that "
+            "is over",
+            **handle.context,
         )
     )
 
@@ -244,21 +224,20 @@ def _kept_for(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
 
 
 def _continues(after: Snapshot, rows: int | None) -> bool:
-    """Whether a snapshot may have been made on one with so many rows; True when that cannot be told."""
-    total, delta = after.total_record_count, after.delta_record_count
-    return rows is None or total is None or delta is None or total - delta == rows
+    """Whether a snapshot may follow one with this many rows; True when unknown."""
+    return rows is None or after.rows_before in (None, rows)
 
 
 def _check_first(handle: TableHandle) -> None:
-    """See that snapshot 1 has not expired. One small read when it is there."""
+    """Check that snapshot 1 has not expired. One small read when it exists."""
     if find_kept(handle, 1) is None and (ids := list_snapshot_ids(handle)) and ids[0] > 1:
         raise expired(handle, 1)
 
 
 def _check_place(handle: TableHandle, offset: StreamOffset) -> None:
-    """Check that an offset whose snapshot tells nothing is of this table and branch.
+    """Check that an offset is of this table and branch, when its snapshot does not show it.
 
-    Tables may be renamed, and reached by another scheme: what counts is the snapshot, where there is one.
+    Tables may be renamed, and opened by another scheme.
     """
     if _path(offset.table) == _path(handle.location) and offset.branch == handle.branch:
         return
@@ -270,17 +249,16 @@ def _check_place(handle: TableHandle, offset: StreamOffset) -> None:
     else:
         asked = f"of branch {offset.branch!r} of {offset.table}, and the query reads {handle.describe()}"
     raise OffsetError(
-        f"the checkpoint holds an offset {asked} at {handle.location}; read what it is of, or give the query a "
+        f"the checkpoint holds an offset {asked} at {handle.location}; read that branch, or give the query a "
         "checkpointLocation of its own",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         offset_table=offset.table,
         offset_branch=offset.branch,
     )
 
 
 def _path(url: str) -> str:
-    """What schemes such as s3 and s3a, and file with or without slashes, have in common."""
+    """The path without the scheme: s3 and s3a are the same store."""
     return url.partition("://")[2].strip("/") if "://" in url else url.partition(":")[2].strip("/") or url.strip("/")
 
 
@@ -302,21 +280,20 @@ def _get(handle: TableHandle, snapshot_id: int) -> Snapshot:
         raise expired(handle, snapshot_id)
     raise UnsettledError(
         HistoryChangedError(
-            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones are there "
-            f"({alive_range(handle)}): somebody took it away, so the rows after it do not follow on those before. "
-            "doctor() tells what is damaged; roll the branch back to before the hole, or begin with a new "
+            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones exist "
+            f"({alive_range(handle)}): it was deleted, so later rows do not continue earlier ones. "
+            "doctor() shows what is damaged; roll the branch back to before the hole, or begin with a new "
             "checkpointLocation and scan.mode = latest-full",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             snapshot_id=snapshot_id,
         )
     )
 
 
 def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot) -> None:
-    """See that two snapshots were read of one history, where their numbers of rows say otherwise.
+    """Check that two snapshots are of one history when their row counts contradict each other.
 
-    Other engines may count as they like, so what stays as it was read is believed.
+    Other engines may count differently, so unchanged snapshots are accepted.
     """
     if before is None or _continues(after, before.total_record_count):
         return
@@ -325,16 +302,13 @@ def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot
 
 
 BACKUP_PREFIX: Final = "main-backup-"
-"""Branches that keep what main lost are named so (`versioning.publication`)."""
+"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
 
 
 def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> SnapshotExpiredError:
     """The error for a snapshot that expired before it was read, or while it was.
 
-    Args:
-        handle: the branch.
-        snapshot_id: the snapshot.
-        reading: a part of it was read, or it was planned to be read.
+    `reading`: a part of it was read, or it was planned to be read.
     """
     logs = list_changelog_ids(handle)
     kept = f"; long-lived changelogs are kept of {logs[0]} to {logs[-1]}" if logs else ""
@@ -346,8 +320,7 @@ def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> 
         "more. Begin again with a new checkpointLocation: scan.mode = latest-full reads the whole table first, "
         f"scan.snapshot-id = {first} what is left of the changes. Option consumer-id keeps snapshots until a stream "
         "has read them; snapshot.time-retained and snapshot.num-retained.min keep them longer",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         snapshot_id=snapshot_id,
         earliest=since,
     )
@@ -358,11 +331,8 @@ def history_changed(
 ) -> HistoryChangedError:
     """The error for an offset whose snapshot is not in the branch any more.
 
-    Args:
-        handle: the branch as it is now.
-        offset: how far the stream has read.
-        found: what there is instead, in words.
-        planned: it is the end of a batch, of which nobody knows whether it was read.
+    `found`: what there is instead, in words. `planned`: it is the end of a batch, of which nobody knows whether it was
+    read.
     """
     kept = _kept_on(handle, offset)
     shared = None if kept is None else kept.shared_id
@@ -374,27 +344,26 @@ def history_changed(
             f"the two histories part after snapshot {shared}; of what the stream has read, {_gone(shared, read)} gone"
         )
     elif head < read:
-        lost = f"where the two part cannot be told, at snapshot {head} or before: {_gone(head, read)} gone for certain"
+        lost = f"where the two part is unknown, at snapshot {head} or before: {_gone(head, read)} gone for certain"
     else:
-        lost = f"where the two part cannot be told; of what the stream has read, snapshot {read} is gone for certain"
+        lost = f"where the two part is unknown; of what the stream has read, snapshot {read} is gone for certain"
     begin = (
         "scan.mode = latest-full reads all rows, scan.snapshot-id = <id> the changes from a snapshot on"
         if shared is None
-        else f"scan.snapshot-id = {shared + 1} goes on where the histories part, when what the stream delivered of "
-        "later snapshots is taken back; scan.mode = latest-full reads all rows"
+        else f"scan.snapshot-id = {shared + 1} continues where the histories part, once the rows that the stream "
+        "delivered of later snapshots are removed; scan.mode = latest-full reads all rows"
     )
     where = (
         "no branch keeps it"
         if kept is None
-        else f"branch {kept.branch!r} keeps it: option branch = {kept.branch} reads it on from this very checkpoint"
+        else f"branch {kept.branch!r} keeps it: option branch = {kept.branch} continues from this checkpoint"
     )
     return HistoryChangedError(
-        f"{handle.describe()} was given another history (a roll-back, a merge, another main, or it was made anew) than "
-        f"the one that {did} up to snapshot {read}: {found}; {alive_range(handle)}. "
+        f"{handle.describe()} has another history (after a rollback, a merge, another main, or it was created again) "
+        f"than the one that {did} up to snapshot {read}: {found}; {alive_range(handle)}. "
         f"{lost[0].upper()}{lost[1:]}; {where}. To read the branch as it is, begin with a new "
         f"checkpointLocation: {begin}",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         snapshot_id=read,
         shared_id=shared,
         kept_on=None if kept is None else kept.branch,
@@ -402,7 +371,7 @@ def history_changed(
 
 
 def _gone(last: int, read: int) -> str:
-    """What of the stream's snapshots came after `last`, in words."""
+    """The stream's snapshots after `last`, as text."""
     return f"snapshot {read} is" if last + 1 >= read else f"snapshots {last + 1} to {read} are"
 
 
@@ -427,7 +396,7 @@ def _kept_on(handle: TableHandle, offset: StreamOffset) -> _Kept | None:
                 fork = read_fork(other) if shared is None else None
                 found = None if fork is None else fork.snapshot_id
                 return _Kept(name, found if shared is None else shared.id)
-        except PaimonError:  # another branch's damage is not what this is about
+        except PaimonError:  # damage of another branch does not matter here
             continue
     return None
 

@@ -36,11 +36,10 @@ from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
-from paimon_spark.streaming.columns import QueryColumns
-from paimon_spark.streaming.consumer import Progress
-from paimon_spark.streaming.history import Place, UnsettledError, expired
+from paimon_spark.streaming.consumer import ConsumerProgress
+from paimon_spark.streaming.history import OffsetPosition, UnsettledError, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.reader import Admission, Reading, is_in, is_in_state
+from paimon_spark.streaming.reader import Admission, BatchPlanner, QueryColumns, is_in, is_in_state
 from paimon_spark.streaming.start import first_offset
 from paimon_spark.types import RowType
 
@@ -69,19 +68,7 @@ class StreamSource:
         clock_ms: Callable[[], int] = now_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The stream that `options` ask for. Reads nothing.
-
-        Args:
-            handle: the branch, with the schema to read with.
-            options: what is asked.
-            clock_ms: epoch milliseconds.
-            sleep: waits for seconds.
-
-        Raises:
-            ColumnNotFoundError: a column of the query does not exist.
-            PredicateSyntaxError: `where` is no predicate.
-            InvalidInputError: the table cannot be read so (`refusals.check_stream`).
-        """
+        """The stream that `options` ask for. Reads nothing."""
         check_stream(handle, options)
         self.options, self.table_name = options, handle.name
         self._clock_ms, self._sleep = clock_ms, sleep
@@ -96,9 +83,11 @@ class StreamSource:
         predicate = _predicate(handle, options)
         query = ScanQuery(names, predicate, options.row_kind, batch_rows=options.batch_rows)
         columns = QueryColumns.of(handle.schema, {*names, *names_of(predicate)})
-        self._reading = Reading(handle, options, query, row_type, columns)
+        self._planner = BatchPlanner(handle, options, query, row_type, columns)
         compares = options.read_overwrite or handle.options.data_evolution
-        self._progress = None if options.consumer is None else Progress(options.consumer, clock_ms, sleep, compares)
+        self._progress = (
+            None if options.consumer is None else ConsumerProgress(options.consumer, clock_ms, sleep, compares)
+        )
         self._stop: int | None = None
         self._seen: Snapshot | None = None
         self._given_ms = 0
@@ -107,27 +96,21 @@ class StreamSource:
     @property
     def handle(self) -> TableHandle:
         """The branch as it was found last, with the schema that the query reads with."""
-        return self._reading.handle
+        return self._planner.handle
 
     @property
     def row_type(self) -> RowType:
         """The columns that come out, as long as the query runs."""
-        return self._reading.row_type
+        return self._planner.row_type
 
     def first(self) -> StreamOffset:
-        """Where a new query begins; a consumer holds on to it from then on.
-
-        Raises:
-            As `start.first_offset`, and SnapshotExpiredError: snapshots expire faster than a consumer is written.
-        """
+        """Where a new query begins; a consumer holds on to it from then on."""
         return self._settled(self._first)
 
     def next(self, start: StreamOffset, limits: ReadLimits | None = None) -> StreamOffset:
         """How far the batch after `start` reads; `start` itself when there is nothing new, or it is waited for.
 
-        Args:
-            start: what the query has read.
-            limits: how much it may read; None for the limits of the options. Aligned streams have none.
+        `limits`: how much it may read; None for the limits of the options. Aligned streams have none.
 
         Raises:
             HistoryChangedError: the branch has another history than was read.
@@ -148,7 +131,7 @@ class StreamSource:
         Right after `next` it is what that has seen, and nothing is read.
         """
         seen, self._seen = self._seen, None
-        return self._settled(self._newest) if seen is None else self._reading.after(seen)
+        return self._settled(self._newest) if seen is None else self._planner.after(seen)
 
     def stop_at_newest(self) -> None:
         """From now on, read nothing that is committed later, and wait for nothing."""
@@ -156,12 +139,8 @@ class StreamSource:
         self._stop = 0 if found is None else found.snapshot_id
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
-        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked.
-
-        Raises:
-            As `next`.
-        """
-        return self._settled(lambda: self._reading.plan(start, end), start)
+        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked."""
+        return self._settled(lambda: self._planner.plan(start, end), start)
 
     def committed(self, end: StreamOffset) -> None:
         """Everything up to `end` has been read and kept by who reads: the consumer lets go of it."""
@@ -170,12 +149,7 @@ class StreamSource:
             self._settled(lambda: progress.write(self.handle, end))
 
     def _settled(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
-        """Do it on the branch as it is now; again where it is given another history meanwhile.
-
-        Args:
-            act: what to do.
-            start: what the query has read; that this is gone tells more than that columns are.
-        """
+        """Do it on the branch as it is now; again where it is given another history meanwhile."""
         for wait_s in (*_WAITS_S, None):
             try:
                 self._reopen(start)
@@ -200,12 +174,12 @@ class StreamSource:
             found = same
         else:
             try:
-                self._reading.columns.check_other(found)
+                self._planner.columns.check_other(found)
             except SchemaChangedError:
                 if start is not None:
                     history.check(found, start)
                 raise
-        self._reading.move(found)
+        self._planner.move(found)
 
     def _first(self) -> StreamOffset:
         for tries_left in reversed(range(_TRIES)):
@@ -224,10 +198,10 @@ class StreamSource:
 
     def _newest(self) -> StreamOffset | None:
         head = history.newest(self.handle)
-        return None if head is None else self._reading.after(head)
+        return None if head is None else self._planner.after(head)
 
     def _next(self, start: StreamOffset, limits: ReadLimits) -> StreamOffset:
-        self._reading.keep_only(start)
+        self._planner.keep_only(start)
         place = history.check(self.handle, start)
         if self._progress is not None:
             self._progress.refresh(self.handle, start)
@@ -244,15 +218,15 @@ class StreamSource:
             end = self._aligned(start, place, last, self.options.aligned, is_end)
         elif limits.unlimited:
             history.check_joined(self.handle, start.snapshot_id or 0, last)
-            self._reading.columns.check(self.handle, [last.schema_id])
-            end = self._reading.after(last)
+            self._planner.columns.check(self.handle, [last.schema_id])
+            end = self._planner.after(last)
         else:
             end = self._limited(start, place, last, limits, is_end)
         if end != start and not history.is_as_before(self.handle, place.snapshot, last):
             raise history.moving(self.handle)
         return end
 
-    def _next_of_state(self, start: StreamOffset, place: Place, limits: ReadLimits) -> StreamOffset:
+    def _next_of_state(self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits) -> StreamOffset:
         """How far a batch of a state goes: all of it, or what the limits allow. No rows are waited for."""
         snapshot = place.snapshot
         if start.snapshot_id is None:
@@ -261,12 +235,12 @@ class StreamSource:
                 return start
         assert snapshot is not None
         if limits.unlimited or self.options.aligned is not None:
-            return self._reading.after(snapshot)
-        units = self._reading.units(snapshot, Content.STATE)
-        taken = Admission(limits).take(units, self._reading.counted_off(start, units))
-        return self._reading.at(units, Phase.STATE, taken)
+            return self._planner.after(snapshot)
+        units = self._planner.units(snapshot, Content.STATE)
+        taken = Admission(limits).take(units, self._planner.counted_off(start, units))
+        return self._planner.at(units, Phase.STATE, taken)
 
-    def _reachable(self, start: StreamOffset, place: Place, head: Snapshot) -> tuple[Snapshot | None, bool]:
+    def _reachable(self, start: StreamOffset, place: OffsetPosition, head: Snapshot) -> tuple[Snapshot | None, bool]:
         """The last snapshot that may be read now, None for none; and whether nothing is to come after it."""
         if place.snapshot is not None and self._is_beyond(place.snapshot):
             return place.snapshot, True
@@ -297,7 +271,9 @@ class StreamSource:
         delay = self.options.delay_ms
         return delay is not None and snapshot.time_ms > self._clock_ms() - delay
 
-    def _aligned(self, start: StreamOffset, place: Place, last: Snapshot, count: int, is_end: bool) -> StreamOffset:
+    def _aligned(
+        self, start: StreamOffset, place: OffsetPosition, last: Snapshot, count: int, is_end: bool
+    ) -> StreamOffset:
         """After the next `count` snapshots that hold something to read.
 
         Where fewer are there they are waited for, unless nothing more is to come. Ones that hold nothing are passed
@@ -305,42 +281,44 @@ class StreamSource:
         """
         so_far, place = self._counted(start, place, _NO_LIMITS)
         found = so_far.snapshots
-        for units in self._reading.changes(so_far.counted, place, last):
+        for units in self._planner.changes(so_far.counted, place, last):
             found += bool(len(units))
             if found == count:
-                return self._reading.after(units.snapshot)
-        end = self._reading.after(last)
+                return self._planner.after(units.snapshot)
+        end = self._planner.after(last)
         if found > 0 and not is_end:
             self._waiting = replace(so_far, counted=end, snapshots=found)
             return start
         return end
 
     def _limited(
-        self, start: StreamOffset, place: Place, last: Snapshot, limits: ReadLimits, is_end: bool
+        self, start: StreamOffset, place: OffsetPosition, last: Snapshot, limits: ReadLimits, is_end: bool
     ) -> StreamOffset:
         """As far as the limits allow; `start` while there are too few rows yet."""
         so_far, place = self._counted(start, place, limits)
         admission, begin = so_far.admission, so_far.counted
         end = begin
-        for units in self._reading.changes(begin, place, last):
-            first = self._reading.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
+        for units in self._planner.changes(begin, place, last):
+            first = self._planner.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
             taken = admission.take(units, first)
             if taken > first or not len(units):
-                end = self._reading.at(units, Phase.CHANGES, taken)
+                end = self._planner.at(units, Phase.CHANGES, taken)
             if admission.is_full:
                 break
             if admission.has_enough and admission.takes_all:
-                end = self._reading.after(last)
+                end = self._planner.after(last)
                 break
         else:
-            end = self._reading.after(last) if last.id > (begin.snapshot_id or 0) else end
+            end = self._planner.after(last) if last.id > (begin.snapshot_id or 0) else end
         late = limits.max_delay_ms is None or not 0 <= self._clock_ms() - self._given_ms <= limits.max_delay_ms
         if admission.has_enough or late or is_end:
             return end
         self._waiting = _Waiting(start, end, admission)
         return start
 
-    def _counted(self, start: StreamOffset, place: Place, limits: ReadLimits) -> tuple[_Waiting, Place]:
+    def _counted(
+        self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits
+    ) -> tuple[_Waiting, OffsetPosition]:
         """What was counted at earlier triggers is not planned again, unless it went with the branch's history."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.start == start and waiting.admission.limits == limits:
@@ -416,6 +394,5 @@ def _refuse(handle: TableHandle, key: str, why: str) -> InvalidOptionError:
     return InvalidOptionError(
         f"option {key} = true of a stream of {handle.describe()} {why}",
         option=key,
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )

@@ -1,14 +1,14 @@
 """Version control: tags, savepoints, branches, rollback, publishing, diff, log and doctor.
 
-Values and reading of tag and branch files are in `metadata`; here are the operations, each planned as a `TableChange`
-under the table's lock (`maintenance.change`).
+`metadata` reads tag and branch files; here are the operations, each planned as a `TableChange` under the table's lock
+(`maintenance.change`). The methods of `api.Table` document their arguments and errors.
 
 names.py          naming rules of tags and branches
 tags.py           create, replace, rename, delete and expire tags
 auto_tags.py      create tags on schedule
 savepoints.py     compact a branch fully and tag the result
 branches.py       create, rename and delete branches
-tag_steps.py      steps for tags and guard tags
+tag_steps.py      steps for tags, guard tags and forks
 branch_state.py   BranchState: the refs in one branch's directory, and steps that write them
 rollback.py       go back to a version, by deleting what is later or by a new snapshot
 new_main.py       compute main's history after a branch is published
@@ -21,5 +21,6 @@ diff.py           Diff: the differences between two versions, as values
 compare.py        compute a Diff from metadata
 status.py         TableStatus: head, sizes, branches, consumers and due maintenance
 log.py            History: commits of all branches as a graph
-doctor/           find and repair damage left by other engines
+damage.py         checks for damage left by other engines, one function for each kind
+doctor.py         run all checks, and repair
 """

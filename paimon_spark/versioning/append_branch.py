@@ -64,14 +64,6 @@ def append_branch(
     """Add the source branch's new files to the target. Nothing is copied: both then share them.
 
     Other processes that want to change refs of the table wait meanwhile, so what the source has is not deleted.
-
-    Raises:
-        BranchNotFoundError: there is no such branch.
-        InvalidInputError: the two are one branch or empty, their columns or schemas differ, or one of them had more
-            than appends since they parted.
-        SnapshotExpiredError: it cannot be told any more what happened since.
-        UnsupportedFeatureError: the table has primary keys or data evolution.
-        CommitError, StorageError: the snapshot was not made.
     """
     done: list[Appended] = []
 

@@ -83,10 +83,6 @@ def read_branch_state(handle: TableHandle) -> BranchState:
     """The refs in the directory of the handle's branch. Five listings, and concurrent small reads.
 
     Files that are deleted meanwhile are left out.
-
-    Raises:
-        CorruptFileError: a snapshot, changelog or tag cannot be decoded.
-        StorageError: a file cannot be read.
     """
     store, layout = handle.store, handle.layout
     consumers = [
@@ -200,10 +196,7 @@ def create_state(state: BranchState) -> tuple[Put | Delete, ...]:
 def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:
     """Make a branch visible, with the last of its schemas.
 
-    Args:
-        branch: name of the branch.
-        schema_dir: of the branch, relative to the table's directory.
-        schemas: text by id.
+    `schema_dir`: of the branch, relative to the table's directory.
     """
     puts = [Put(f"{schema_dir}/{SCHEMA_PREFIX}{i}", text) for i, text in sorted(schemas.items())]
     if len(puts) < 2:
@@ -221,11 +214,8 @@ def withdraw_schemas(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
 def replace_state(old: BranchState, new: BranchState, late: str | None = None) -> tuple[Step, ...]:
     """Replace `old` by `new` in the directory of `old`. Its consumers stay as they are.
 
-    Args:
-        old: as it was read.
-        new: what it becomes.
-        late: the branch to whose directory the snapshots are moved that other engines commit to `old` meanwhile and
-            whose ids `new` takes; None when they may be deleted.
+    `late`: the branch to whose directory the snapshots are moved that other engines commit to `old` meanwhile and whose
+    ids `new` takes; None when they may be deleted.
     """
     directory = old.directory
     return (

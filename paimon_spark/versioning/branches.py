@@ -28,9 +28,7 @@ from paimon_spark.metadata.branches import (
     Branch,
     Fork,
     branch_exists,
-    encode_fork,
     fork_of,
-    fork_path,
     is_main,
     list_branch_names,
     list_branches,
@@ -52,7 +50,7 @@ from paimon_spark.metadata.journal.change import (
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
-from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
+from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.metadata.tags import (
     find_tag,
     get_tag,
@@ -60,15 +58,14 @@ from paimon_spark.metadata.tags import (
     guarded_branch,
     list_tags,
     tag_names,
-    tag_of_snapshot,
 )
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.versioning.branch_state import publish_schemas, snapshot_of_tag, withdraw_schemas
 from paimon_spark.versioning.names import check_branch_name
-from paimon_spark.versioning.tag_steps import Guards, guard_put, plan_guards
+from paimon_spark.versioning.tag_steps import Guards, guard_put, known_snapshot, plan_guards, put_fork
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
-"""Options naming a branch that is read together with the branch that has the option."""
+"""Options that name a branch to read together with the branch that has the option."""
 
 
 def create_branch(
@@ -84,20 +81,6 @@ def create_branch(
 
     Writes a fixed number of small files besides schemas; reads no data and no manifest. When another engine expires
     the snapshot at the same time, the branch is deleted again.
-
-    Args:
-        handle: the branch to start from.
-        name: of the new branch.
-        tag: to start from; its file is copied too.
-        snapshot_id: to start from; may be of an expired snapshot that a tag keeps. With `tag`: the tag's.
-        ignore_if_exists: leave an existing branch as it is.
-        clock_ms: epoch milliseconds, recorded as the time of creation.
-
-    Raises:
-        InvalidInputError: the name is not allowed, or the tag is of another snapshot.
-        BranchAlreadyExistsError: the branch exists, or files of one that another engine deleted.
-        TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: nothing to start from.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `maintenance.intents.change_table`.
     """
     made: list[_Creation] = []
 
@@ -111,7 +94,7 @@ def create_branch(
     if not made:
         return next(b for b in list_branches(handle) if b.name == name)
     creation = made[0]
-    if creation.source is not None and not _still_there(handle, creation.source, name):
+    if creation.source is not None and not _exists(handle, creation.source, name):
         change_branch(handle, "undo-create-branch", lambda branch: plan_delete(branch, name))
         raise SnapshotExpiredError(
             f"branch {name!r} was not created: snapshot {creation.source.snapshot.id} of {handle.describe()} expired "
@@ -128,29 +111,12 @@ def rename_branch(handle: TableHandle, old: str, new: str) -> None:
 
     Readers always see the whole branch under exactly one of the two names. Where the store cannot move directories,
     files are copied, and other engines see both names for a while.
-
-    Raises:
-        BranchNotFoundError: there is no branch `old`.
-        BranchAlreadyExistsError: there is a branch `new`, or files of one that another engine deleted.
-        InvalidInputError: a name is not allowed, `old` is main, or a table option names it.
-        OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
     """
     change_branch(handle, "rename-branch", lambda branch: plan_rename(branch, old, new))
 
 
 def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> Removed:
-    """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs.
-
-    Args:
-        handle: any branch of the table.
-        name: of the branch.
-        dry_run: delete nothing, only return what would be deleted.
-
-    Raises:
-        BranchNotFoundError: there is no such branch.
-        InvalidInputError: it is main, or a table option names it.
-        UnsafeDeletionError, OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
-    """
+    """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs."""
     if dry_run:
         branch = reopened(handle)
         return preview(branch, plan_delete(branch, name))
@@ -159,11 +125,7 @@ def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> R
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The snapshot that a branch starts from.
-
-    Attributes:
-        alive: whether the snapshot has not expired; else only a tag keeps it.
-    """
+    """The snapshot that a branch starts from; only a tag keeps it unless `alive`."""
 
     snapshot: Snapshot
     tag: Tag | None
@@ -197,7 +159,7 @@ def plan_create(
     )
     steps = (
         *guards.steps,
-        Put(relative_path(handle, fork_path(handle.on_branch_directory(name))), encode_fork(fork).decode()),
+        put_fork(handle.on_branch_directory(name), fork),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
         *publish_schemas(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
@@ -212,7 +174,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
     on_old = handle.on_branch_directory(old)
     if old == MAIN or is_main(on_old):
         raise InvalidInputError(
-            f"branch {old!r} of table {handle.name} cannot be renamed: it is main, and readers of main would miss it",
+            f"branch {old!r} of table {handle.name} cannot be renamed: it is main; make another branch main first",
             table=handle.name,
             branch=old,
         )
@@ -223,7 +185,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         _check_free(handle, new)
         if _holds_files(on_new):
             raise _left_over(handle, new, "files")
-        # Left by a late commit to a deleted branch of this name; a directory cannot be moved onto it.
+        # Left by a late commit to a deleted branch of this name; it would block the move.
         handle.store.delete_tree(on_new.layout.branch_root)
     guards = _guards_on_others(handle, old)
     fork = read_fork(on_old)
@@ -237,11 +199,11 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         ]
     if fork is not None:
         renamed = replace(fork, guards={place: guard_name(new) for place in fork.guards})
-        steps.append(_fork_put(on_new, renamed))
+        steps.append(put_fork(on_new, renamed))
     for child, its in _descendants(handle, old):
         parent = new if its.parent == old else its.parent
         places = {new if place == old else place: guard for place, guard in its.guards.items()}
-        steps.append(_fork_put(child, replace(its, parent=parent, guards=places)))
+        steps.append(put_fork(child, replace(its, parent=parent, guards=places)))
     steps += [Delete(relative_path(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
     return TableChange("rename-branch", f"renaming of branch {old!r} to {new!r}", tuple(steps))
 
@@ -271,7 +233,7 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     )
     guards = [root.branch_directory for root in released if root.branch_directory != name]
     parent = fork_of(on_branch)
-    steps: list[Step] = [_fork_put(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
+    steps: list[Step] = [put_fork(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
     ids = list_schema_ids(handle.store, on_branch.layout)
     steps += withdraw_schemas(relative_path(handle, on_branch.layout.schema_dir), ids)
     steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
@@ -303,30 +265,24 @@ def _source(handle: TableHandle, tag: str | None, snapshot_id: int | None) -> _S
         return None
     if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
         raise InvalidInputError(
-            f"snapshot_id = {snapshot_id!r}: the id of a snapshot of {handle.describe()} is a number; "
-            "a tag is given as tag=",
+            f"snapshot_id = {snapshot_id!r} of {handle.describe()} is not a number; give a tag as tag=",
             table=handle.name,
         )
-    snapshot = find_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
-    if snapshot is not None:
-        return _Source(snapshot, None, alive=True)
-    keeps = tag_of_snapshot(handle, snapshot_id)
-    if keeps is None:
-        raise snapshot_missing(handle, snapshot_id)
-    return _Source(keeps.snapshot, None, alive=False)
+    alive = find_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
+    return _Source(alive or known_snapshot(handle, snapshot_id), None, alive=alive is not None)
 
 
 def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Source:
     if not isinstance(name, str):
         raise InvalidInputError(
-            f"tag = {name!r}: the name of a tag of {handle.describe()} is text; a snapshot is given as snapshot_id=",
+            f"tag = {name!r} of {handle.describe()} is not text; give a snapshot as snapshot_id=",
             table=handle.name,
         )
     tag = get_tag(handle, name)
     if snapshot_id is not None and snapshot_id != tag.snapshot.id:
         raise InvalidInputError(
-            f"a branch starts from one snapshot, but tag {name!r} of {handle.describe()} is snapshot "
-            f"{tag.snapshot.id} and snapshot_id is {snapshot_id}; give one of them",
+            f"tag {name!r} of {handle.describe()} is snapshot {tag.snapshot.id}, but snapshot_id is {snapshot_id}; "
+            "give one of them",
             table=handle.name,
             tag=name,
             snapshot_id=snapshot_id,
@@ -339,7 +295,7 @@ def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Sou
 
 
 def _base(on_branch: TableHandle, source: _Source) -> Iterator[Put]:
-    """The files of a branch's first snapshot, without its schemas."""
+    """Yield the files of a branch's first snapshot, without its schemas."""
     layout, snapshot = on_branch.layout, source.snapshot
     yield guard_put(on_branch, on_branch.branch, snapshot)
     if source.tag is not None:
@@ -358,7 +314,7 @@ def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]
     if newest is None:
         newest = max(paths)
     if not set(range(newest + 1)) <= set(paths):
-        # Branches of Paimon 0.9 and older have one schema only; the others are read from main.
+        # Branches of Paimon 0.9 and older have only one schema; the others are read from main.
         for place in (layout.with_branch(MAIN), Layout(layout.root)):
             paths = {**{i: place.schema_path(i) for i in list_schema_ids(store, place)}, **paths}
     if newest not in paths:
@@ -391,8 +347,8 @@ def _check_free(handle: TableHandle, name: str) -> None:
 
 def _left_over(handle: TableHandle, name: str, what: str) -> BranchAlreadyExistsError:
     return BranchAlreadyExistsError(
-        f"{handle.store.url(handle.layout.with_branch(name).branch_root)} holds {what} but no schema, left "
-        f"by another engine of a branch {name!r}; doctor() tells more, delete_branch({name!r}) removes them",
+        f"{handle.store.url(handle.layout.with_branch(name).branch_root)} has {what} but no schema, left by another "
+        f"engine from a branch {name!r}; doctor() shows details, delete_branch({name!r}) deletes them",
         table=handle.name,
         branch=name,
     )
@@ -481,12 +437,8 @@ def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
     return Fork(parent.parent, parent.snapshot_id, None, parent.time_ms, fork.created_ms, guards)
 
 
-def _fork_put(on_branch: TableHandle, fork: Fork) -> Put:
-    return Put(relative_path(on_branch, fork_path(on_branch)), encode_fork(fork).decode())
-
-
-def _still_there(handle: TableHandle, source: _Source, name: str) -> bool:
-    """Whether the source still exists, besides in the new branch's own guard tag."""
+def _exists(handle: TableHandle, source: _Source, name: str) -> bool:
+    """Whether the source still exists, other than in the new branch's guard tag."""
     on_source: Sequence[Snapshot | None]
     if source.alive:
         on_source = [find_snapshot(handle, source.snapshot.id)]

@@ -41,17 +41,7 @@ _TRIES: Final = 5
 
 
 def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
-    """What tells the versions apart. Metadata only.
-
-    Args:
-        handle: a branch as it is defined now.
-        old: a version.
-        new: another; None is the handle's branch as it stands.
-
-    Raises:
-        NotFoundError: a version does not exist, or has expired.
-        CorruptFileError: metadata cannot be read.
-    """
+    """What tells the versions apart. Metadata only."""
     sides = _resolved(handle, old, new)
     for _ in range(_TRIES):
         try:
@@ -187,11 +177,8 @@ class _Pairing:
 def changed_columns(old: TableSchema, new: TableSchema, shared_field_id: int | None = None) -> tuple[ColumnChange, ...]:
     """What differs, in the order of the new schema's columns, dropped ones last.
 
-    Args:
-        old: one schema.
-        new: the other.
-        shared_field_id: the highest field id that both branches gave out before they parted; above it only fields of
-            one id and name are the same. None where one schema came of the other.
+    `shared_field_id`: the highest field id that both branches gave out before they parted; above it only fields of one
+    id and name are the same. None where one schema came of the other.
     """
     return tuple(_changes(old.row_type, new.row_type, _Pairing(shared_field_id), ""))
 
@@ -277,9 +264,7 @@ def changed_files(old: Version, new: Version) -> pa.Table:
 
     No data file is opened. Files of deletion vectors are, where nothing else tells whether two are the same.
 
-    Raises:
-        CorruptFileError: a manifest or file of deletion vectors cannot be read.
-        FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
+    Raises FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
     """
     apart = _apart(old, new)
     vectors = _changed_vectors(old, new)

@@ -151,7 +151,7 @@ def _parent_key(commit: Commit) -> str:
 
 
 def _labels(commit: Commit) -> str:
-    """The names for a commit; what keeps the base of a branch is no name that users gave."""
+    """The names for a commit, without guard tags."""
     seen = dict.fromkeys((r.kind, r.name) for r in commit.refs if r.kind != "guard")
     return ", ".join(name if kind == "branch" else f"{kind} {name}" for kind, name in seen)
 
@@ -160,12 +160,12 @@ _Identity = tuple[int, str, str]
 
 
 @dataclass(slots=True)
-class _Line:
-    """What a branch's own directory holds.
+class _BranchLog:
+    """What a branch's own directory has.
 
     Attributes:
-        fork: the branch that it left and the newest id shared with it, where that is written down.
-        commits: its history, by id; filled from its own files first, then from what it left.
+        fork: the recorded parent and newest id shared with it.
+        commits: its history, by id; filled from its own files first, then from its parent's.
     """
 
     name: str
@@ -184,17 +184,9 @@ class _Line:
 def read_log(
     handle: TableHandle, limit: int | None = None, *, branch: str | None = None, job_property: str = ""
 ) -> History:
-    """The history of the table that the handle is on.
+    """Read the history of the table; with `limit` the newest commits, with `branch` those in its history.
 
-    Args:
-        handle: any branch.
-        limit: at most so many of the commits asked for, the newest; None is all that are known.
-        branch: only the commits in the history of this branch, which exists; None: those of all branches.
-        job_property: the snapshot property that names the lineage job.
-
-    Raises:
-        InvalidInputError: the limit is not positive.
-        CorruptFileError: a snapshot or tag cannot be decoded.
+    `job_property` is the snapshot property that names the lineage job.
     """
     if limit is not None and not (type(limit) is int and limit > 0):
         raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
@@ -208,15 +200,15 @@ def read_log(
     return History(handle.name, tuple(lines), tuple(shown), len(shown) == len(commits))
 
 
-def _lines(handle: TableHandle, limit: int | None) -> dict[str, _Line]:
-    """Main, and then the branches by name; a branch that main means stands for itself under main."""
+def _lines(handle: TableHandle, limit: int | None) -> dict[str, _BranchLog]:
+    """Main, then the branches by name; a branch that main means appears only as main."""
     meant = handle.layout.main_branch
-    lines: dict[str, _Line] = {}
+    lines: dict[str, _BranchLog] = {}
     handles: dict[str, TableHandle] = {}
     for name in (MAIN, *(n for n in list_branch_names(handle) if n != meant)):
         on_branch = handle.on_branch_directory(name)
         fork = None if name == MAIN else read_fork(on_branch)
-        line = _Line(
+        line = _BranchLog(
             logical_name(on_branch),
             list_snapshot_ids(on_branch),
             {},
@@ -230,11 +222,8 @@ def _lines(handle: TableHandle, limit: int | None) -> dict[str, _Line]:
     return lines
 
 
-def _wanted(lines: Mapping[str, _Line], limit: int | None) -> dict[str, list[int]]:
-    """Line → ids of the snapshots to read: all, or the newest `limit` of each line and of what it shares with others.
-
-    So the newest `limit` commits of every branch are read, also those that it has of the one that it left.
-    """
+def _wanted(lines: Mapping[str, _BranchLog], limit: int | None) -> dict[str, list[int]]:
+    """By branch, ids of the snapshots to read: all, or the newest `limit` of its history, including its parents'."""
     if limit is None:
         return {name: list(line.ids) for name, line in lines.items()}
     wanted = {name: set(line.ids[-limit:]) for name, line in lines.items()}
@@ -248,7 +237,7 @@ def _wanted(lines: Mapping[str, _Line], limit: int | None) -> dict[str, list[int
             wanted[left.name].update([i for i in left.ids if i <= newest][-limit:])
         if left.name == MAIN or left.fork is not None:
             continue
-        for other in lines.values():  # nothing tells which it left but the files that both have
+        for other in lines.values():  # without a record, the parent shows by files that both have
             both = set(left.ids).intersection(other.ids) if other is not left else set()
             if both:
                 wanted[left.name].update(sorted(i for i in both if i <= newest)[-limit:])
@@ -263,10 +252,10 @@ def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
         return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
 
 
-def _inherit(lines: Mapping[str, _Line]) -> None:
-    """Fill the history of each line: what it holds itself, and of what it left all up to where the two parted."""
+def _inherit(lines: Mapping[str, _BranchLog]) -> None:
+    """Fill the history of each branch: its own snapshots, and its parent's up to the fork."""
     for line in lines.values():
-        # A tag of a later id than the head is of a history that the branch no longer has.
+        # A tag with a later id than the head is of a history that the branch no longer has.
         own = {t.snapshot.id: t.snapshot for t in line.tags if t.snapshot.id <= line.head or not line.ids}
         line.commits = {**own, **line.alive}
     done: set[str] = set()
@@ -274,7 +263,7 @@ def _inherit(lines: Mapping[str, _Line]) -> None:
         _inherit_one(name, lines, done)
 
 
-def _inherit_one(name: str, lines: Mapping[str, _Line], done: set[str]) -> None:
+def _inherit_one(name: str, lines: Mapping[str, _BranchLog], done: set[str]) -> None:
     if name in done:
         return
     done.add(name)
@@ -288,15 +277,15 @@ def _inherit_one(name: str, lines: Mapping[str, _Line], done: set[str]) -> None:
             line.commits.setdefault(i, snapshot)
 
 
-def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
-    """The line that one left, and the newest id that they share: written down, else as their own files tell."""
+def _left(line: _BranchLog, lines: Mapping[str, _BranchLog]) -> tuple[_BranchLog | None, int]:
+    """The parent and the newest id shared with it: recorded, else derived from files that both have."""
     if line.name == MAIN:
         return None, 0
     if line.fork is not None:
         parent = lines.get(line.fork[0])
         if parent is None or line.fork[1] is None:
             return None, 0
-        # What was written down is believed unless the files say otherwise: another engine may have moved histories.
+        # The record is trusted unless files contradict it: another engine may have changed histories.
         contradicted = [
             i
             for i, s in line.commits.items()
@@ -306,7 +295,7 @@ def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
         ]
         newest = min([line.fork[1], *(i - 1 for i in contradicted)])
         return (parent, newest) if newest else (None, 0)
-    best: tuple[_Line | None, int] = None, 0
+    best: tuple[_BranchLog | None, int] = None, 0
     for other in lines.values():
         if other is line or (other.name != MAIN and min(other.commits, default=0) > min(line.commits, default=0)):
             continue
@@ -320,7 +309,7 @@ def _left(line: _Line, lines: Mapping[str, _Line]) -> tuple[_Line | None, int]:
     return best
 
 
-def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
+def _commits(lines: Mapping[str, _BranchLog], job_property: str) -> list[Commit]:
     held: dict[_Identity, list[str]] = defaultdict(list)
     found: dict[_Identity, Snapshot] = {}
     alive: set[_Identity] = set()
@@ -333,7 +322,7 @@ def _commits(lines: Mapping[str, _Line], job_property: str) -> list[Commit]:
             found[snapshot_identity(snapshot)] = snapshot
             alive.add(snapshot_identity(snapshot))
         for tag in line.tags:
-            # Also one of a history that no branch has any more.
+            # Also a tag of a history that no branch has any more.
             found.setdefault(snapshot_identity(tag.snapshot), tag.snapshot)
             refs[snapshot_identity(tag.snapshot)].append(_ref(tag, line.name))
         if line.alive:
@@ -404,7 +393,7 @@ def _ref(tag: Tag, branch: str) -> HistoryRef:
 
 
 def _distinct(keys: Mapping[_Identity, str]) -> dict[_Identity, str]:
-    """Keys without two alike: a tag may keep a snapshot whose id the branch has given out again."""
+    """Make keys unique: a tag may keep a snapshot whose id the branch has given out again."""
     taken: set[str] = set()
     out = {}
     for which, key in keys.items():

@@ -1,13 +1,13 @@
 """merge_branch and fast_forward: replace main's history by a branch's, and keep what main loses as a branch.
 
-They differ where main already has every commit of the branch: a merge does nothing, so that it is safe to repeat while
-main goes on; a fast-forward takes main back to the branch.
+They differ where main already has every commit of the branch: a merge does nothing, so that it can be repeated while
+main continues; a fast-forward takes main back to the branch.
 
-Readers see main as it was or as it will be, never a mix: the new main is first written to a directory below `branch/`
-whose name begins with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then
-main's own directory is replaced, in an order that is safe for engines that do not know MAIN-BRANCH; then MAIN-BRANCH
-is as before and the directory is deleted. Our own commits to main meanwhile are refused (`engine.commit.verify`). What
-other engines commit to the replaced history is moved to the branch that keeps it.
+Readers see main before or after, never a mix: the new main is first written to a directory below `branch/` whose name
+starts with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then main's own
+directory is replaced, in an order that is safe for engines that do not know MAIN-BRANCH; then MAIN-BRANCH is restored
+and the directory is deleted. Our own concurrent commits to main fail (`engine.commit.verify`). Commits of other engines
+to the replaced history are moved to the backup branch.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
 """
@@ -70,19 +70,19 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class MergeResult(ShownAsFacts):
-    """What publishing a branch did, or with a dry run would.
+    """What publishing a branch did, or with a dry run would do.
 
     Attributes:
-        branch: that was published; it lives on.
+        branch: the published branch, which stays.
         fork_snapshot_id: the newest snapshot that main and the branch shared; None when they shared none.
-        published_snapshot_id: main's head now.
-        moved_snapshots, moved_tags: that main has got.
-        discarded_snapshots, discarded_tags: that main had and has no more, or of the same name but not the same.
-        discarded_schemas: ids of schemas that main had and has no more, or not the same.
+        published_snapshot_id: main's new head.
+        moved_snapshots, moved_tags: added to main.
+        discarded_snapshots, discarded_tags: removed from main, or replaced by others of the same id or name.
+        discarded_schemas: ids of schemas removed from main, or replaced.
         backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
-        removed: files that nothing needs any more and that were deleted.
-        already_merged: main had every commit of the branch before, so nothing was done; after `fast_forward`: main was
-            the branch before.
+        removed: deleted files that nothing else needed.
+        already_merged: main already had every commit of the branch, so nothing was done; of `fast_forward`: main
+            already equalled the branch.
     """
 
     branch: str
@@ -105,63 +105,19 @@ def merge_branch(
     snapshot: int | str | None = None,
     backup: bool = True,
     dry_run: bool = False,
+    takes_back: bool = False,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> MergeResult:
-    """Make a branch's history main's: its snapshots, tags and schemas after the point where it left main.
+    """Make a branch's history main's: its snapshots, tags and schemas after the fork.
 
-    Main's own after that point go; they are kept as a branch `main-backup-<time>`, unless `backup` is False. The
-    branch lives on and is from then on one that left main at its published snapshot. Nothing happens when main has
-    every commit of the branch already.
+    What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
+    forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
+    `takes_back` (a fast-forward): then main goes back to the branch, and also gets its tags up to the fork, where their
+    names are free.
 
-    Args:
-        handle: main of the table.
-        name: the branch.
-        snapshot: a snapshot id, tag or version of the branch: that becomes main's head, and nothing after it.
-        backup: keep what main loses as a branch.
-        dry_run: only tell what would happen; the backup is named after the time of the call.
-        clock_ms: epoch milliseconds.
-        wait_ms: how long to wait for another operation on the table's refs.
-
-    Raises:
-        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or is main; the snapshot is none
-            of the branch, or none after the point where it left main.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
+    Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
-    return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=False)
-
-
-def fast_forward(
-    handle: TableHandle,
-    name: str,
-    *,
-    snapshot: int | str | None = None,
-    backup: bool = True,
-    dry_run: bool = False,
-    clock_ms: Callable[[], int] = now_ms,
-    wait_ms: int = 60_000,
-) -> MergeResult:
-    """Make main what a branch is, also where main has every commit of the branch and more: then it is taken back.
-
-    As `merge_branch` otherwise, except that main also gets the branch's tags up to the fork, where their names are
-    free. What main has after the fork is kept as a branch, unless `backup` is False.
-
-    Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps nothing.
-    """
-    return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=True)
-
-
-def _publish(
-    handle: TableHandle,
-    name: str,
-    snapshot: int | str | None,
-    backup: bool,
-    dry_run: bool,
-    clock_ms: Callable[[], int],
-    wait_ms: int,
-    *,
-    takes_back: bool,
-) -> MergeResult:
     plans: list[Publication] = []
     verb = "the fast-forward" if takes_back else "the merge"
 
@@ -172,10 +128,10 @@ def _publish(
         plans.append(publication)
         if publication.changes_nothing:
             return None
-        notes, of_branch = (
+        logs, branch_logs = (
             read_sink_logs(handle, state.directory) for state in (publication.main, publication.source.state)
         )
-        return merge_change(publication, uuid.uuid4().hex[:12], notes, of_branch)
+        return merge_change(publication, uuid.uuid4().hex[:12], logs, branch_logs)
 
     removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
     publication = plans[-1]
@@ -190,23 +146,16 @@ def _publish(
 
 
 def merge_change(
-    plan: Publication, staging_id: str, notes: Mapping[str, str] = _NONE, of_branch: Mapping[str, str] = _NONE
+    plan: Publication, staging_id: str, logs: Mapping[str, str] = _NONE, branch_logs: Mapping[str, str] = _NONE
 ) -> TableChange:
-    """The whole merge as steps; pure.
-
-    Args:
-        plan: what was read.
-        staging_id: part of the name of the directory beside.
-        notes: what streaming queries noted on main, by name of the file.
-        of_branch: what they noted on the branch.
-    """
+    """The merge as steps; `staging_id` is part of the staging directory's name, sink logs are texts by file name."""
     new = with_guard_of_backup(plan.new_main.state, plan)
     staging = STAGING_PREFIX + staging_id
     before = plan.handle.layout.main_branch
     head = without_expiration(plan.head)
     branch = plan.source.name
     guard = guard_name(branch)
-    old, later = plan.fork, newer_sink_logs(notes, of_branch)
+    old, later = plan.fork, newer_sink_logs(logs, branch_logs)
     record = Fork(
         MAIN,
         plan.source.head,
@@ -216,9 +165,9 @@ def merge_change(
         {**({} if old is None else old.guards), MAIN: guard},
     )
     steps: tuple[Step, ...] = (
-        *(() if plan.backup is None else put_sink_logs(plan.backup.directory, notes)),
+        *(() if plan.backup is None else put_sink_logs(plan.backup.directory, logs)),
         *backup_steps(plan),
-        *put_sink_logs(staging, {**notes, **later}),
+        *put_sink_logs(staging, {**logs, **later}),
         *create_state(replace(new, directory=staging)),
         Put(main_branch_path(), staging),
         *put_sink_logs(plan.main.directory, later),
@@ -259,15 +208,12 @@ LATE_KIND = "keep-late-commits"
 
 
 def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int, ...]:
-    """Make snapshots that follow on main's former head part of the backup; their ids. Two listings for none.
+    """Move snapshots that follow main's former head to the backup branch; returns their ids. Two listings for none.
 
-    When main lost nothing else, there is a backup then all the same. What follows on the published head stays, of
-    course; and so does, for the doctor to show, what cannot be told.
-
-    Raises:
-        OperationInProgressError, StorageError: as `intents.change_table`; the published head is in place all the same.
+    A backup branch is created for them even when main lost nothing else. Snapshots that follow the published head
+    stay, and so do those where it is unknown, for the doctor to report. An error leaves main published.
     """
-    if plan.late is None or not (_aside_ids(plan, plan.late) or _beyond(plan)):
+    if plan.late is None or not (_moved_aside(plan, plan.late) or _is_beyond(plan)):
         return ()
     kept: list[int] = []
 
@@ -275,7 +221,7 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
         assert plan.late is not None
         place, now = plan.late, read_branch_state(plan.handle)
         there = read_branch_state(plan.handle.on_branch_directory(place)).snapshots
-        aside = {i: there[i] for i in _aside_ids(plan, place) if i in there}
+        aside = {i: there[i] for i in _moved_aside(plan, place) if i in there}
         late = _late(plan, now, aside)
         ids = {ref.id for ref in late}
         kept.extend(sorted({*aside, *ids}))
@@ -285,11 +231,11 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
             *(Put(snapshot_path(place, ref.id), ref.text) for ref in late),
             *(late_commits_branch_steps(plan, place, plan.main.directory) if plan.backup is None and not aside else ()),
             Put(latest_path(place), str(kept[-1])),
-            # Other engines believe a hint that names a snapshot which is not there.
+            # Other engines trust a hint even when it names a missing snapshot.
             Put(latest_path(plan.main.directory), str(max(now.snapshots.keys() - ids))),
             *(delete_snapshot(now, ref.id) for ref in reversed(late)),
         )
-        return TableChange(LATE_KIND, "keeping commits that came while main was replaced", steps)
+        return TableChange(LATE_KIND, "keeping commits made while main was replaced", steps)
 
     change_table(plan.handle, LATE_KIND, change, wait_ms=wait_ms)
     if kept:
@@ -302,20 +248,21 @@ def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int,
     return tuple(kept)
 
 
-def _aside_ids(plan: Publication, place: str) -> list[int]:
-    """Ids of snapshots in the backup's directory that the plan did not put there."""
+def _moved_aside(plan: Publication, place: str) -> list[int]:
+    """Ids of snapshots in the backup's directory that are not of the plan."""
     planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
     return [i for i in list_snapshot_ids(plan.handle.on_branch_directory(place)) if i not in planned]
 
 
-def _beyond(plan: Publication) -> bool:
+def _is_beyond(plan: Publication) -> bool:
+    """Whether main has snapshots after the published head."""
     return plan.main.head > 0 and max(list_snapshot_ids(plan.handle), default=0) > plan.source.head
 
 
 def _late(plan: Publication, now: BranchState, aside: Mapping[int, Ref]) -> list[Ref]:
-    """The snapshots at the end of main that were made on its former head, or on one put aside, ascending.
+    """The newest snapshots of main that follow its former head, or one moved aside, ascending.
 
-    Before them there may be some that were made on the published head, while the former one was still there.
+    Before them there may be snapshots that follow the published head, made while the former one still existed.
     """
     former = aside[max(aside)] if aside else plan.main.snapshots.get(plan.main.head)
     found = None if former is None else now.snapshots.get(former.id + 1)

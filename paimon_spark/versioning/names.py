@@ -28,13 +28,9 @@ MAX_BYTES: Final = 200
 def check_branch_name(name: str, *, table: str, tag_names: Iterable[str] = ()) -> None:
     """Check that a new branch may have this name. That no branch has it already is for the caller to see.
 
-    Args:
-        name: what was asked for.
-        table: the table in words, `TableHandle.describe()`.
-        tag_names: tags of any branch of the table.
+    `table`: the table in words, `TableHandle.describe()`. `tag_names`: tags of any branch of the table.
 
-    Raises:
-        InvalidInputError: the name is refused; says why, and what to do.
+    Raises InvalidInputError: the name is refused; says why, and what to do.
     """
     _check_text(name, "branch", table)
     if name == MAIN:
@@ -61,13 +57,10 @@ def check_branch_name(name: str, *, table: str, tag_names: Iterable[str] = ()) -
 def check_tag_name(name: str, *, table: str, branch_names: Iterable[str] = ()) -> None:
     """Check that a user may give a tag this name. That no tag has it already is for the caller to see.
 
-    Args:
-        name: what was asked for.
-        table: branch and table in words, `TableHandle.describe()`.
-        branch_names: the table's branches; `main` need not be among them.
+    `table`: branch and table in words, `TableHandle.describe()`. `branch_names`: the table's branches; `main` need not
+    be among them.
 
-    Raises:
-        InvalidInputError: the name is refused; says why, and what to do.
+    Raises InvalidInputError: the name is refused; says why, and what to do.
     """
     check_tag_text(name, table=table)
     if name.isdecimal():
@@ -92,8 +85,7 @@ def check_tag_name(name: str, *, table: str, branch_names: Iterable[str] = ()) -
 def check_tag_text(name: str, *, table: str) -> None:
     """Check that a name can be that of a tag's file at all; also for tags that are named by time.
 
-    Raises:
-        InvalidInputError: it cannot.
+    Raises InvalidInputError: it cannot.
     """
     _check_text(name, "tag", table, numbers=True)
     if name == _SUCCESS_DIRECTORY:

@@ -25,13 +25,11 @@ class Source:
     """The branch to publish.
 
     Attributes:
-        name: as users call it.
-        state: what its directory holds.
         head: id of the snapshot that becomes main's head.
-        trail: `ancestry` of that snapshot: up to which id its history lay on itself, its parents and main.
+        trail: `ancestry` of that snapshot: up to which id its history was on itself, its parents and main.
         between: states of the parents on the trail, by name, without main.
-        exact: that snapshot alone was asked for, so that schemas the branch got later are left out.
-        is_recorded: whether where it left its parent was written down.
+        exact: a snapshot was requested, so that later schemas of the branch are left out.
+        is_recorded: whether its fork was recorded.
     """
 
     name: str
@@ -45,11 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A branch that stays as it is, apart from where it is said to come from.
-
-    Attributes:
-        trail: `ancestry` of its head.
-    """
+    """A branch that keeps its state; only its fork may move. `trail` is the `ancestry` of its head."""
 
     name: str
     fork: Fork | None
@@ -61,11 +55,11 @@ class NewMain:
     """What main becomes.
 
     Attributes:
-        state: main's new state; its directory is that of the old.
+        state: main's new state, in its old directory.
         fork: the newest snapshot that main and the branch share; None when they share none.
-        fork_is_known: False when nobody can tell what they share, as all that could be compared has expired.
-        moved_snapshots, moved_tags: that come from the branch and its parents.
-        discarded_snapshots, discarded_tags, discarded_changelogs, discarded_schemas: of main, that it loses.
+        fork_is_known: False when what they share is unknown, as everything comparable has expired.
+        moved_snapshots, moved_tags: from the branch and its parents.
+        discarded_snapshots, discarded_tags, discarded_changelogs, discarded_schemas: removed from main.
         leaves: by other branch, the id at which its history leaves the new main; None where nothing is shared.
     """
 
@@ -92,13 +86,9 @@ class NewMain:
 def plan_new_main(
     main: BranchState, source: Source, others: Sequence[Other] = (), *, with_older_tags: bool = False
 ) -> NewMain:
-    """Main as it is when the source's head is its head. Changes nothing.
+    """Compute main's state with the source's head as its head.
 
-    Args:
-        main: as it is.
-        source: the branch to publish.
-        others: the branches besides.
-        with_older_tags: main also gets the source's tags up to the fork, as far as their names are free there.
+    `with_older_tags`: main also gets the source's tags up to the fork, as far as their names are free there.
     """
     fork_id, fork_is_known = _fork(main, source)
     history = _history(main, source, fork_id)
@@ -157,13 +147,9 @@ def plan_new_main(
 
 
 def backup_state(name: str, main: BranchState, done: NewMain, children: Iterable[str] = ()) -> BranchState:
-    """What main loses, as a branch `name` beside it, with the snapshot at which the two part.
+    """What main loses, as a branch `name`, with the fork snapshot.
 
-    Args:
-        name: of the new branch.
-        main: as it was.
-        done: what becomes of it.
-        children: branches that left main after that snapshot; their guards are put here.
+    `children`: branches that left main after that snapshot; their guards are put here.
     """
     snapshots = {i: main.snapshots[i] for i in done.discarded_snapshots}
     if done.fork is not None and (not snapshots or done.fork_id + 1 in snapshots):
@@ -189,7 +175,7 @@ def leaves_at(other: Other, source: Source, fork_id: int) -> int | None:
 
 
 def without_expiration(ref: Ref) -> Ref:
-    """The snapshot of a tag that lives for a time, as the file of one that lives for ever, or of a snapshot."""
+    """The file of a tag without its retention."""
     return Ref(snapshot_file.encode(ref.snapshot).decode(), ref.snapshot) if "tagTimeRetained" in ref.text else ref
 
 
@@ -201,7 +187,7 @@ def main_up_to(refs: Mapping[int, Ref], newest: int) -> dict[int, Ref]:
 def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
     """The newest id that both share, and whether that is certain.
 
-    What both have tells more than what was recorded: other engines move histories without asking.
+    Existing snapshots outweigh the recorded fork: other engines change histories without recording it.
     """
     recorded = dict(source.trail).get(MAIN)
     ours, theirs = main.known, source.state.known
@@ -211,13 +197,13 @@ def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
     contradicting = [i for i in both if i not in shared and i <= fork_id]
     if contradicting:
         fork_id = max((i for i in shared if i < contradicting[0]), default=0)
-    # A branch whose first snapshot is number 1 was made empty; another has a base that nobody knows of any more.
+    # A branch with snapshot 1 was created empty; otherwise it has a base that is no longer known.
     is_known = fork_id > 0 or source.is_recorded or bool(contradicting) or 1 in source.state.snapshots
     return fork_id, is_known
 
 
 def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
-    """The snapshots of the source's history, wherever they are alive."""
+    """The snapshots of the source's history, from all branches that have them."""
     found = main_up_to(main.snapshots, fork_id)
     trail = [(name, newest) for name, newest in source.trail if name in source.between]
     below = source.state
@@ -225,7 +211,7 @@ def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
         state = source.between[name]
         seam, other = below.known.get(newest), state.known.get(newest)
         if seam is not None and other is not None and not same_snapshot(seam.snapshot, other.snapshot):
-            break  # that parent has been given another history since
+            break  # that parent's history was changed since
         found |= {i: ref for i, ref in state.snapshots.items() if fork_id < i <= newest and i not in found}
         below = state
     return found | main_up_to(source.state.snapshots, source.head)
@@ -237,7 +223,7 @@ def _shares(snapshot: Snapshot, known: Mapping[int, Ref], head: int) -> bool:
 
 
 def _schemas(main: BranchState, source: Source, head: Snapshot, fork: Ref | None) -> dict[int, str]:
-    """The branch's schemas; older ones that it lacks come from main, as branches of Paimon 0.9 hold one only."""
+    """The branch's schemas; older ones that it lacks come from main, as branches of Paimon 0.9 have only one."""
     own = {i: text for i, text in source.state.schemas.items() if not source.exact or i <= head.schema_id}
     shared = fork.snapshot.schema_id if fork is not None else min(own, default=0) - 1
     return {**{i: text for i, text in main.schemas.items() if i <= shared}, **own}
@@ -246,7 +232,7 @@ def _schemas(main: BranchState, source: Source, head: Snapshot, fork: Ref | None
 def _guards(
     main: BranchState, source: Source, leaves: Mapping[str, int | None], known: Mapping[int, Ref]
 ) -> dict[str, Ref]:
-    """The guards on the new main: of the source at its head, of others where they leave it."""
+    """The guard tags on the new main: of the source at its head, of others where they leave it."""
     found = (
         {guard_name(source.name): without_expiration(known[source.head])}
         if source.state.directory != main.directory
@@ -258,8 +244,8 @@ def _guards(
             continue
         at = leaves.get(branch)
         if at is None and branch in leaves:
-            continue  # it shares nothing with main any more
-        if at is None:  # the branch is gone; the guard goes with the doctor
+            continue  # it no longer shares anything with main
+        if at is None:  # the branch is gone; the doctor deletes the guard
             at = ref.id
         base = _nearest(known, at)
         if base is not None:

@@ -1,7 +1,7 @@
 """Read and check what publishing a branch as main needs; the steps that merge.py and replace_main.py share.
 
-Sink logs, in which streaming queries note their batches, are copied along. A query trusts its log only as far as the
-history confirms it: a log too many does no harm, while a missing one makes batches without rows look lost.
+Sink logs of streaming queries are copied too. A query trusts its log only as far as the history confirms it: an extra
+log does no harm, while a missing one makes batches without rows look lost.
 """
 
 from __future__ import annotations
@@ -43,18 +43,16 @@ _BACKUP: Final = "main-backup-"
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A branch that is to be published, and what becomes of main.
+    """A branch to be published, and main before and after.
 
     Attributes:
-        handle: main, as it is under the lock.
-        on_branch: the branch.
+        handle: main, reopened under the lock.
         main: main's state before.
-        others: the branches besides.
-        backup: what main loses, to be laid down as a branch; None when it loses nothing, or that is not wanted.
-        late: name of the branch for what other engines commit to main meanwhile; that of the backup when there is one,
-            None when nothing that main loses is kept.
-        breaks_off: main has the snapshot that is to be its head, but what follows there was not made on it.
-        takes_back: main becomes the branch also where it has every commit of it and more (`fast_forward`).
+        backup: what main loses, to be kept as a branch; None when it loses nothing, or without a backup.
+        late: name of the branch for concurrent commits of other engines to main: that of the backup, if any; None
+            when nothing that main loses is kept.
+        breaks_off: main has the snapshot that becomes its head, but main's later snapshots do not follow it.
+        takes_back: a fast-forward: main becomes the branch even if it has every commit of it and more.
     """
 
     handle: TableHandle
@@ -98,25 +96,17 @@ def read_publication(
     now_ms: int,
     takes_back: bool = False,
 ) -> Publication:
-    """Read what publishing takes, and refuse what cannot be published.
+    """Read what publishing a branch needs, and refuse what cannot be published.
 
-    Args:
-        handle: main of the table, as the caller opened it.
-        name: the branch.
-        verb: in words, for messages.
-        snapshot: the version of the branch that becomes main's head; None for its own head.
-        backup: whether what main loses is kept as a branch.
-        now_ms: epoch milliseconds.
-        takes_back: as in `Publication`.
+    `snapshot`: the version of the branch that becomes main's head; None for its own head. `backup`: whether what main
+    loses is kept as a branch.
 
-    Raises:
-        InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
-        CorruptFileError: a ref of main or of the branch cannot be decoded.
+    Raises InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
     """
     _check_call(handle, name, verb)
     main = open_table(handle.store, handle.layout.root, MAIN, handle.name)
     if name == main.layout.main_branch:
-        raise _refused(main, name, verb, "it is main already", "nothing is to do")
+        raise _refused(main, name, verb, "it is already main", "there is nothing to do")
     on_branch = open_branch(main, name)
     head = _head(on_branch, name, snapshot, verb)
     state = read_branch_state(on_branch)
@@ -143,16 +133,14 @@ def read_publication(
 
 
 def backup_steps(plan: Publication) -> tuple[Step, ...]:
-    """Make the backup branch. A branch is there when it has a schema, so that is last."""
+    """Create the backup branch."""
     return () if plan.backup is None else (backup_fork(plan, plan.backup.directory), *create_state(plan.backup))
 
 
 def late_commits_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
-    """Make a branch of the snapshots that the steps moved to the directory `plan.late`, if they moved any.
+    """Create a branch of the snapshots that the steps moved to the directory `plan.late`, if any.
 
-    Args:
-        plan: what was read.
-        main_directory: the directory of main after the change; it gets the guard tag of the branch.
+    `main_directory`: the directory of main after the change; it gets the guard tag of the branch.
     """
     if plan.late is None or plan.backup is not None:
         return ()
@@ -161,7 +149,7 @@ def late_commits_branch(plan: Publication, main_directory: str) -> tuple[Step, .
 
 
 def late_commits_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | Delete, ...]:
-    """Make a branch, for late snapshots alone, of the snapshot that they were made on."""
+    """Create a branch with the snapshot that the late snapshots follow."""
     guards, fork = {}, plan.new_main.fork
     if fork is not None:
         guards[guard_name(name)] = without_expiration(fork)
@@ -172,7 +160,7 @@ def late_commits_branch_steps(plan: Publication, name: str, main_directory: str)
 
 
 def backup_fork(plan: Publication, directory: str) -> Put:
-    """Say that a branch of what main loses left main where the published one did."""
+    """Record that the backup branch left main where the published branch did."""
     fork = plan.new_main.fork
     record = Fork(
         MAIN,
@@ -186,11 +174,10 @@ def backup_fork(plan: Publication, directory: str) -> Put:
 
 
 def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, ...]:
-    """Say anew where other branches come from: that left main after the point to which it goes back, or later now.
+    """Move the forks of other branches: of those that left main after the fork, and of those that leave it later now.
 
-    Later do those whose history main took with that of a branch that was made of them.
-
-    With `former_goes`, the directory of the former main does: those that named it as their parent name main.
+    The latter are branches whose history main gets with that of a branch created from them. With `former_goes`, forks
+    that name the deleted directory of the former main as parent name main.
     """
     steps: list[Step] = []
     for other in plan.others:
@@ -210,7 +197,7 @@ def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, .
 
 
 def fork_put(directory: str, fork: Fork) -> Put:
-    """Write the record of where the branch comes from."""
+    """Write the branch's `FORK` file."""
     return Put(f"{directory_path(directory)}/FORK", encode_fork(fork).decode())
 
 
@@ -228,7 +215,7 @@ def with_guard_of_backup(state: BranchState, plan: Publication) -> BranchState:
 
 
 def released(old: BranchState, new: BranchState | None, kept: Iterable[BranchState]) -> tuple[Root, ...]:
-    """Roots of `old` that `new` in the same directory lacks, or has otherwise, and that no kept state holds either."""
+    """Roots of `old` that neither `new`, in the same directory, nor a kept state has with the same snapshot."""
     states = [*([] if new is None else [new]), *kept]
     alive = {snapshot_identity(ref.snapshot) for state in states for ref in state.snapshots.values()}
     kept_states = alive | {snapshot_identity(ref.snapshot) for state in states for ref in state.tags.values()}
@@ -267,7 +254,7 @@ def _lost_base(main: TableHandle, other: Other, done: NewMain) -> bool:
 
 
 def _breaks_off(main: TableHandle, state: BranchState, head: int) -> bool:
-    """Whether another engine put two histories together at that snapshot, so that main's head has none of its rows."""
+    """Whether another engine spliced two histories at that snapshot, so that main's head lacks its rows."""
     if head not in state.snapshots or head == state.head:
         return False
     after = state.snapshots[min(i for i in state.snapshots if i > head)]
@@ -275,7 +262,7 @@ def _breaks_off(main: TableHandle, state: BranchState, head: int) -> bool:
 
 
 def _shares_more(plan: Publication, other: Other, fork: Fork) -> bool:
-    """Whether a branch of main leaves it later than it did."""
+    """Whether a branch leaves main later than before."""
     if fork.snapshot_id is None or fork.parent not in (MAIN, plan.handle.layout.main_branch):
         return False
     return (plan.new_main.leaves[other.name] or 0) > fork.snapshot_id
@@ -294,8 +281,8 @@ def _other(main: TableHandle, name: str) -> Other:
 def _check_call(handle: TableHandle, name: str, verb: str) -> None:
     if handle.branch != MAIN:
         raise InvalidInputError(
-            f"{verb} of {name!r} was asked on {handle.describe()}; only main can be given another branch's history: "
-            "call it on the table opened without a branch",
+            f"{verb} of {name!r} was called on {handle.describe()}, but only main can be given another branch's "
+            "history; call it on the table opened without a branch",
             table=handle.name,
             branch=handle.branch,
         )
@@ -309,12 +296,10 @@ def _head(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Sna
     if snapshot is None:
         head = latest_snapshot(on_branch)
         if head is None:
-            raise _refused(
-                on_branch, name, verb, "it is empty, with no snapshot that main could have", "write to it first"
-            )
+            raise _refused(on_branch, name, verb, "it has no snapshot", "write to it first")
         return head
     if isinstance(snapshot, bool) or not isinstance(snapshot, int | str) or snapshot == "":
-        why = f"snapshot={snapshot!r} is no version"
+        why = f"snapshot={snapshot!r} is not a version"
         raise _refused(on_branch, name, verb, why, f"name a snapshot or tag of branch {name!r}")
     found = resolve(on_branch, VersionSpec(VersionKind.TEXT, str(snapshot)))
     if found.handle.branch != on_branch.branch or found.snapshot is None:
@@ -346,7 +331,7 @@ def _check_fork_is_known(main: TableHandle, name: str, verb: str, done: NewMain,
             main,
             name,
             verb,
-            "nobody can tell any more where it left main, so all of main's history would be deleted",
+            "where it left main is unknown, so all of main's history would be deleted",
             "keep it with backup=True",
         )
 
@@ -367,7 +352,7 @@ def _backup_name(main: TableHandle, now_ms: int) -> str:
 
 
 def read_sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:
-    """The notes in a branch's directory: text by name of the file. What is no text is left out."""
+    """Read the sink logs in a branch's directory, as text by file name; skips files that are not text."""
     store = handle.store
     place = Layout(handle.layout.root, MAIN, None if directory == MAIN else directory).sink_dir
     names = [i.name for i in store.list(place) if not i.is_directory and not i.name.startswith(".")]
@@ -375,15 +360,15 @@ def read_sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:
     return {n: text for n, data in found if (text := _text(data)) is not None}
 
 
-def newer_sink_logs(notes: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Those of `others` that `notes` lack, or that are of a later batch of the same query."""
-    return {n: text for n, text in sorted(others.items()) if n not in notes or _batch(text) > _batch(notes[n])}
+def newer_sink_logs(logs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """Those of `others` that `logs` lack, or that are of a later batch of the same query."""
+    return {n: text for n, text in sorted(others.items()) if n not in logs or _batch(text) > _batch(logs[n])}
 
 
-def put_sink_logs(directory: str, notes: Mapping[str, str]) -> tuple[Step, ...]:
-    """Write notes into a branch's directory."""
+def put_sink_logs(directory: str, logs: Mapping[str, str]) -> tuple[Step, ...]:
+    """Write sink logs into a branch's directory."""
     place = relative(layout_of(directory).sink_dir)
-    return tuple(Put(f"{place}/{n}", text) for n, text in sorted(notes.items()))
+    return tuple(Put(f"{place}/{n}", text) for n, text in sorted(logs.items()))
 
 
 def _text(data: bytes) -> str | None:
@@ -394,7 +379,7 @@ def _text(data: bytes) -> str | None:
 
 
 def _batch(text: str) -> int:
-    """The batch of a note; -1 for one that cannot be understood."""
+    """The batch of a sink log; -1 when it cannot be decoded."""
     try:
         found = json.loads(text)["batch"]
     except (ValueError, TypeError, KeyError, RecursionError):

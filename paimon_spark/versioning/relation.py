@@ -33,11 +33,7 @@ class Relation(NamedTuple):
 def relation(
     old: TableHandle, old_snapshot: Snapshot | None, new: TableHandle, new_snapshot: Snapshot | None
 ) -> Relation:
-    """The relation of two snapshots, each on its branch; None is a branch without any.
-
-    Raises:
-        CorruptFileError: a `FORK` file, snapshot or tag cannot be decoded.
-    """
+    """The relation of two snapshots, each on its branch; None is a branch without any."""
     if old_snapshot is None or new_snapshot is None:
         return Relation(None, new_snapshot.id if new_snapshot else 0, old_snapshot.id if old_snapshot else 0)
     if same_snapshot(old_snapshot, new_snapshot):
@@ -83,11 +79,7 @@ def contradicts(before: Snapshot, after: Snapshot) -> bool:
 
 
 def follows(handle: TableHandle, before: Snapshot, after: Snapshot) -> bool | None:
-    """Whether `after` was made on `before`; None when that cannot be told. Reads three manifest lists.
-
-    Raises:
-        CorruptFileError: a list cannot be decoded.
-    """
+    """Whether `after` was made on `before`; None when that cannot be told. Reads three manifest lists."""
     if after.id != before.id + 1 or contradicts(before, after):
         return False
     try:

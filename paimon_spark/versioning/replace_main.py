@@ -1,8 +1,8 @@
 """Make `main` mean a branch, by the file MAIN-BRANCH, and delete the former main.
 
-First the branch gets what it needs of the former main: snapshots and tags from before it left main, schemas, consumers
-and sink logs. A later open of main finds the branch; readers that opened main before find its files until they are
-deleted, then that there is no schema, and open it again.
+First the branch gets what it needs of the former main: snapshots and tags from before the fork, schemas, consumers and
+sink logs. Later opens of main find the branch; readers that opened main before read its files until they are deleted,
+then find no schema and open it again.
 
 Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
 """
@@ -52,24 +52,24 @@ _LOG = logging.getLogger(__name__)
 KIND = "replace-main"
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WARNING: Final = (
-    "Java Paimon 0.9 and newer, and pypaimon, do not read the file MAIN-BRANCH: they find no main in this table any "
-    "more, and read it as a branch by its own name"
+    "Java Paimon 0.9 and newer, and pypaimon, do not read the file MAIN-BRANCH: they no longer find main in this "
+    "table, and can only read it as a branch by its own name"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceResult(ShownAsFacts):
-    """What replacing main did, or with a dry run would.
+    """What replacing main did, or with a dry run would do.
 
     Attributes:
-        branch: that main means now.
+        branch: the branch that main means now.
         former_main: the branch that main meant before; `main` for the table's own directory.
         fork_snapshot_id: the newest snapshot that both shared; None when they shared none.
-        copied_snapshots, copied_tags: that the branch got of the former main.
-        discarded_snapshots, discarded_tags, discarded_schemas: of the former main, that the branch does not have.
+        copied_snapshots, copied_tags: copied from the former main to the branch.
+        discarded_snapshots, discarded_tags, discarded_schemas: of the former main, which the branch lacks.
         backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
-        removed: files that nothing needs any more and that were deleted.
-        warning: what other engines make of such a table.
+        removed: deleted files that nothing else needed.
+        warning: how other engines read such a table.
     """
 
     branch: str
@@ -94,20 +94,7 @@ def replace_main(
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> ReplaceResult:
-    """Make `main` mean a branch, and drop the former main.
-
-    Args:
-        handle: main of the table.
-        name: the branch.
-        backup: keep what the former main had after the branch left it, as a branch `main-backup-<time>`.
-        dry_run: only tell what would happen; the backup is named after the time of the call.
-        clock_ms: epoch milliseconds.
-        wait_ms: how long to wait for another operation on the table's refs.
-
-    Raises:
-        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or main already.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
-    """
+    """Make `main` mean a branch, and delete the former main."""
     plans: list[tuple[Publication, BranchState, Mapping[str, str], Mapping[str, str]]] = []
 
     def plan() -> TableChange:
@@ -121,7 +108,7 @@ def replace_main(
     removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
     publication, new = plans[-1][:2]
     if not dry_run:
-        _LOG.warning("branch %r is main of table %s now: %s", name, handle.name, WARNING)
+        _LOG.warning("branch %r is now main of table %s: %s", name, handle.name, WARNING)
     before, done = publication.source.state, publication.new_main
     return ReplaceResult(
         name,
@@ -138,7 +125,7 @@ def replace_main(
 
 
 def promoted_branch(plan: Publication) -> BranchState:
-    """The branch's state when it is main: all it has, and what it lacks of main's new state."""
+    """The branch's state as main: its own, and what it lacks of main's new state."""
     state, main = plan.source.state, with_guard_of_backup(plan.new_main.state, plan)
     own = guard_name(plan.source.name)
     guards = {n: ref for n, ref in main.tags.items() if guarded_branch(n) is not None}
@@ -158,11 +145,8 @@ def replace_change(
 ) -> TableChange:
     """The whole operation as steps; pure.
 
-    Args:
-        plan: what was read.
-        new: `promoted_branch(plan)`.
-        former: what streaming queries noted on the former main, by name of the file.
-        own: what they noted on the branch.
+    `former`: what streaming queries noted on the former main, by name of the file. `own`: what they noted on the
+    branch.
     """
     name, old = plan.source.name, plan.source.state
     consumers = relative(layout_of(old.directory).consumer_dir)
@@ -180,9 +164,10 @@ def replace_change(
         Delete(f"{directory_path(old.directory)}/FORK"),
         *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
         *fork_steps(plan, former_goes=True),
-        *_dropped(plan.main, plan.late),
+        *_delete_main(plan.main, plan.late),
         *late_commits_branch(plan, old.directory),
-        *(Delete(f"{relative(layout_of(plan.main.directory).sink_dir)}/{n}") for n in _kept_apart(plan.main, former)),
+        # The sink logs of a branch are deleted with its directory.
+        *(Delete(f"{relative(layout_of(MAIN).sink_dir)}/{n}") for n in sorted(former) if plan.main.directory == MAIN),
     )
     kept = [new, *([] if plan.backup is None else [plan.backup])]
     gone = (
@@ -196,15 +181,10 @@ def replace_change(
     return TableChange(KIND, f"replacing main by branch {name!r}", steps, gone)
 
 
-def _kept_apart(main: BranchState, notes: Mapping[str, str]) -> list[str]:
-    """The notes that do not go with the former main's directory: only a branch has one to itself."""
-    return sorted(notes) if main.directory == MAIN else []
+def _delete_main(main: BranchState, late: str | None) -> tuple[Step, ...]:
+    """Delete a former main: its schemas first, which make it visible; its head last of the snapshots.
 
-
-def _dropped(main: BranchState, late: str | None) -> tuple[Step, ...]:
-    """Take a former main away: its schemas first, which say that it is there; the head last of the snapshots.
-
-    What other engines committed to it meanwhile goes to the directory of the branch `late`.
+    Concurrent commits of other engines are moved to the directory of the branch `late`.
     """
     layout = layout_of(main.directory)
     rest = (

@@ -1,6 +1,6 @@
 """Savepoints: compact a branch fully and tag the result, on request or every few days.
 
-A savepoint lives until it is deleted, whatever option `tag.default-time-retained` says.
+A savepoint stays until it is deleted, whatever option `tag.default-time-retained` says.
 
 Source: PIP-4.
 """
@@ -8,7 +8,7 @@ Source: PIP-4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, time, timedelta, timezone
+from datetime import datetime, time, timedelta
 from typing import Final, TypeAlias
 
 from paimon_spark.engine.compaction.run import compact_branch
@@ -31,20 +31,19 @@ from paimon_spark.metadata.tags import (
     tag_names,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import SavepointOptions
+from paimon_spark.options.retention import SavepointOptions
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
     create_steps,
     delete_tags_change,
+    local_time,
 )
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
-"""Compacts a branch fully, wherever."""
+"""Compacts a branch fully, in this process or in a Spark job."""
 
 _ATTEMPTS: Final = 3
 _NO_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_RECORDS_EXPIRE: Final = "record-level.expire-time"
 
 
 def compact_here(handle: TableHandle) -> CompactResult:
@@ -53,22 +52,10 @@ def compact_here(handle: TableHandle) -> CompactResult:
 
 
 def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wait_ms: int = 60_000) -> Savepoint:
-    """Compact the branch fully and keep the snapshot that this makes, under the name `savepoint-<its id>`.
+    """Compact the branch fully and tag the resulting snapshot as `savepoint-<its id>`.
 
-    When nothing was written since the last savepoint, that one is returned. A branch that is compact already gets no
-    new snapshot. Rows that others commit meanwhile may be in the savepoint or not; the compacted ones are.
-
-    Args:
-        handle: the branch.
-        compact: how to compact it.
-        wait_ms: how long to wait for another process that changes the table's refs.
-
-    Raises:
-        SnapshotNotFoundError: there is no snapshot yet; SnapshotExpiredError: it expired at once.
-        TagAlreadyExistsError: another engine gave the name to another snapshot.
-        CommitError: others were faster than the compaction every time.
-        UnsupportedFeatureError: such a table cannot be compacted.
-        OperationInProgressError: another process changes the table's refs all the time.
+    When nothing was written since the last savepoint, that one is returned. A branch that is already compact gets no
+    new snapshot. Rows of concurrent commits may or may not be in the savepoint.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         handle = reopened(handle)
@@ -83,24 +70,18 @@ def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wa
         if last is not None and _holds_all(handle, last.snapshot, head):
             return last
         compacted = compact(handle).snapshot or head
-        saved = _save(handle, compacted, wait_ms, insists=attempt == _ATTEMPTS)
+        saved = _save(handle, compacted, wait_ms, is_last_attempt=attempt == _ATTEMPTS)
         if saved is not None:
             return saved
-    raise AssertionError("the last attempt insists")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = False) -> Removed:
-    """Delete a savepoint, and the files that nothing else needs then.
-
-    Raises:
-        SavepointNotFoundError: there is none of this id; lists those there are.
-        InvalidInputError: the id is no number.
-        UnsafeDeletionError: it cannot be told what else needs its files; nothing was deleted.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Delete a savepoint, and the files that nothing else needs."""
     if isinstance(savepoint_id, bool) or not isinstance(savepoint_id, int):
         raise InvalidInputError(
-            f"{savepoint_id!r} is no savepoint of {handle.describe()}: give its id, a number", argument="savepoint_id"
+            f"{savepoint_id!r} is not a savepoint of {handle.describe()}: give its id, a number",
+            argument="savepoint_id",
         )
 
     def plan(branch: TableHandle) -> TableChange:
@@ -114,10 +95,10 @@ def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = 
 def run_periodic_savepoint(
     handle: TableHandle, snapshot: Snapshot, *, compact: Compact = compact_here, wait_ms: int = 60_000
 ) -> Savepoint | None:
-    """Make the savepoint that is due once `snapshot` is the head, if one is; for after a commit.
+    """Create the savepoint that is due once `snapshot` is the head, if any; called after commits.
 
     Costs nothing without the options `savepoint.create-time` and `savepoint.create-interval`; when none is due, a
-    listing of the tags and one of them. Raises as `create_savepoint`, and InvalidOptionError.
+    listing and one read. Raises as `create_savepoint`, and InvalidOptionError.
     """
     options = handle.options.savepoints
     if options is None:
@@ -129,33 +110,23 @@ def run_periodic_savepoint(
 
 
 def is_due(options: SavepointOptions, commit_ms: int, last_ms: int | None) -> bool:
-    """Whether a commit is the one that makes a savepoint.
+    """Whether a savepoint is due at a commit; times are epoch milliseconds, `last_ms` of the last savepoint's snapshot.
 
-    The day of a savepoint begins at the create time and lasts a day. The next one is due so many days later, at the
-    create time; the first one at the first create time that there is a commit after.
-
-    Args:
-        options: when savepoints are made.
-        commit_ms: when the commit was made, epoch milliseconds.
-        last_ms: when the snapshot of the last savepoint was made; None without one.
+    The day of a savepoint starts at the create time. The next one is due `options.days` later, at the create time; the
+    first one at the first commit after a create time.
     """
     zone = zone_of(options.zone)
-    now = _local(commit_ms, zone)
+    now = local_time(commit_ms, zone)
     at = time(options.time_ms // 3_600_000, options.time_ms // 60_000 % 60)
     if last_ms is None:
         return now.time() >= at
-    last = _local(last_ms, zone)
+    last = local_time(last_ms, zone)
     day = last.date() if last.time() >= at else last.date() - timedelta(days=1)
     return now >= datetime.combine(day + timedelta(days=options.days), at)
 
 
-def _local(epoch_ms: int, zone: object) -> datetime:
-    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
-    return moment.astimezone(zone).replace(tzinfo=None)  # type: ignore[arg-type]
-
-
 def _savepoints(handle: TableHandle) -> Iterator[Savepoint]:
-    """The branch's savepoints, the newest first. Tags of other engines that are only named so are passed over."""
+    """Yield the branch's savepoints, newest first, without tags of other engines that only have such a name."""
     ids = (savepoint_id_of(name) for name in tag_names(handle))
     for savepoint_id in sorted((i for i in ids if i is not None), reverse=True):
         snapshot = get_tag(handle, savepoint_tag(savepoint_id)).snapshot
@@ -168,7 +139,7 @@ def _last(handle: TableHandle) -> Savepoint | None:
 
 
 def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
-    """Whether the rows of the head are those of `saved`: nothing but compactions came after it."""
+    """Whether the head has the rows of `saved`: only compactions followed it."""
     if saved.id > head.id:
         return False
     alive = head if head.id == saved.id else find_snapshot(handle, saved.id)
@@ -183,8 +154,8 @@ def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
     return at is not None
 
 
-def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: bool) -> Savepoint | None:
-    """Tag a snapshot as the savepoint that it is. None, unless `insists`, when it is not there any more."""
+def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, is_last_attempt: bool) -> Savepoint | None:
+    """Tag a snapshot as savepoint. When the snapshot is gone, None, or an error at the last attempt."""
     tag = Tag(savepoint_tag(snapshot.id), snapshot)
     gone = False
 
@@ -194,20 +165,20 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: boo
         if old is not None and same_snapshot(old.snapshot, snapshot):
             return None
         gone = not same_snapshot(find_snapshot(branch, snapshot.id), snapshot)
-        if gone and not insists:
+        if gone and not is_last_attempt:
             return None
         if gone:
             raise SnapshotNotFoundError(
-                f"the compacted snapshot {snapshot.id} of {branch.describe()} is gone before it can be saved, "
-                "each time; does another process roll the table back, or keep too few snapshots?",
+                f"the compacted snapshot {snapshot.id} of {branch.describe()} was deleted before it could be saved, in "
+                f"{_ATTEMPTS} attempts; check whether another process rolls the table back or keeps too few snapshots",
                 table=branch.name,
                 branch=branch.branch,
                 snapshot_id=snapshot.id,
             )
         if old is not None:
             raise TagAlreadyExistsError(
-                f"the savepoint of snapshot {snapshot.id} of {branch.describe()} would be tag {tag.name!r}, but another"
-                f" engine named snapshot {old.snapshot.id} so; delete that tag, or write something and try again",
+                f"the savepoint of snapshot {snapshot.id} of {branch.describe()} would be tag {tag.name!r}, but "
+                f"another engine gave that name to snapshot {old.snapshot.id}; delete that tag, or write rows first",
                 table=branch.name,
                 branch=branch.branch,
                 tag=tag.name,

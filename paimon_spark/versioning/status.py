@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.change import check_there, unfinished
 from paimon_spark.maintenance.consumers import list_consumers
-from paimon_spark.maintenance.expire_snapshots import may_expire
+from paimon_spark.maintenance.expiry import may_expire_snapshots
 from paimon_spark.metadata.branches import list_branches
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
@@ -26,10 +26,10 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
-from paimon_spark.versioning.doctor.diagnose import diagnose
-from paimon_spark.versioning.doctor.findings import Finding
+from paimon_spark.versioning.damage import Finding
+from paimon_spark.versioning.doctor import run_doctor
 from paimon_spark.versioning.relation import relation
-from paimon_spark.versioning.tags import overdue_tags
+from paimon_spark.versioning.tags import expired_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class BranchStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStatus:
-    """Somebody who reads the branch as a stream.
+    """A named stream that reads the branch.
 
     Attributes:
         next_snapshot_id: the oldest snapshot that it needs.
@@ -88,7 +88,7 @@ class ConsumerStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How a branch of a table stands.
+    """The status of a branch of a table.
 
     Attributes:
         kind: `append` or `primary key`.
@@ -100,9 +100,9 @@ class TableStatus:
         snapshots: alive.
         tags, savepoints, guards: how many the branch has; tags are those that are neither of the others.
         branches: of the table, without main, by name.
-        operation: a change of tags or branches that another process is at, or left unfinished; None for none.
-        findings: of `Table.doctor`; None where it was not asked for.
-        due: what wants doing, in words.
+        operation: a change of tags or branches that is running or was left unfinished; None for none.
+        findings: of `Table.doctor`; None when not requested.
+        due: maintenance that is due, as text.
     """
 
     table: str
@@ -191,17 +191,7 @@ _TRIES = 5
 def read_status(
     handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
 ) -> TableStatus:
-    """The status of the handle's branch.
-
-    Args:
-        handle: the branch as it is defined now.
-        with_findings: ask the doctor, too.
-        clock_ms: epoch milliseconds.
-
-    Raises:
-        TableNotFoundError: nothing is left of the table.
-        CorruptFileError: metadata cannot be read.
-    """
+    """Read the status of the handle's branch; with `with_findings`, also run the doctor."""
     check_there(handle)
     head, entries = _head(handle)
     tags = tag_names(handle)
@@ -231,13 +221,13 @@ def read_status(
         branches=tuple(_branches(handle)),
         consumers=tuple(_consumers(handle, head)),
         operation=_operation(handle),
-        findings=tuple(diagnose(handle)) if with_findings else None,
+        findings=tuple(run_doctor(handle)) if with_findings else None,
         due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
     )
 
 
 def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
-    """The head and its live files; of the next one when it expires meanwhile."""
+    """The head and its live files; when it expires meanwhile, of the next head."""
     head = latest_snapshot(handle)
     for _ in range(_TRIES):
         if head is None:
@@ -295,7 +285,7 @@ def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
 def _consumers(handle: TableHandle, head: Snapshot | None) -> Iterator[ConsumerStatus]:
     newest = 0 if head is None else head.id
     for consumer in list_consumers(handle):
-        yield ConsumerStatus(consumer.name, consumer.next_snapshot, max(0, newest + 1 - consumer.goes_on_with))
+        yield ConsumerStatus(consumer.name, consumer.next_snapshot, max(0, newest + 1 - consumer.reads_next))
 
 
 def _operation(handle: TableHandle) -> str | None:
@@ -306,9 +296,9 @@ def _operation(handle: TableHandle) -> str | None:
 
 
 def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Callable[[], int]) -> Iterator[str]:
-    if may_expire(handle, head.id, clock_ms):
+    if may_expire_snapshots(handle, head.id, clock_ms):
         yield "snapshots are old enough to expire: expire_snapshots()"
-    over = overdue_tags(handle)
+    over = expired_tags(handle)
     if over:
         yield f"{len(over)} tags have lived long enough: expire_tags()"
     buckets = _full_buckets(handle, entries) if handle.schema.primary_keys else _scattered(handle, entries)
@@ -318,7 +308,7 @@ def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Calla
 
 
 def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
-    """Buckets with so many sorted runs that a writer would compact them. Each file of level 0 is a run."""
+    """Count buckets with enough sorted runs for a compaction. Each file of level 0 is a run."""
     if handle.options.bucket == POSTPONE_BUCKET:
         return 0
     places, count = _places(entries)
@@ -330,7 +320,7 @@ def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
 
 
 def _scattered(handle: TableHandle, entries: pa.Table) -> int:
-    """Buckets, or partitions without, with so many small files that a compaction makes them fewer."""
+    """Count buckets, or partitions of unbucketed tables, with enough small files for a compaction."""
     options = handle.options.append_compaction
     places, count = _places(entries)
     small = np.bincount(places[_column(entries, "file_size") < options.small_bytes], minlength=count)
@@ -338,7 +328,7 @@ def _scattered(handle: TableHandle, entries: pa.Table) -> int:
 
 
 def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
-    """A number for the partition and bucket of each entry, and how many there are."""
+    """Number the partition and bucket of each entry; also how many there are."""
     if len(entries) == 0:
         return np.empty(0, np.int64), 0
     partitions = entries.column("partition").combine_chunks().dictionary_encode()

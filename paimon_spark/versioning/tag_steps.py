@@ -1,12 +1,12 @@
-"""Steps that create and delete tags, guard tags and their success files; the snapshots that tags are made of.
+"""Steps that create and delete tags, guard tags, success files and forks; the snapshots that tags are made of.
 
 A guard tag marks the base of a branch on every branch that its history passed through. Paimon's expiry spares the files
-of the nearest older tag of main, and deleting a tag those of its neighbours on its branch. It may rely on these as long
-as all tags of a branch are of its own history: so the guard on a parent is the parent's snapshot at which the history
-left it, not the newer one that the branch begins with. Where Paimon expires a branch it looks at main's tags too, which
-are of another history: no guard helps there.
+of the nearest older tag of main, and deleting a tag spares those of its neighbours on its branch. That is safe while
+all tags of a branch are of its own history: so the guard on a parent is the parent's snapshot at which the history left
+it, not the newer one at which the branch starts. When Paimon expires a branch it also uses main's tags, which are of
+another history: no guard helps there.
 
-Expiry of other engines takes no lock, so after a tag was created its snapshot may have expired.
+Expiry of other engines takes no lock, so a new tag's snapshot may have expired.
 
 Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`, `AbstractFileStore.newTagManager`,
 `operation/FileDeletionBase.createDataFileSkipperForTags`.
@@ -18,22 +18,25 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Final
 
 from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_tag
 from paimon_spark.maintenance.change import change_branch, reopened
-from paimon_spark.metadata.branches import ancestry, branch_exists, same_snapshot
+from paimon_spark.metadata.branches import Fork, ancestry, branch_exists, encode_fork, fork_path, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
-from paimon_spark.options.tags import TagOptions
+from paimon_spark.options.retention import TagOptions
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def new_tag(name: str, snapshot: Snapshot, retained_s: float | None, now: datetime) -> Tag:
-    """A tag created now; with `retained_s` None it lives for ever and its creation is not recorded, as in Java."""
+    """A tag created now; with `retained_s` None it never expires and its creation is not recorded, as in Java."""
     return Tag(name, snapshot, None if retained_s is None else now, retained_s)
 
 
@@ -45,6 +48,16 @@ def tag_root(handle: TableHandle, tag: Tag) -> Root:
 def put_tag(handle: TableHandle, tag: Tag) -> Put:
     """Create or replace the tag's file."""
     return Put(relative_path(handle, handle.layout.tag_path(tag.name)), encode_tag(tag).decode())
+
+
+def put_fork(handle: TableHandle, fork: Fork) -> Put:
+    """Create or replace the `FORK` file of the handle's branch."""
+    return Put(relative_path(handle, fork_path(handle)), encode_fork(fork).decode())
+
+
+def local_time(epoch_ms: int, zone: tzinfo | None = None) -> datetime:
+    """The local time in a zone, None meaning the machine's. Raises OverflowError, ValueError, OSError."""
+    return (_EPOCH + timedelta(milliseconds=epoch_ms)).astimezone(zone).replace(tzinfo=None)
 
 
 def create_steps(handle: TableHandle, options: TagOptions, tag: Tag) -> tuple[Step, ...]:
@@ -93,9 +106,9 @@ class Guards:
     """Guard tags to create for one branch.
 
     Attributes:
-        names: the guard's name by the branch that it lies on, for the `FORK` file.
+        names: the guard's name by the branch that has it, for the `FORK` file.
         steps: create them.
-        released: guards of that name that are overwritten, left by a branch that another engine deleted.
+        released: guards that are overwritten, left by a branch of the same name that another engine deleted.
     """
 
     names: Mapping[str, str]
@@ -110,7 +123,7 @@ def guard_put(on_branch: TableHandle, branch: str, snapshot: Snapshot) -> Put:
 
 
 def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
-    """Guards on the handle's branch and its parents, up to main, for a branch created from one of its snapshots.
+    """Plan guards on the handle's branch and its parents, up to main, for a branch created from `snapshot`.
 
     A parent on which that snapshot has expired gets no guard; the doctor reports it.
     """
@@ -146,12 +159,7 @@ def find_known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | Non
 
 
 def tag_source(handle: TableHandle, snapshot_id: int | None) -> Snapshot:
-    """The snapshot to tag: the head for None, else the one of that id, alive or held by another tag.
-
-    Raises:
-        SnapshotNotFoundError: there is none, or no snapshot at all; SnapshotExpiredError: there was.
-        InvalidInputError: it is no number.
-    """
+    """The snapshot to tag: the head for None, else the one of that id, as `known_snapshot`."""
     if snapshot_id is None:
         head = latest_snapshot(handle)
         if head is None:
@@ -163,22 +171,24 @@ def tag_source(handle: TableHandle, snapshot_id: int | None) -> Snapshot:
         return head
     if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
         raise InvalidInputError(
-            f"snapshot_id = {snapshot_id!r} is no snapshot of {handle.describe()}: give its number",
+            f"snapshot_id = {snapshot_id!r} of {handle.describe()} is not a number; give a snapshot id",
             argument="snapshot_id",
         )
-    found = find_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
-    if found is not None:
-        return found
-    tag = tag_of_snapshot(handle, snapshot_id)
-    if tag is None:
+    return known_snapshot(handle, snapshot_id)
+
+
+def known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot of the branch, alive or in a tag. Raises SnapshotNotFoundError, SnapshotExpiredError."""
+    found = find_known_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
+    if found is None:
         raise snapshot_missing(handle, snapshot_id)
-    return tag.snapshot
+    return found
 
 
 def check_not_expired(handle: TableHandle, tag: Tag) -> None:
-    """Check that no other engine expired a new tag's snapshot meanwhile; if so delete the tag, as files may be gone.
+    """Check that no other engine expired a new tag's snapshot; otherwise delete the tag, as files may be gone.
 
-    One small read when all is well. Raises SnapshotExpiredError.
+    One small read in the usual case. Raises SnapshotExpiredError.
     """
     snapshot = tag.snapshot
     if same_snapshot(find_snapshot(handle, snapshot.id), snapshot):
@@ -202,8 +212,8 @@ def check_not_expired(handle: TableHandle, tag: Tag) -> None:
 
     change_branch(handle, "create-tag", plan)
     raise SnapshotExpiredError(
-        f"snapshot {snapshot.id} of {handle.describe()} expired while tag {tag.name!r} was made of it, so the tag is "
-        "gone too; tag a later snapshot",
+        f"snapshot {snapshot.id} of {handle.describe()} expired while tag {tag.name!r} was created from it, so the tag "
+        "was deleted again; tag a later snapshot",
         table=handle.name,
         branch=handle.branch,
         snapshot_id=snapshot.id,

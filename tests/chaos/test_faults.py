@@ -29,8 +29,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.jobs.maintain import drop_partitions
 from paimon_spark.jobs.replace import replace_table
-from paimon_spark.maintenance.orphan_files import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.manifests import CACHE
@@ -40,6 +39,7 @@ from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 from tests.harness.fault_store import Call, Fault, FaultStore
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 pytestmark = pytest.mark.chaos
 
@@ -184,7 +184,7 @@ class Place:
         CACHE.clear()
         handle = self.table(self.inner).handle
         assert missing_files(handle) == []
-        unnamed = {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist())
+        unnamed = {f.path for f in files_on_disk(handle)} - reachable_files(handle)
         assert unnamed == {f.path for f in orphans(handle)}
         ids = self.snapshot_ids()
         assert ids == list(range(1, len(ids) + 1))

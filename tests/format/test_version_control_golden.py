@@ -9,8 +9,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.maintenance.reachable import missing_files
 from tests.harness.golden import BEYOND_NANOSECONDS, golden_reads
+from tests.harness.table_files import missing_files
 
 # Heads of this one show the other branch's head, and old versions its old one: tests/unit/engine/scan/test_fallback.py.
 NOT_ALONE = ("fallback_branch",)

@@ -12,7 +12,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.maintenance.reachable import missing_files
+from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import paimon_spark.options
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
-from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_write
+from paimon_spark.options import descriptor, lineage, scan, write_request
 from paimon_spark.options import stream_read as stream_read
-from paimon_spark.options.descriptor import Option
+from paimon_spark.options.core import FieldOptions
+from paimon_spark.options.descriptor import Option, options_of
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
 from tools.reference.options_without_effect import by_reason
 from tools.reference.text import code, codes, page, table
@@ -25,7 +28,7 @@ _KINDS: Final = {
     "names": "names, by commas",
     "memory_size": "size",
     "duration_ms": "duration",
-    "_positive": "whole number",
+    "_limit": "whole number",
     "_period_ms": "duration",
     "time_of_day_ms": "`hh:mm`",
     "whole_days": "whole days, such as `1 d`",
@@ -94,8 +97,14 @@ def descriptors() -> dict[str, Option[Any]]:
     """Every option with a descriptor, by its key."""
     names = [m.name for m in pkgutil.iter_modules(paimon_spark.options.__path__)]
     modules = [import_module(f"paimon_spark.options.{name}") for name in names]
-    stated = [v for module in modules for v in vars(module).values() if isinstance(v, Option)]
-    return {option.key: option for option in stated}
+    return {option.key: option for module in modules for option in _stated(module)}
+
+
+def _stated(module: ModuleType) -> list[Option[Any]]:
+    """Options of a module, and of the groups that it has."""
+    values = vars(module).values()
+    groups = [v for v in values if isinstance(v, type) and is_dataclass(v) and v is not FieldOptions]
+    return [v for v in values if isinstance(v, Option)] + [o for g in groups for o in options_of(g).values()]
 
 
 def options_page() -> str:
@@ -110,11 +119,11 @@ def options_page() -> str:
 
     lineage_options = take(o.key for o in lineage.OPTIONS)
     reads = take(o.key for o in scan.OPTIONS)
-    internal = take((batch_write.CLUSTERED.key, batch_write.ROW_LEVEL.key, batch_write.ROW_LEVEL_BASE.key))
-    writes = take(o.key for o in batch_write.OPTIONS)
+    internal = take((write_request.CLUSTERED.key, write_request.ROW_LEVEL.key, write_request.ROW_LEVEL_BASE.key))
+    writes = take(o.key for o in write_request.OPTIONS)
     writes |= take(sorted(key for key in keys if key.startswith("write.merge-schema")))
-    streams = take(v.key for v in vars(stream_read).values() if isinstance(v, Option))
-    sinks = take(o.key for o in stream_write.OPTIONS)
+    streams = take(o.key for o in _stated(stream_read))
+    sinks = take(o.key for o in write_request.STREAM_OPTIONS)
     commits = take(sorted(key for key in keys if key.startswith(("commit.", "manifest.", "snapshot.", "changelog."))))
     tags = take(sorted(key for key in keys if key.startswith(("tag.", "savepoint.", "sink."))))
     expiry = take(sorted(key for key in keys if key.startswith(("partition.", "consumer", "record-level."))))

@@ -1,4 +1,4 @@
-"""Merge sorted runs of primary-key tables on Arrow columns. Sorted batches in, merged batches out; no files.
+"""Merge sorted runs of primary-key tables: sorted Arrow batches in, merged batches out.
 
 runs.py                  sections and sorted runs of files (interval partition)
 ordering.py              columns → integer words in Java's order; stable sorting of rows
@@ -12,6 +12,8 @@ aggregators.py           aggregate functions on whole columns
 aggregators_exact.py     aggregate functions value by value
 exact_values.py          columns as Python values, compared as in Java; sketches and bitmaps
 changelog.py             differences of two merged states; changelogs of compactions
+
+No files are read or written here.
 
 Source: Java `mergetree/**`.
 """

@@ -1,4 +1,4 @@
-"""Compare merged rows before and after, for incremental reads and for changelogs of compactions.
+"""Differences of merged rows, for incremental reads and changelogs of compactions.
 
 Changelog producer `lookup`: of a key's rows above level 0 only the one of the smallest level counts, which is the row
 that readers saw before. Producer `full-compaction`: the row before is the one of the last level, which only full

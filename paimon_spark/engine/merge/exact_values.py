@@ -1,4 +1,4 @@
-"""Columns as Python values for merging value by value, compared as in Java; sketches and bitmaps.
+"""Columns as Python values, for merging value by value; sketches and bitmaps.
 
 Values are integers (also for dates, times and timestamps), floats, Decimal, str, bytes, lists, dictionaries for rows,
 lists of pairs for maps, None for null. The functions hll_sketch and theta_sketch need Apache DataSketches (extra

@@ -1,4 +1,4 @@
-"""Merge engines: combine the rows of one key. `create_merge_function` chooses by the table's options.
+"""Merge engines: how the rows of one key are combined.
 
 Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunction`,
 `mergetree/compact/aggregate/AggregateMergeFunction`.

@@ -1,4 +1,4 @@
-"""Sort rows in Java's order: columns become arrays of integer words, and the words are sorted.
+"""Sort rows in Java's order, by integer words that represent their columns.
 
 The lexicographic order of the words (most significant first) is the order of Paimon's comparators: nulls first, text
 and bytes by unsigned byte, decimals by value, floats as `Double.compare` (-0.0 before 0.0, NaN last). Equal words

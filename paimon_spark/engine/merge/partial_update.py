@@ -1,4 +1,4 @@
-"""The partial-update engine: non-null columns replace older values, alone or in sequence groups.
+"""Partial-update: non-null columns replace older values, alone or in sequence groups.
 
 Source: Java `mergetree/compact/PartialUpdateMergeFunction`.
 """

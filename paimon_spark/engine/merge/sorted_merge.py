@@ -1,4 +1,4 @@
-"""Merge sorted runs in bounded memory: windows of rows by key range, or a mask computed from the keys.
+"""Merge sorted runs in bounded memory, by windows of key ranges or by a mask from the keys.
 
 Runs are streams of batches sorted by key. A window contains the next rows of every run. Rows with keys smaller than all
 keys still to come are complete and are merged; the others wait for the next window.

@@ -1,4 +1,6 @@
-"""Read splits: a DataSplit and a ReadRequest in, Arrow batches out. Runs on executors; reads no metadata file.
+"""Read splits: a DataSplit and a ReadRequest in, Arrow batches out.
+
+Runs on executors and in process, and reads no metadata file.
 
 split_reader.py      entry: dispatch by split mode, exact filtering, output schema; several splits in parallel
 raw.py               files as they are, and changes with their row kinds

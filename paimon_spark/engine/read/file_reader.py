@@ -1,4 +1,4 @@
-"""Read one data file as rows of the read schema, without the rows that its deletion vector marks.
+"""Read one data file as rows of the read schema, without deleted rows.
 
 Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`, `deletionvectors/ApplyDeletionVectorReader`.
 """

@@ -1,4 +1,4 @@
-"""Metadata columns: file path, row index, partition, bucket, row id and sequence number of a row.
+"""Metadata columns: file path, row index, partition, bucket, row id, sequence number.
 
 Source: Paimon spec, chapter Row Tracking; Java `io/DataFileRecordReader`, Spark's `PaimonMetadataColumn`.
 """

@@ -1,4 +1,4 @@
-"""Read splits as Arrow batches, on executors and in process, several splits in parallel if asked.
+"""Read splits as Arrow batches, on executors and in process.
 
 Source: Java `table/source/TableRead`.
 """

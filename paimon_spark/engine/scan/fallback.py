@@ -1,4 +1,4 @@
-"""Read two branches as one table: partitions missing in the first branch come from the second.
+"""Read two branches as one table: the second adds partitions that the first lacks.
 
 Writes go to the branch of the handle only. A change that would leave rows of the other branch visible, or make them
 visible, is refused; Java carries it out.

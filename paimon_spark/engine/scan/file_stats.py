@@ -1,4 +1,4 @@
-"""Statistics of many files as columns, in the types of the read schema, and their distinct partitions.
+"""Statistics of many files as columns of the read schema, and their partitions.
 
 Files are handled in groups with the same schema and the same columns with statistics.
 

@@ -1,4 +1,4 @@
-"""CommitMessage: the files that a writer of one bucket wrote, to be committed on the driver.
+"""CommitMessage: the files that a writer of one bucket wrote.
 
 Source: Java `table/sink/CommitMessageImpl`, `io/DataIncrement`, `io/CompactIncrement`.
 """

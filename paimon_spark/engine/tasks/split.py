@@ -1,4 +1,4 @@
-"""DataSplit: the unit of reading. ReadRequest: what a task needs besides, so that it reads no metadata file.
+"""DataSplit, the unit of reading; ReadRequest, what a reading task needs besides.
 
 Source: Java `table/source/DataSplit`, `table/source/DeletionFile`.
 """

@@ -18,8 +18,8 @@ from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
 
 SHARED_STRIDE: Final = 1 << 32
 """Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""

@@ -11,8 +11,8 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.manifests import CACHE
+from tests.harness.table_files import missing_files
 
 MAGIC = {"avro": b"Obj", "orc": b"ORC", "parquet": b"PAR1"}
 MERGING = {"manifest.merge-min-count": "2", "manifest.full-compaction-threshold-size": "1 b"}

@@ -25,13 +25,13 @@ from paimon_spark.jobs.row_level import delete_partitions
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.consumers import consumer_names, reset_consumer
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore
 from tests.harness.sinks import batch
+from tests.harness.table_files import missing_files
 
 KEYED = "k INT NOT NULL, v STRING"
 DAY = 86_400_000
@@ -319,7 +319,9 @@ def test_failures_are_told_and_the_job_is_not_touched(tmp_path: Path, caplog: py
     assert table.write(rows("b")).snapshot_id == 2
     (message,) = caplog.messages
     assert message.startswith("snapshot 2 of table db.t is in, but this failed after it and is tried again after the")
-    assert "expiring snapshots: see expire_snapshots()" in message and "consumer-x is no readable consumer" in message
+    assert (
+        "expiring snapshots: see expire_snapshots()" in message and "consumer-x is not a readable consumer" in message
+    )
 
 
 def test_errors_that_nobody_thought_of_are_told_with_their_trace(

@@ -113,7 +113,7 @@ def test_old_partitions_stay_while_the_other_branch_has_them(tmp_path: Path, cap
     with caplog.at_level(logging.WARNING):
         gone = expire_partitions(table.handle, clock_ms=lambda: later)
     assert gone.partitions == ("dt=m",)
-    assert "1 old partitions" in caplog.text and "such as dt=x: branch b has them too" in caplog.text
+    assert "1 old partitions" in caplog.text and "such as dt=x: branch b also has them" in caplog.text
     expire_partitions(table.branch("b").handle, clock_ms=lambda: later)
     assert expire_partitions(table.handle, clock_ms=lambda: later).partitions == ("dt=x",)
     assert seen(table) == []

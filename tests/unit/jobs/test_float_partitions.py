@@ -20,15 +20,15 @@ from paimon_spark.jobs import compaction
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.partitions import mark_done
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.partition_path import PartitionDirectories
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 from paimon_spark.sql.functions import max_pt
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import FileInfo
 from paimon_spark.types import STRING
+from tests.harness.table_files import missing_files
 
 SMALLEST, LARGEST = float(np.float32(1e-45)), float(np.finfo(np.float32).max)
 NUMBERS = [SMALLEST, -LARGEST, 0.1, 0.0, -0.0, math.nan]

@@ -19,7 +19,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.stream_write import plan_stream_commit
-from paimon_spark.streaming.sink_log import read_log
+from paimon_spark.streaming.batches import read_sink_log
 from tests.harness.sinks import KINDS, QUERY, ROWS, batch, batches_of, ids, left_over, plan, read, rows_of, write
 
 KEYED = {"primary-key": "id", "bucket": "1"}
@@ -285,7 +285,7 @@ def test_a_deleted_branch_stops_the_query_and_one_made_anew_does_too(tmp_path: P
     assert left_over(path) == []
     assert not (path / "branch" / "branch-b").exists()
     table(path).create_branch("b", snapshot_id=1)
-    assert read_log(table(path, "b").handle, QUERY) is None
+    assert read_sink_log(table(path, "b").handle, QUERY) is None
     with pytest.raises(BatchesLostError):
         batch(path, 2, rows_of(2), branch="b")
 
@@ -316,7 +316,7 @@ def test_a_query_with_the_same_checkpoint_on_another_branch_is_told_what_is_miss
     table(path).create_branch("empty")
     assert not batch(path, 2, rows_of(2), branch="late").was_committed
     for branch in ("early", "empty"):
-        with pytest.raises(BatchesLostError, match="noted nothing"):
+        with pytest.raises(BatchesLostError, match="has no log there"):
             batch(path, 2, rows_of(2), branch=branch)
         batch(path, 2, rows_of(2), branch=branch, **{"write.stream.lost-batches": "continue"})
         batch(path, 3, rows_of(3), branch=branch)

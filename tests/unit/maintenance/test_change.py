@@ -28,7 +28,6 @@ from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.maintenance import change as intents
 from paimon_spark.maintenance.change import change_table, recover, unfinished
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
@@ -39,6 +38,7 @@ from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store
 from tests.harness.commits import KEYED, a_file, committer, compaction, files, make_table, message
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.table_files import missing_files
 
 
 def a_table(tmp_path: Path, store: Store | None = None, snapshots: int = 4) -> TableHandle:

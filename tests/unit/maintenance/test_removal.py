@@ -76,7 +76,9 @@ def test_a_kept_root_whose_list_is_missing_stops_everything_and_is_named() -> No
     history.builder.table.delete(manifest_list(history, 3))
     CACHE.clear()
     snapshot_id = history.lines["main"][3].snapshot.id
-    with pytest.raises(UnsafeDeletionError, match=rf"snapshot {snapshot_id} needs .*manifest-list.*which is not there"):
+    with pytest.raises(
+        UnsafeDeletionError, match=rf"snapshot {snapshot_id} needs .*manifest-list.*which does not exist"
+    ):
         plan_removal(history.handle, released, without(history.roots(), released))
 
 

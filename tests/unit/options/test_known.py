@@ -9,9 +9,9 @@ import pytest
 
 from paimon_spark.api.catalog import load_catalog
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options import core as table
+from paimon_spark.options import core
 from paimon_spark.options.data_files import per_level
-from paimon_spark.options.descriptor import Option, string
+from paimon_spark.options.descriptor import Option, options_of, string
 from paimon_spark.options.known import (
     _PARSERS,
     HIDDEN,
@@ -23,12 +23,13 @@ from paimon_spark.options.known import (
     shown_changes,
     shown_options,
 )
-from paimon_spark.options.table import parse_table_options
+from paimon_spark.options.table import TableOptions, parse_table_options
 
 
 def test_every_option_that_tables_are_read_with_is_known() -> None:
-    options = [o for o in vars(table).values() if isinstance(o, Option)]
-    assert options
+    options = [o for o in vars(core).values() if isinstance(o, Option)]
+    options += options_of(TableOptions).values()
+    assert len(options) > 20
     assert [o.key for o in options if o.key not in TABLE_OPTIONS] == []
 
 

@@ -12,11 +12,11 @@ from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.tags import guard_name
-from paimon_spark.versioning.doctor.findings import Finding, Severity
+from paimon_spark.versioning.damage import Finding, Severity
 from paimon_spark.versioning.tags import create_tag
+from tests.harness.table_files import missing_files
 from tests.unit.versioning.publishing import in_order, new_table, put, rows
 
 
@@ -241,9 +241,9 @@ def test_what_a_merge_and_others_left(table: Table) -> None:
 def test_main_that_leads_nowhere(table: Table) -> None:
     opened = table.handle
     (root(table) / "MAIN-BRANCH").write_text("gone")
-    from paimon_spark.versioning.doctor.diagnose import diagnose
+    from paimon_spark.versioning.doctor import run_doctor
 
-    found = diagnose(opened)
+    found = run_doctor(opened)
     assert kinds(found) == [("main-missing", "main")] and "'gone'" in found[0].message
     assert "own directory again" in found[0].remedy
 

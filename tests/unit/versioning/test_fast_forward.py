@@ -131,7 +131,7 @@ def test_what_java_refuses_is_refused(table: Table) -> None:
     table.create_branch("empty")
     state = (ids(table), tags(table))
     for name, error, words in (
-        ("empty", InvalidInputError, "the fast-forward of branch 'empty' of table db.t is refused: it is empty"),
+        ("empty", InvalidInputError, "the fast-forward of branch 'empty' of table db.t is refused: it has no snapshot"),
         ("main", InvalidInputError, "main itself"),
         ("fixx", BranchNotFoundError, "no branch 'fixx'; did you mean 'fix'"),
     ):

@@ -23,11 +23,11 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.change import recover
 from paimon_spark.maintenance.orphan_files import orphans
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.urls import open_store
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import examples, is_nightly
+from tests.harness.table_files import missing_files
 from tests.harness.version_model import BranchModel, Model, read, roots_of, shape_of, shape_said
 
 DEFINITIONS: dict[str, dict[str, Any]] = {

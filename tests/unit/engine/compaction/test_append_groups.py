@@ -126,7 +126,9 @@ def test_options_are_those_of_the_table() -> None:
          "compaction.delete-ratio-threshold": "0.4", "source.split.open-file-cost": "1 mb",
          "compaction.force-rewrite-all-files": "true"}
     )  # fmt: skip
-    assert options == AppendCompactionOptions(10 << 20, 5 << 20, 1 << 20, 3, 0.4, True)
+    assert options == AppendCompactionOptions(
+        target_bytes=10 << 20, small_bytes=5 << 20, open_bytes=1 << 20, min_files=3, delete_ratio=0.4, rewrites_all=True
+    )
     plain = parse_append_compaction_options({})
     assert (plain.target_bytes, plain.min_files, plain.delete_ratio) == (256 << 20, 5, 0.2)
     assert plain.small_bytes == int(0.7 * (256 << 20))

@@ -25,7 +25,8 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.write import parse_postponed_bucket_options
+from paimon_spark.options.descriptor import parse_group
+from paimon_spark.options.write import PostponedBucketOptions
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import VALUE_KIND
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
@@ -208,9 +209,9 @@ def test_a_failure_leaves_the_rows_waiting(tmp_path: Path) -> None:
 
 
 def test_numbers_of_buckets() -> None:
-    assert parse_postponed_bucket_options({}).buckets_of_new_partition(1_000_000) == 1
-    assert parse_postponed_bucket_options({"postpone.default-bucket-num": "4"}).buckets_of_new_partition(5) == 4
-    target = parse_postponed_bucket_options({"postpone.target-row-num-per-bucket": "10"})
+    assert parse_group(PostponedBucketOptions, {}).buckets_of_new_partition(1_000_000) == 1
+    assert parse_group(PostponedBucketOptions, {"postpone.default-bucket-num": "4"}).buckets_of_new_partition(5) == 4
+    target = parse_group(PostponedBucketOptions, {"postpone.target-row-num-per-bucket": "10"})
     assert [target.buckets_of_new_partition(n) for n in (0, 1, 10, 11, 30)] == [1, 1, 1, 2, 3]
-    with pytest.raises(InvalidOptionError, match="above 0"):
-        parse_postponed_bucket_options({"postpone.target-row-num-per-bucket": "0"}).buckets_of_new_partition(5)
+    with pytest.raises(InvalidOptionError, match="at least 1"):
+        parse_group(PostponedBucketOptions, {"postpone.target-row-num-per-bucket": "0"}).buckets_of_new_partition(5)

@@ -12,7 +12,8 @@ from paimon_spark.metadata.definition.create import new_schema
 from paimon_spark.metadata.definition.ddl import data_type, row_type
 from paimon_spark.metadata.definition.merge_schema import holds, merged_row, merged_schema
 from paimon_spark.metadata.definition.schema_changes import AddColumn, UpdateType
-from paimon_spark.options.write import parse_schema_merge_options
+from paimon_spark.options.descriptor import parse_group
+from paimon_spark.options.write import SchemaMergeOptions
 
 WIDEN = {"write.merge-schema.type-widening": "true"}
 EXPLICIT = {**WIDEN, "write.merge-schema.explicit-cast": "true"}
@@ -24,7 +25,9 @@ def table(ddl: str, primary_keys: tuple[str, ...] = ()) -> TableSchema:
 
 def merged(before: str, rows: str, options: dict[str, str] | None = None) -> str:
     schema = table(before)
-    return str(apply(schema, merged_row(schema, row_type(rows), parse_schema_merge_options(options or {}))).row_type)
+    return str(
+        apply(schema, merged_row(schema, row_type(rows), parse_group(SchemaMergeOptions, options or {}))).row_type
+    )
 
 
 def test_new_columns_and_fields_are_added_behind_the_others_as_nullable() -> None:
@@ -45,14 +48,14 @@ def test_an_arrow_schema_says_what_is_missing() -> None:
     incoming = pa.schema(
         [pa.field("b", pa.int32(), metadata={"comment": "new"}), ("A", pa.int64()), ("_VALUE_KIND", pa.int8())]
     )
-    changes = merged_schema(schema, incoming, parse_schema_merge_options({}))
+    changes = merged_schema(schema, incoming, parse_group(SchemaMergeOptions, {}))
     assert changes == [AddColumn(("b",), data_type("INT"), "new")]
 
 
 def test_columns_of_nulls_alone_fit_what_is_there_and_make_nothing_new() -> None:
-    assert merged_schema(table("a INT"), pa.schema([("a", pa.null())]), parse_schema_merge_options(WIDEN)) == []
+    assert merged_schema(table("a INT"), pa.schema([("a", pa.null())]), parse_group(SchemaMergeOptions, WIDEN)) == []
     with pytest.raises(UnsupportedFeatureError, match=r"column b: .* a column of nulls alone has no type"):
-        merged_schema(table("a INT"), pa.schema([("b", pa.null())]), parse_schema_merge_options({}))
+        merged_schema(table("a INT"), pa.schema([("b", pa.null())]), parse_group(SchemaMergeOptions, {}))
 
 
 def test_types_stay_unless_widening_is_asked_for() -> None:
@@ -74,7 +77,7 @@ def test_a_column_never_gets_narrower(options: dict[str, str]) -> None:
 
 def test_nullability_of_the_table_stays() -> None:
     schema = table("a INT NOT NULL, b INT")
-    changes = merged_row(schema, row_type("a BIGINT, b BIGINT NOT NULL"), parse_schema_merge_options(WIDEN))
+    changes = merged_row(schema, row_type("a BIGINT, b BIGINT NOT NULL"), parse_group(SchemaMergeOptions, WIDEN))
     assert [str(f.type) for f in apply(schema, changes).fields] == ["BIGINT NOT NULL", "BIGINT"]
 
 
@@ -102,7 +105,7 @@ def test_explicit_casts_are_made_when_asked_for() -> None:
 def test_keys_keep_their_type() -> None:
     schema = table("k INT, v INT", ("k",))
     with pytest.raises(InvalidInputError, match="part of the primary key"):
-        apply(schema, merged_row(schema, row_type("k BIGINT, v INT"), parse_schema_merge_options(WIDEN)))
+        apply(schema, merged_row(schema, row_type("k BIGINT, v INT"), parse_group(SchemaMergeOptions, WIDEN)))
 
 
 _WORDS = st.sampled_from(
@@ -115,7 +118,7 @@ _WORDS = st.sampled_from(
 def test_a_merged_column_holds_the_rows_or_is_refused(before: str, rows: str, options: dict[str, str]) -> None:
     schema = table(f"a {before}")
     try:
-        changes = merged_row(schema, row_type(f"a {rows}"), parse_schema_merge_options(options))
+        changes = merged_row(schema, row_type(f"a {rows}"), parse_group(SchemaMergeOptions, options))
     except SchemaMismatchError:
         return
     result = apply(schema, changes).row_type.field("a").type
@@ -123,4 +126,4 @@ def test_a_merged_column_holds_the_rows_or_is_refused(before: str, rows: str, op
     assert bool(changes) == (not holds(data_type(before), data_type(rows)))
     assert all(isinstance(c, UpdateType) and c.keep_nullability for c in changes)
     again = apply(schema, changes)
-    assert merged_row(again, row_type(f"a {rows}"), parse_schema_merge_options(options)) == []
+    assert merged_row(again, row_type(f"a {rows}"), parse_group(SchemaMergeOptions, options)) == []

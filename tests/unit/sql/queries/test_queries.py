@@ -157,7 +157,7 @@ def test_a_temporary_view_hides_a_table_of_its_name(catalog: Catalog) -> None:
         ("SELECT map(a, 1), transform(array(n), x -> x + 1) FROM db.t", ("a", "n")),
     ],
 )
-def test_only_the_columns_that_a_query_needs_are_parse_query(
+def test_only_the_columns_that_a_query_needs_are_read(
     catalog: Catalog, sql: str, columns: tuple[str, ...] | None
 ) -> None:
     assert {scan.options.columns for scan in _scans(catalog, sql)} == {columns}

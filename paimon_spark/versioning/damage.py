@@ -1,4 +1,4 @@
-"""Checks of a branch, one function for each kind of damage that other engines leave.
+"""Check branches for damage that other engines leave: one function for each kind, and the findings they return.
 
 Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
 history; missing schemas, and schemas that differ between branches.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Final
 
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
@@ -32,10 +35,72 @@ from paimon_spark.metadata.manifests import read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
-from paimon_spark.versioning.doctor.findings import Case, Finding, Inspected, Severity, some
 from paimon_spark.versioning.names import check_branch_name, check_tag_name
 from paimon_spark.versioning.relation import contradicts, follows
 from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards
+
+
+class Severity(str, Enum):
+    """How bad a finding is: ERROR, something cannot be read; WARNING, it may come to that; NOTE, it is untidy."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(ShownAsFacts):
+    """One thing that is wrong.
+
+    Attributes:
+        kind: stable code: `unfinished-operation`, `main-missing`, `unprotected-base`, `stale-guard`, `missing-files`,
+            `spliced-history`, `missing-schema`, `other-schema`, `stale-hint`, `foreign-lineage-tag`,
+            `ambiguous-name`, `left-over`, `unreadable`.
+        branch: where; `main` also for what concerns the whole table.
+        message: what was found.
+        remedy: what to do.
+        repaired: whether it has been mended by this call.
+    """
+
+    kind: str
+    severity: Severity
+    branch: str
+    message: str
+    remedy: str
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A finding, and what mends it."""
+
+    finding: Finding
+    steps: tuple[Step, ...] = ()
+    released: tuple[Root, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What is looked at, read once.
+
+    Attributes:
+        main: main as it is; with a `MAIN-BRANCH` that leads nowhere, the table's own directory.
+        branches: a handle on each branch with a schema, main's first.
+        roots: by the directory of their branch.
+    """
+
+    main: TableHandle
+    branches: tuple[TableHandle, ...]
+    roots: dict[str, list[Root]]
+
+    def of(self, branch: TableHandle, kind: RootKind) -> list[Root]:
+        roots = self.roots.get(branch.layout.directory_branch, [])
+        return sorted((r for r in roots if r.kind is kind), key=lambda r: (r.snapshot.id, r.name))
+
+
+def some(names: Sequence[str], count: int = 5) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
 def unprotected_bases(table: Inspected, branch: TableHandle) -> list[Case]:

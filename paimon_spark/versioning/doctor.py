@@ -22,7 +22,11 @@ from paimon_spark.metadata.journal.change import DeleteTree, Root, TableChange, 
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids, seen_schema_ids
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
-from paimon_spark.versioning.doctor.checks import (
+from paimon_spark.versioning.damage import (
+    Case,
+    Finding,
+    Inspected,
+    Severity,
     ambiguous_names,
     foreign_tags,
     missing_files,
@@ -33,7 +37,6 @@ from paimon_spark.versioning.doctor.checks import (
     stale_hints,
     unprotected_bases,
 )
-from paimon_spark.versioning.doctor.findings import Case, Finding, Inspected, Severity
 
 _Look = Callable[[Inspected, TableHandle], list[Case]]
 _LOOKS: Final[tuple[_Look, ...]] = (
@@ -48,18 +51,8 @@ _LOOKS: Final[tuple[_Look, ...]] = (
 )
 
 
-def diagnose(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
-    """Everything that is wrong with the table's refs, worst first.
-
-    Args:
-        handle: any branch of the table.
-        repair: mend what can be mended without losing anything.
-
-    Raises:
-        TableNotFoundError: nothing is left of the table.
-        OperationInProgressError: with `repair`, another process is changing the table's refs.
-        UnsafeDeletionError, StorageError: as `intents.change_table`.
-    """
+def run_doctor(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
+    """All findings on the table's snapshots, tags and branches, worst first; with `repair`, after repairing them."""
     check_there(handle)
     before: list[Finding] = []
     if not repair:
