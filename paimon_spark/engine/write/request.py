@@ -85,7 +85,7 @@ def check_file_schemas(handle: TableHandle, newest_schema_id: int, doing: str) -
     """
     if newest_schema_id > handle.schema.id:
         raise CommitConflictError(
-            f"the schema of {handle.describe()} changed while {doing}, from {handle.schema.id} to "
+            f"the schema of {handle.describe()} changed while {doing}, from schema {handle.schema.id} to "
             f"{newest_schema_id}. Nothing was changed; try again",
             table=handle.name,
             branch=handle.branch,
