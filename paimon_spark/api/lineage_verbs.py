@@ -63,7 +63,7 @@ class Lineage:
             InvalidInputError: `data` without `table`, or neither; `disable()` switches off.
             StorageError, CommitError: the lineage tables cannot be made or written.
         """
-        from paimon_spark.lineage.settings import enable
+        from paimon_spark.lineage.tables import enable
 
         if not table:
             raise InvalidInputError(
@@ -88,7 +88,7 @@ class Lineage:
         Raises:
             StorageError, CommitError: the lineage tables cannot be written.
         """
-        from paimon_spark.lineage.settings import write_settings
+        from paimon_spark.lineage.tables import write_settings
 
         if self._index.exists():
             write_settings(self._index, table=False, data=False)
@@ -97,7 +97,7 @@ class Lineage:
     @property
     def is_enabled(self) -> bool:
         """Whether the warehouse records which snapshots came from which. Raises StorageError."""
-        from paimon_spark.lineage.settings import read_settings
+        from paimon_spark.lineage.tables import read_settings
 
         return read_settings(self._index).table
 
@@ -105,7 +105,7 @@ class Lineage:
         """Whether lineage is on. Raises StorageError."""
         from paimon_spark.lineage.graph import load
         from paimon_spark.lineage.results import LineageStatus
-        from paimon_spark.lineage.settings import read_settings
+        from paimon_spark.lineage.tables import read_settings
 
         index = self._index
         found = read_settings(index)

@@ -35,9 +35,8 @@ from paimon_spark.metadata.definition.schema_changes import (
     parse_path,
 )
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.options.location import quoted
 from paimon_spark.spark_port import spark_jobs
-from paimon_spark.types import DataField, DataType, RowType
+from paimon_spark.types import DataField, DataType, RowType, quoted
 
 
 def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaChange]]) -> TableHandle:

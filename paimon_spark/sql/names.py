@@ -1,4 +1,4 @@
-"""Resolve names in statements to tables, databases and columns of the catalog, or leave them to Spark.
+"""Resolve names of tables, databases and columns, or leave them to Spark.
 
 A name of one part is a temporary view when there is one, else a table of the current database. In a name of two parts
 the first is a database of the warehouse; when the warehouse has none of that name, the name is Spark's. A name of three
@@ -19,8 +19,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.tokens import quoted
-from paimon_spark.types import in_any_case
+from paimon_spark.types import in_any_case, quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table

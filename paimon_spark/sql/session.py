@@ -1,4 +1,4 @@
-"""One call of `catalog.sql`: the catalog, the Spark session, its settings and its current database."""
+"""One call of `catalog.sql`: catalog, Spark session, settings and current database."""
 
 from __future__ import annotations
 

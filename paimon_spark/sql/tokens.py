@@ -1,4 +1,4 @@
-"""SQL text as tokens with their positions: brackets, replacing parts of the text, splitting it into statements.
+"""SQL text as tokens with positions: brackets, edits of the text, splitting at `;`.
 
 sqlglot tokenizes. Its trees have no positions for most nodes and do not know all of Spark's grammar, so statements are
 read token by token (`cursor.py`), and what Spark is to run keeps its text: parts are cut out or replaced by position.
@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined, unused-ignore]
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.options.location import quoted as quoted
+from paimon_spark.types import quoted as quoted
 
 _TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 _ABBREVIATED: Final = 60

@@ -1,4 +1,4 @@
-"""The table that a command works on: opened on its branch with the session's options; constants of PARTITION (…)."""
+"""The table that a command works on, and constants of PARTITION (…)."""
 
 from __future__ import annotations
 
