@@ -210,6 +210,20 @@ class RowType(DataType):
         return replace(self, fields=tuple(self.field(n) for n in names))
 
 
+def types_in(t: DataType) -> Iterator[DataType]:
+    """The type itself, then the types of its elements, keys, values and fields, at any depth."""
+    yield t
+    match t:
+        case ArrayType() | MultisetType():
+            yield from types_in(t.element)
+        case MapType():
+            yield from types_in(t.key)
+            yield from types_in(t.value)
+        case RowType():
+            for f in t.fields:
+                yield from types_in(f.type)
+
+
 def in_any_case(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is `name`: written just so, or the only one that differs in case alone; else None."""
     near = [n for n in names if n.lower() == name.lower()]

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import unscaled_value
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.types import (
     AtomicType,
@@ -33,18 +34,9 @@ from paimon_spark.types import (
     VectorType,
 )
 
-__all__ = (
-    "EMPTY",
-    "Value",
-    "arity_of",
-    "datetime_of",
-    "decimal_of",
-    "decode",
-    "decode_column",
-    "encode",
-    "null_bits_bytes",
-    "raw_timestamp",
-)
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+Bool = npt.NDArray[np.bool_]
 
 Value: TypeAlias = bool | int | float | str | bytes | Decimal | date | datetime | tuple[int, int] | None
 """DATE is a date, TIME int milliseconds, TIMESTAMP a datetime (local-zoned: UTC-aware), or raw as `decode` says."""
@@ -54,6 +46,17 @@ EMPTY: Final = bytes(12)
 
 _HEADER_BITS: Final = 8
 _DECIMAL_BYTES: Final = 16
+COMPACT_DECIMAL_DIGITS: Final = 18
+COMPACT_TIMESTAMP_DIGITS: Final = 3
+INLINE_BYTES: Final = 7
+"""What still lies inside a slot: decimals and timestamps of so many digits, so many bytes of text."""
+MICROSECOND_DIGITS: Final = 6
+REST_OF_MICROSECOND: Final = 999
+"""Nanoseconds."""
+
+_ARITY_BYTES: Final = 4
+_HALF: Final = np.uint64(32)
+_LOW_HALF: Final = np.uint64(0xFFFFFFFF)
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DAY: Final = date(1970, 1, 1)
 _NANOS_PER_MILLI: Final = 1_000_000
@@ -180,8 +183,7 @@ def datetime_of(millis: int, nanos: int, utc: bool) -> datetime:
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
     """`unscaled` / 10**scale, exact, with that many digits after the point."""
-    digits = tuple(int(d) for d in str(abs(unscaled)))
-    return Decimal((int(unscaled < 0), digits, -scale))
+    return Decimal(f"{unscaled}E-{scale}")
 
 
 def encode(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
@@ -197,7 +199,7 @@ def encode(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
     for i, (value, t) in enumerate(zip(values, types, strict=True)):
         try:
             slot, tail = _encoded(value, t, len(fixed) + len(variable))
-        except (struct.error, OverflowError, TypeError, AttributeError) as e:
+        except (struct.error, ValueError, OverflowError, TypeError, AttributeError) as e:
             raise FormatError(f"{value!r} is not a value of {t}: {e}") from e
         if value is None:
             bit = i + _HEADER_BITS
@@ -233,7 +235,7 @@ def _encoded(value: Any, t: DataType, offset: int) -> tuple[bytes, bytes]:
         case BinaryType():
             return _encoded_bytes(value, offset)
         case DecimalType():
-            return struct.pack("<q", _unscaled(value, t)), b""
+            return struct.pack("<q", unscaled_value(value, t.precision, t.scale)), b""
         case TimestampType():
             return struct.pack("<q", raw_timestamp(value)[0]), b""
     raise FormatError(f"values of type {t} are not kept in rows of metadata")
@@ -248,54 +250,18 @@ def _encoded_bytes(data: bytes, offset: int) -> tuple[bytes, bytes]:
 def _encoded_decimal(value: Any, t: DecimalType, offset: int) -> tuple[bytes, bytes]:
     if value is None:
         return struct.pack("<II", 0, offset), bytes(_DECIMAL_BYTES)
-    unscaled = _unscaled(value, t)
+    unscaled = unscaled_value(value, t.precision, t.scale)
     magnitude = unscaled if unscaled >= 0 else ~unscaled
     data = unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
     return struct.pack("<II", len(data), offset), data.ljust(_DECIMAL_BYTES, b"\0")
-
-
-def _unscaled(value: Decimal, t: DecimalType) -> int:
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise FormatError(f"{value} is not a value of {t}")
-    number = int("".join(map(str, digits)) or "0")
-    shift = exponent + t.scale
-    whole, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
-    if rest or whole >= 10**t.precision:
-        raise FormatError(f"{value} does not fit {t}")
-    return -int(whole) if sign else int(whole)
 
 
 def raw_timestamp(value: datetime | tuple[int, int]) -> tuple[int, int]:
     """A timestamp as (milliseconds since the epoch, nanoseconds of the millisecond)."""
     if isinstance(value, tuple):
         return value
-    if value.tzinfo is not None:
-        value = value.astimezone(timezone.utc).replace(tzinfo=None)
-    micros = (value - _EPOCH) // timedelta(microseconds=1)
+    micros = arrow_numpy.microseconds(value)
     return micros // 1000, micros % 1000 * 1000
-
-
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-Bool = npt.NDArray[np.bool_]
-
-COMPACT_DECIMAL_DIGITS: Final = 18
-COMPACT_TIMESTAMP_DIGITS: Final = 3
-INLINE_BYTES: Final = 7
-"""What still lies inside a slot: decimals and timestamps of so many digits, so many bytes of text."""
-MICROSECOND_DIGITS: Final = 6
-REST_OF_MICROSECOND: Final = 999
-"""Nanoseconds."""
-
-_ARITY_BYTES: Final = 4
-_HALF: Final = np.uint64(32)
-_LOW_HALF: Final = np.uint64(0xFFFFFFFF)
-_FIXED_COLUMNS: Final[dict[str, tuple[str, pa.DataType]]] = {
-    "TINYINT": ("i1", pa.int8()), "SMALLINT": ("i2", pa.int16()), "INT": ("i4", pa.int32()),
-    "BIGINT": ("i8", pa.int64()), "DATE": ("i4", pa.date32()), "DOUBLE": ("f8", pa.float64()),
-    "FLOAT": ("f4", pa.float32()),
-}  # fmt: skip
 
 
 def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType, *, exact: bool = True) -> pa.Array:
@@ -320,10 +286,10 @@ def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType,
     match dtype:
         case AtomicType(name="BOOLEAN"):
             return arrow_numpy.boolean_array((cells.slots & np.uint64(0xFF)) != 0, cells.valid)
-        case AtomicType() if dtype.name in _FIXED_COLUMNS:
-            return cells.fixed(*_FIXED_COLUMNS[dtype.name])
+        case AtomicType() if dtype.name in _FIXED:
+            return cells.fixed(arrow_type(dtype))
         case TimeType():
-            return cells.fixed("i4", pa.time32("ms"))
+            return cells.fixed(arrow_type(dtype))
         case CharType():
             return cells.bytes(pa.string())
         case BinaryType():
@@ -401,10 +367,9 @@ class _Cells:
         words: U64 = np.ndarray((len(self.data) - 7,), np.dtype("<u8"), buffer=self.data, strides=(1,))
         return words[at]
 
-    def fixed(self, dtype: str, type: pa.DataType) -> pa.Array:
-        size = np.dtype(dtype).itemsize
-        narrow = self.slots.view(np.uint8).reshape(-1, 8)[:, :size]
-        return arrow_numpy.fixed_array(np.ascontiguousarray(narrow).view(dtype).ravel(), type, self.valid)
+    def fixed(self, type: pa.DataType) -> pa.Array:
+        narrow = self.slots.view(np.uint8).reshape(-1, 8)[:, : type.bit_width // 8]
+        return arrow_numpy.fixed_array(narrow, type, self.valid)
 
     def _pointed(self, slots: U64, sizes: I64) -> I64:
         """Where values lie that slots point to, checked to be `sizes` bytes inside their rows."""
@@ -423,15 +388,11 @@ class _Cells:
         start = self._pointed(np.where(inline, np.uint64(0), slots), np.where(inline, 0, size))
         start[inline] = self.places[inline]
         out = arrow_numpy.gather_bytes(self.data, start, size, type, self.valid)
-        if type == pa.string():
-            self._check_text(out)
-        return out
-
-    def _check_text(self, array: pa.Array) -> None:
         try:
-            array.validate(full=True)
+            out.validate(full=type == pa.string())
         except pa.ArrowInvalid as e:
             raise FormatError("text in a row is not UTF-8") from e
+        return out
 
     def decimals(self, t: DecimalType) -> pa.Array:
         words = np.zeros((len(self.slots), 2), np.int64)

@@ -40,7 +40,7 @@ from paimon_spark.options.batch_write import ROW_LEVEL_BASE, BatchWriteOptions, 
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs, spark_jobs
-from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, TimestampType
+from paimon_spark.types import DataType, TimestampType, types_in
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
@@ -194,16 +194,7 @@ def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> C
 
 def is_cut_by_spark(data_type: DataType) -> bool:
     """Whether Spark, which knows microseconds, would see other values than the table has."""
-    match data_type:
-        case TimestampType():
-            return data_type.precision > _MICROSECONDS
-        case ArrayType() | MultisetType():
-            return is_cut_by_spark(data_type.element)
-        case MapType():
-            return is_cut_by_spark(data_type.key) or is_cut_by_spark(data_type.value)
-        case RowType():
-            return any(is_cut_by_spark(f.type) for f in data_type)
-    return False
+    return any(isinstance(t, TimestampType) and t.precision > _MICROSECONDS for t in types_in(data_type))
 
 
 def update_rows(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:

@@ -28,13 +28,10 @@ from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
-    ArrayType,
     DataType,
-    MapType,
-    MultisetType,
     OpaqueType,
-    RowType,
     VectorType,
+    types_in,
 )
 
 _LOG: Final = logging.getLogger(__name__)
@@ -356,14 +353,4 @@ def _check_type(column: str, data_type: DataType, schema: TableSchema, table: st
 
 def unreadable_part(data_type: DataType) -> DataType | None:
     """The first type inside `data_type`, or itself, whose values cannot be read; None when all can."""
-    match data_type:
-        case OpaqueType() | VectorType():
-            return data_type
-        case ArrayType() | MultisetType():
-            return unreadable_part(data_type.element)
-        case MapType():
-            return unreadable_part(data_type.key) or unreadable_part(data_type.value)
-        case RowType():
-            found = (unreadable_part(f.type) for f in data_type.fields)
-            return next((t for t in found if t is not None), None)
-    return None
+    return next((t for t in types_in(data_type) if isinstance(t, (OpaqueType, VectorType))), None)

@@ -132,11 +132,16 @@ class Cursor:
     def parenthesised_list(self, read: Callable[[], T]) -> list[T]:
         """Read `(item, item, …)`, each item by `read`. Raises SqlSyntaxError."""
         self.expect("(")
+        found = self.listed(read)
+        if not self.take(")"):
+            self.fail("',' or ')'")
+        return found
+
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """Read `item, item, …`, each item by `read`. Raises SqlSyntaxError."""
         found = [read()]
         while self.take(","):
             found.append(read())
-        if not self.take(")"):
-            self.fail("',' or ')'")
         return found
 
     def until(self, *keywords: str, of_types: bool = False) -> str:

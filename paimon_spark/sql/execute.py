@@ -6,6 +6,7 @@ With `register_functions` this module implements the port `SparkSql`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
@@ -18,6 +19,7 @@ from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.grammar.clauses import DATABASE
+from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
 from paimon_spark.sql.procedures import Call, read_call, run_call
@@ -60,7 +62,12 @@ def parse(sql: str) -> Statement:
     if any(t.keyword == ";" for t in cursor.tokens) and len(split_statements(sql)) > 1:
         raise SqlSyntaxError("give one statement at a time, without ; between several", sql=sql)
     keywords = max((k for k in _READERS if cursor.at(*k)), key=len, default=None)
-    statement = None if keywords is None else _READERS[keywords](cursor)
+    if keywords is None:
+        return Query(sql)
+    cursor.take(*keywords)
+    statement = _READERS[keywords](cursor)
+    if statement is not None and not isinstance(statement, InvalidStatement | UnsupportedStatement):
+        cursor.end()
     return Query(sql) if statement is None else statement
 
 
@@ -95,9 +102,9 @@ def _unsupported(session: Session, statement: UnsupportedStatement) -> Result:
 
 
 _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] = {
-    ("CREATE", "TABLE"): create_grammar.read_create,
-    ("CREATE", "OR", "REPLACE", "TABLE"): create_grammar.read_create,
-    ("REPLACE", "TABLE"): create_grammar.read_create,
+    ("CREATE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE),
+    ("CREATE", "OR", "REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE_OR_REPLACE),
+    ("REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.REPLACE),
     ("ALTER", "TABLE"): alter_grammar.read_alter,
     ("DROP", "TABLE"): alter_grammar.read_drop_table,
     ("REPAIR", "TABLE"): alter_grammar.read_repair,
@@ -107,7 +114,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     **{("CREATE", word): create_grammar.read_create_database for word in DATABASE},
     **{("DROP", word): create_grammar.read_drop_database for word in DATABASE},
     **{("ALTER", word): create_grammar.read_alter_database for word in DATABASE},
-    **{("SHOW", what.name): ref_grammar.read_show_refs for what in ref_grammar.Refs},
+    **{("SHOW", what.name): partial(ref_grammar.read_show_refs, what) for what in ref_grammar.Refs},
     ("DESCRIBE",): show_grammar.read_describe,
     ("DESC",): show_grammar.read_describe,
     ("SHOW", "CREATE", "TABLE"): show_grammar.read_show_create,
@@ -115,7 +122,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("SHOW", "PARTITIONS"): show_grammar.read_show_partitions,
     ("SHOW", "TBLPROPERTIES"): show_grammar.read_show_properties,
     ("SHOW", "TABLES"): show_grammar.read_show_tables,
-    ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_tables,
+    ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_table_extended,
     ("SHOW", "DATABASES"): show_grammar.read_show_databases,
     ("SHOW", "SCHEMAS"): show_grammar.read_show_databases,
     ("SHOW", "NAMESPACES"): show_grammar.read_show_databases,
@@ -135,7 +142,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("LOAD", "DATA"): write_grammar.read_load,
     ("CALL",): read_call,
 }
-"""What reads a statement, by the keywords it begins with; the longest match wins. None: the statement is Spark's."""
+"""What reads a statement behind the keywords it begins with; the longest match wins. None: the statement is Spark's."""
 
 _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     create_grammar.CreateTable: create.create_table,

@@ -49,7 +49,6 @@ class Call(Statement):
 
 def read_call(cursor: Cursor) -> Call | None:
     """Read a call of one of Paimon's procedures; None for one of another catalog. Raises SqlSyntaxError."""
-    cursor.expect("CALL")
     *place, name = cursor.name("the name of a procedure")
     if not place and name.lower() in PROCEDURES:
         raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
@@ -74,7 +73,6 @@ def read_call(cursor: Cursor) -> Call | None:
         if cursor.at(")"):
             cursor.fail("an argument")
     cursor.expect(")")
-    cursor.end()
     return Call(cursor.sql, name, tuple(positional), tuple(named))
 
 

@@ -209,16 +209,21 @@ def _decimal(value: Decimal | int | None, t: pa.Decimal128Type) -> bytes:
         return bytes(_DECIMAL_BYTES)
     if isinstance(value, (bool, float)):
         raise TypeError(f"{type(value).__name__} is no decimal")
-    sign, digits, exponent = Decimal(value).as_tuple()
+    return unscaled_value(Decimal(value), t.precision, t.scale).to_bytes(_DECIMAL_BYTES, "little", signed=True)
+
+
+def unscaled_value(value: Decimal, precision: int, scale: int) -> int:
+    """The value times 10**scale. Raises ValueError where it is not finite, or does not fit."""
+    sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError("not a finite number")
-    shift = exponent + t.scale
+    shift = exponent + scale
     number = int("".join(map(str, digits)) or "0")
     whole: int
     whole, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
-    if rest or whole >= 10**t.precision:
-        raise ValueError(f"more than {t.precision} digits, or more than {t.scale} after the point")
-    return (-whole if sign else whole).to_bytes(_DECIMAL_BYTES, "little", signed=True)
+    if rest or whole >= 10**precision:
+        raise ValueError(f"more than {precision} digits, or more than {scale} after the point")
+    return -whole if sign else whole
 
 
 def _texts(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:

@@ -8,7 +8,7 @@ Source: Java `table/SpecialFields`, `format/parquet/ParquetSchemaConverter`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.types import (
+    INT,
     ArrayType,
     AtomicType,
     BinaryType,
@@ -30,7 +31,17 @@ from paimon_spark.types import (
     TimeType,
 )
 
-_ATOMIC: dict[str, pa.DataType] = {
+PARQUET_ID: Final = b"PARQUET:field_id"
+ORC_ID: Final = b"paimon.id"
+"""Keys of field ids in the metadata of Arrow fields, as the writers of the formats know them."""
+
+NANOSECOND_DAYS: Final = "1677-09-21 to 2262-04-11"
+"""The days that 64-bit nanoseconds reach."""
+
+_NESTED_BASE: Final = (2**31 - 1) // 4
+_NESTED_STEP: Final = 1024
+_VARIANT_PARTS: Final = ("value", "metadata")
+_ATOMIC: Final[dict[str, pa.DataType]] = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -39,14 +50,8 @@ _ATOMIC: dict[str, pa.DataType] = {
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
-    "VARIANT": pa.struct(
-        [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
-    ),
+    "VARIANT": pa.struct([pa.field(name, pa.binary(), nullable=False) for name in _VARIANT_PARTS]),
 }
-
-
-NANOSECOND_DAYS: Final = "1677-09-21 to 2262-04-11"
-"""The days that 64-bit nanoseconds reach."""
 
 
 def timestamp_unit(precision: int) -> str:
@@ -74,12 +79,8 @@ def arrow_type(t: DataType) -> pa.DataType:
             return pa.time32("ms")
         case TimestampType():
             return pa.timestamp(timestamp_unit(t.precision), tz="UTC" if t.local_zone else None)
-        case ArrayType():
-            return pa.list_(pa.field("element", arrow_type(t.element), t.element.nullable))
-        case MapType():
-            return _map(arrow_type(t.key), arrow_type(t.value), t.value.nullable)
-        case MultisetType():
-            return _map(arrow_type(t.element), pa.int32(), False)
+        case ArrayType() | MapType() | MultisetType():
+            return _collection(t, lambda name, inner: pa.field(name, arrow_type(inner), inner.nullable))
         case RowType():
             return pa.struct([arrow_field(f) for f in t.fields])
     raise UnsupportedFeatureError(
@@ -87,8 +88,14 @@ def arrow_type(t: DataType) -> pa.DataType:
     )
 
 
-def _map(key: pa.DataType, value: pa.DataType, nullable: bool) -> pa.DataType:
-    return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value, nullable))
+def _collection(t: ArrayType | MapType | MultisetType, field: Callable[[str, DataType], pa.Field]) -> pa.DataType:
+    """The list or map of fields that `field` makes, given a name and a type."""
+    match t:
+        case ArrayType():
+            return pa.list_(field("element", t.element))
+        case MapType():
+            return pa.map_(field("key", t.key.with_nullable(False)), field("value", t.value))
+    return pa.map_(field("key", t.element.with_nullable(False)), field("value", INT.with_nullable(False)))
 
 
 def arrow_field(f: DataField) -> pa.Field:
@@ -121,48 +128,32 @@ def record_batch(arrays: Sequence[pa.Array], schema: pa.Schema, row_count: int) 
     return pa.RecordBatch.from_struct_array(empty)
 
 
-_KEY: Final = b"PARQUET:field_id"
-_NESTED_BASE: Final = (2**31 - 1) // 4
-_NESTED_STEP: Final = 1024
-
-
-def with_field_id(f: DataField) -> pa.Field:
+def with_field_id(f: DataField, id_key: bytes = PARQUET_ID) -> pa.Field:
     """The Arrow field of a column, in canonical types, with ids on it and on everything nested.
 
     Elements, keys and values have none of their own in Paimon; theirs come from the column and the depth.
     """
-    return _field_with_ids(f.name, f.type, f.id, f.id, 0)
+    return pa.field(f.name, _type_with_ids(f.type, f.id, 0, id_key), f.type.nullable, {id_key: str(f.id).encode()})
 
 
-def _field_with_ids(name: str, t: DataType, own_id: int, column_id: int, depth: int) -> pa.Field:
-    return pa.field(name, _type_with_ids(t, column_id, depth), t.nullable, {_KEY: str(own_id).encode()})
+def value_id(column_id: int, depth: int) -> int:
+    """The id of the elements or values of a column at a depth of nesting, from 1."""
+    return _NESTED_BASE + _NESTED_STEP * column_id + depth
 
 
-def _type_with_ids(t: DataType, column_id: int, depth: int) -> pa.DataType:
-    below = depth + 1
-    element_id = _NESTED_BASE + _NESTED_STEP * column_id + below
-    key_id = _NESTED_BASE - _NESTED_STEP * column_id - below
+def _type_with_ids(t: DataType, column_id: int, depth: int, id_key: bytes) -> pa.DataType:
+    def field(name: str, inner: DataType) -> pa.Field:
+        own_id = value_id(column_id, depth + 1)
+        own_id = 2 * _NESTED_BASE - own_id if name == "key" else own_id
+        kind = _type_with_ids(inner, column_id, depth + 1, id_key)
+        return pa.field(name, kind, inner.nullable, {id_key: str(own_id).encode()})
+
     match t:
-        case ArrayType():
-            return pa.list_(_field_with_ids("element", t.element, element_id, column_id, below))
-        case MapType():
-            return _map_with_ids(t.key, t.value, key_id, element_id, column_id, below)
-        case MultisetType():
-            return _map_with_ids(t.element, AtomicType(False, "INT"), key_id, element_id, column_id, below)
+        case ArrayType() | MapType() | MultisetType():
+            return _collection(t, field)
         case RowType():
-            return pa.struct([with_field_id(f) for f in t.fields])
+            return pa.struct([with_field_id(f, id_key) for f in t.fields])
         case AtomicType(name="VARIANT"):
-            fields = [(pa.binary(), "value"), (pa.binary(), "metadata")]
-            return pa.struct(
-                [pa.field(name, kind, False, {_KEY: str(i).encode()}) for i, (kind, name) in enumerate(fields)]
-            )
+            ids = [{id_key: str(i).encode()} for i in range(len(_VARIANT_PARTS))]
+            return pa.struct([pa.field(n, pa.binary(), False, i) for n, i in zip(_VARIANT_PARTS, ids, strict=True)])
     return arrow_type(t)
-
-
-def _map_with_ids(
-    key: DataType, value: DataType, key_id: int, value_id: int, column_id: int, depth: int
-) -> pa.DataType:
-    return pa.map_(
-        _field_with_ids("key", key.with_nullable(False), key_id, column_id, depth),
-        _field_with_ids("value", value, value_id, column_id, depth),
-    )

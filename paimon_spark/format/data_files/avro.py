@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import FormatError, StorageError, UnsupportedFeatureError
+from paimon_spark.errors import FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, timestamp_unit
+from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import (
     Convert,
     Replacement,
@@ -34,7 +34,7 @@ from paimon_spark.format.avro_codec.container import AvroType, Block, Container,
 from paimon_spark.format.avro_codec.encoder import ContainerWriter
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import rescale
-from paimon_spark.format.data_files.requests import FileRead, FileWrite, RowGroups, Rows, WrittenFile
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, RowGroupWriter, Rows, WrittenFile
 from paimon_spark.options.descriptor import Option, string
 from paimon_spark.types import (
     ArrayType,
@@ -51,6 +51,7 @@ from paimon_spark.types import (
     TimestampType,
     TimeType,
     VectorType,
+    types_in,
 )
 
 _GROUP_BYTES: Final = 8 << 20
@@ -220,59 +221,39 @@ _STEP_BYTES: Final = 8 << 20
 _BLOCK_BYTES: Final = 64_000
 
 
-class AvroFileWriter:
+class AvroFileWriter(RowGroupWriter):
     """Writes one Avro file; see `requests.FileWriter`."""
 
     def __init__(self, write: FileWrite) -> None:
+        super().__init__(write.fields, _STEP_BYTES, _STEP_ROWS)
         schema = file_schema(write.fields, write.row_is_nullable)
         self._type = parse_type(schema)
-        self._schema, self._converts = replaced_fields(arrow_schema(write.fields), _decimal_as_bytes)
-        self._groups = RowGroups(arrow_schema(write.fields), _STEP_BYTES, _STEP_ROWS, self._encode)
-        self._write = write
-        codec = CODEC.get(write.settings) or _codec(write.compression or "zstd")
+        self._schema, self._converts = replaced_fields(self._canonical, _decimal_as_bytes)
+        codec = CODEC.get(write.settings) or (write.compression or "zstd").lower().replace("none", "null")
         self._container = ContainerWriter(schema, codec, write.zstd_level)
         self._out = write.store.open_output(write.path)
-        self._rows = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._rows += batch.num_rows
-        self._groups.add(batch)
 
     @property
     def estimated_bytes(self) -> int:
-        return self._container.size + self._groups.bytes // 2
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._groups.bytes
-
-    def flush(self) -> None:
-        self._groups.flush()
+        return self._container.size + self.buffered_bytes // 2
 
     def close(self) -> WrittenFile:
-        self._groups.flush()
+        self.flush()
         self._out.write(self._container.drain())
         self._out.close()
-        return WrittenFile(self._container.size, self._rows)
+        return WrittenFile(self._container.size, self.row_count)
 
     def abort(self) -> None:
-        self._groups.clear()
         with suppress(Exception):
             self._out.close()
-        with suppress(StorageError):
-            self._write.store.delete(self._write.path)
 
-    def _encode(self, table: pa.Table, rows: int) -> None:
+    def encode(self, table: pa.Table, rows: int) -> None:
         for batch in convert_table(table, self._schema, self._converts).combine_chunks().to_batches(rows):
             records = encoder.encode(batch.to_struct_array(), self._type)
             size = max(records.nbytes // len(records), 1)
             for count, payload in encoder.slices(records, max(_BLOCK_BYTES // size, 1)):
                 self._container.add(count, payload)
         self._out.write(self._container.drain())
-
-
-def _codec(compression: str) -> str:
-    return "null" if compression.lower() == "none" else compression
 
 
 def _decimal_as_bytes(kind: pa.DataType) -> Replacement | None:
@@ -308,19 +289,14 @@ _TIMESTAMP_DIGITS: Final = 6
 
 def fits_avro(t: DataType) -> bool:
     """Whether Avro files can hold values of the type."""
-    match t:
-        case AtomicType(name="VARIANT") | OpaqueType() | VectorType():
-            return False
-        case TimeType():
-            return t.precision <= _TIME_DIGITS
-        case TimestampType():
-            return t.precision <= _TIMESTAMP_DIGITS
-        case ArrayType() | MultisetType():
-            return fits_avro(t.element)
-        case MapType():
-            return fits_avro(t.key) and fits_avro(t.value)
-        case RowType():
-            return all(fits_avro(f.type) for f in t.fields)
+    for part in types_in(t):
+        match part:
+            case AtomicType(name="VARIANT") | OpaqueType() | VectorType():
+                return False
+            case TimeType() if part.precision > _TIME_DIGITS:
+                return False
+            case TimestampType() if part.precision > _TIMESTAMP_DIGITS:
+                return False
     return True
 
 

@@ -20,16 +20,16 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.orc as po
 
-from paimon_spark.errors import FormatError, InvalidOptionError, StorageError, UnsupportedFeatureError
+from paimon_spark.errors import FormatError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, arrow_type, with_field_id
+from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, ORC_ID, arrow_type, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import PER_SECOND
 from paimon_spark.format.compression import ERRORS, decompressor
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, Rows, WrittenFile, opened
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
-from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
+from paimon_spark.types import AtomicType, DataField, types_in
 
 
 def read_orc(read: FileRead) -> Iterator[Rows]:
@@ -103,7 +103,6 @@ _STRIPE_BYTES: Final = 16 << 20
 """A quarter of Java's: a writer keeps a whole stripe in memory, and a task may have many writers open."""
 _BATCH_ROWS: Final = 4096
 _CODECS: Final = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
-_FIELD_ID: Final = b"paimon.id"
 
 
 class OrcFileWriter:
@@ -111,10 +110,13 @@ class OrcFileWriter:
 
     def __init__(self, write: FileWrite) -> None:
         for f in write.fields:
-            _check(f.type, f.name)
-        schema = pa.schema([_attributed(with_field_id(f)) for f in write.fields])
+            if any(isinstance(t, AtomicType) and t.name == "VARIANT" for t in types_in(f.type)):
+                raise UnsupportedFeatureError(
+                    f"column {f.name} is {f.type}, and ORC files cannot hold VARIANT; use file.format = parquet",
+                    feature="VARIANT in ORC",
+                )
+        schema = pa.schema([with_field_id(f, ORC_ID) for f in write.fields])
         self._schema, self._converts = replaced_fields(schema, _replacement)
-        self._write = write
         codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
         self._sink = _Sink(write.store.open_output(write.path))
         self._writer = po.ORCWriter(
@@ -165,8 +167,6 @@ class OrcFileWriter:
             self._writer.close()
         with suppress(Exception):
             self._sink.out.close()
-        with suppress(StorageError):
-            self._write.store.delete(self._write.path)
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -191,38 +191,6 @@ def _codec(name: str) -> str:
             f"compression {name!r} cannot be written in ORC files; {', '.join(_CODECS)} can", value=name
         )
     return codec
-
-
-def _check(t: DataType, column: str) -> None:
-    """Raise UnsupportedFeatureError for a type that ORC files of Paimon do not have."""
-    match t:
-        case AtomicType(name="VARIANT"):
-            raise UnsupportedFeatureError(
-                f"column {column} is VARIANT, which ORC files cannot hold; use file.format = parquet",
-                feature="VARIANT in ORC",
-            )
-        case ArrayType():
-            _check(t.element, column)
-        case MapType():
-            _check(t.key, column)
-            _check(t.value, column)
-        case RowType():
-            for f in t.fields:
-                _check(f.type, f"{column}.{f.name}")
-
-
-def _attributed(f: pa.Field) -> pa.Field:
-    """The field with its id as the attribute of ORC, nested ones too."""
-    ids = dict(f.metadata or {})
-    metadata = {_FIELD_ID: next(iter(ids.values()))} if ids else None
-    kind = f.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct([_attributed(c) for c in kind])
-    elif pa.types.is_map(kind):
-        kind = pa.map_(_attributed(kind.key_field), _attributed(kind.item_field))
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_attributed(kind.value_field))
-    return pa.field(f.name, kind, f.nullable, metadata)
 
 
 def _replacement(kind: pa.DataType) -> Replacement | None:

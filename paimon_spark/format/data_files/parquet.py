@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_spark.errors import FormatError, InvalidOptionError, StorageError
+from paimon_spark.errors import FormatError, InvalidOptionError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, timestamp_unit, with_field_id
+from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit, with_field_id
 from paimon_spark.format.arrays.nested import (
     Convert,
     Replacement,
@@ -47,7 +47,7 @@ from paimon_spark.format.data_files.requests import (
     FileRead,
     FileWrite,
     MayMatch,
-    RowGroups,
+    RowGroupWriter,
     Rows,
     WrittenFile,
     opened,
@@ -249,15 +249,14 @@ _TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq
 """Releases of Arrow without the setting do so always, as Java does."""
 
 
-class ParquetFileWriter:
+class ParquetFileWriter(RowGroupWriter):
     """Writes one Parquet file; see `requests.FileWriter`."""
 
     def __init__(self, write: FileWrite) -> None:
-        self._write = write
-        self._canonical = arrow_schema(write.fields)
-        self._schema, self._converts = replaced_fields(pa.schema([with_field_id(f) for f in write.fields]), _as_int96)
         size = BLOCK_SIZE.get(write.settings) or write.row_group_bytes or _ROW_GROUP_BYTES
-        self._groups = RowGroups(self._canonical, size, write.row_group_rows, self._encode)
+        super().__init__(write.fields, size, write.row_group_rows)
+        self._write = write
+        self._schema, self._converts = replaced_fields(pa.schema([with_field_id(f) for f in write.fields]), _as_int96)
         self._codec = _codec(COMPRESSION.get(write.settings) or write.compression or "zstd")
         self._out = write.store.open_output(write.path)
         kinds = [[kind for _, kind in leaf_types(f.name, f.type)] for f in self._schema]
@@ -265,28 +264,16 @@ class ParquetFileWriter:
         self._has_int96 = any(INT96 in column for column in kinds)
         self._sink = _FooterSink(self._out) if self._has_int96 or self._nans.has_floats else None
         self._writer: pq.ParquetWriter | None = None
-        self._rows = 0
         self._encoded_bytes = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._rows += batch.num_rows
-        self._groups.add(batch)
 
     @property
     def estimated_bytes(self) -> int:
         written = int(self._out.tell())
         ratio = written / self._encoded_bytes if self._encoded_bytes else 1.0
-        return written + int(self._groups.bytes * min(ratio, 1.0))
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._groups.bytes
-
-    def flush(self) -> None:
-        self._groups.flush()
+        return written + int(self.buffered_bytes * min(ratio, 1.0))
 
     def close(self) -> WrittenFile:
-        self._groups.flush()
+        self.flush()
         writer = self._writer or self._open(self._schema.empty_table())
         if self._sink is not None:
             self._sink.keep()
@@ -295,20 +282,17 @@ class ParquetFileWriter:
             self._sink.finish(self._footer)
         size = int(self._out.tell())
         self._out.close()
-        return WrittenFile(size, self._rows)
+        return WrittenFile(size, self.row_count)
 
     def abort(self) -> None:
-        self._groups.clear()
         if self._writer is not None:
             with suppress(Exception):  # it writes a footer, for which there may be no room
                 self._writer.close()
             self._writer.is_open = False  # else it tries again when it is collected
         with suppress(Exception):
             self._out.close()
-        with suppress(StorageError):
-            self._write.store.delete(self._write.path)
 
-    def _encode(self, table: pa.Table, rows: int) -> None:
+    def encode(self, table: pa.Table, rows: int) -> None:
         size = table.nbytes
         if any(self._converts):
             table = convert_table(table, self._schema, self._converts)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -165,6 +165,8 @@ class _NamedWriter:
 
     def abort(self) -> None:
         self._writer.abort()
+        with suppress(StorageError):
+            self._write.store.delete(self._write.path)
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.storage.store import ReadableStore, Store, failure_of
 from paimon_spark.types import DataField, DataType
 
@@ -148,44 +150,48 @@ class FileWriter(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close without finishing and delete the file. Raises nothing."""
+        """Close without finishing; the writer of `registry.open_writer` also deletes the file. Raises nothing."""
         ...
 
 
-class RowGroups:
-    """Buffers batches and emits them as tables, with the number of rows of their row groups."""
+class RowGroupWriter(ABC):
+    """Base of writers that buffer batches until they fill a row group.
 
-    def __init__(
-        self, schema: pa.Schema, most_bytes: int, most_rows: int, emit: Callable[[pa.Table, int], None]
-    ) -> None:
-        self._schema = schema
+    Attributes:
+        row_count: rows taken, buffered ones included.
+        buffered_bytes: memory of rows that wait for their row group to fill.
+    """
+
+    def __init__(self, fields: Iterable[DataField], most_bytes: int, most_rows: int) -> None:
+        self._canonical = arrow_schema(fields)
         self._most_bytes = max(most_bytes, 1)
         self._most_rows = max(most_rows, 1)
-        self._emit = emit
         self._batches: list[pa.RecordBatch] = []
-        self.rows = 0
-        self.bytes = 0
+        self._buffered_rows = 0
+        self.buffered_bytes = 0
+        self.row_count = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows, and emit the buffer once it fills a row group."""
+    @abstractmethod
+    def encode(self, table: pa.Table, rows: int) -> None:
+        """Write a table, in row groups of `rows`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows, and write the buffer once it fills a row group."""
         if not batch.num_rows:
             return
         self._batches.append(batch)
-        self.rows += batch.num_rows
-        self.bytes += batch.nbytes
-        if self.bytes >= self._most_bytes or self.rows >= self._most_rows:
+        self.row_count += batch.num_rows
+        self._buffered_rows += batch.num_rows
+        self.buffered_bytes += batch.nbytes
+        if self.buffered_bytes >= self._most_bytes or self._buffered_rows >= self._most_rows:
             self.flush()
 
     def flush(self) -> None:
-        """Emit the buffer, in as many row groups of equal size as come nearest to the limits."""
+        """Write the buffer, in as many row groups of equal size as come nearest to the limits."""
         if not self._batches:
             return
-        table = pa.Table.from_batches(self._batches, self._schema)
-        groups = max(1, round(self.bytes / self._most_bytes), round(self.rows / self._most_rows))
-        each = -(-self.rows // groups)
-        self._batches, self.rows, self.bytes = [], 0, 0
-        self._emit(table, each)
-
-    def clear(self) -> None:
-        """Discard the buffer."""
-        self._batches, self.rows, self.bytes = [], 0, 0
+        table = pa.Table.from_batches(self._batches, self._canonical)
+        groups = max(1, round(self.buffered_bytes / self._most_bytes), round(self._buffered_rows / self._most_rows))
+        each = -(-self._buffered_rows // groups)
+        self._batches, self._buffered_rows, self.buffered_bytes = [], 0, 0
+        self.encode(table, each)

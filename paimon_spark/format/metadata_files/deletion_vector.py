@@ -69,12 +69,11 @@ def encode(positions: Positions, bitmap64: bool = False) -> bytes:
     most = 1 << 63 if bitmap64 else 1 << 31
     if len(positions) and not (positions[0] >= 0 and positions[-1] < most and (np.diff(positions) > 0).all()):
         raise FormatError(f"positions of a deletion vector ascend from 0 and stay below {most}")
-    body = struct.pack("<i", MAGIC_64) + _bitmaps(positions) if bitmap64 else _body_32(positions)
+    if bitmap64:
+        body = struct.pack("<i", MAGIC_64) + _bitmaps(positions)
+    else:
+        body = struct.pack(">i", MAGIC_32) + roaring.encode(positions)
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-
-
-def _body_32(positions: Positions) -> bytes:
-    return struct.pack(">i", MAGIC_32) + roaring.encode(positions)
 
 
 def _bitmaps(positions: Positions) -> bytes:
@@ -91,15 +90,7 @@ def _bitmaps(positions: Positions) -> bytes:
 def encode_file(
     vectors: Mapping[str, Positions], bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """A `DELETION_VECTORS` index file, and where the vector of each data file lies in it.
-
-    Args:
-        vectors: positions by name of the data file, as `encode` takes them.
-        bitmap64: as in `encode`.
-
-    Raises:
-        FormatError: as `encode`.
-    """
+    """A `DELETION_VECTORS` index file, and where the vector of each data file lies in it. Raises as `encode`."""
     files = list(encode_files(vectors, bitmap64))
     return files[0] if files else (bytes([FILE_VERSION]), ())
 
@@ -107,7 +98,7 @@ def encode_file(
 def encode_files(
     vectors: Mapping[str, Positions], bitmap64: bool = False, target_bytes: int | None = None
 ) -> Iterator[tuple[bytes, tuple[DeletionVectorRange, ...]]]:
-    """As `encode_file`, in files that end with the vector that brings them to `target_bytes`; none for no vectors."""
+    """As `encode_file`, in files that end with the vector that reaches `target_bytes`; none for no vectors."""
     parts = [bytes([FILE_VERSION])]
     ranges: list[DeletionVectorRange] = []
     offset = 1

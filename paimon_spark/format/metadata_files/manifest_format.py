@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptFileError, FormatError, InvalidOptionError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import ORC_ID, PARQUET_ID, value_id
 from paimon_spark.format.arrays.nested import field_values, with_children, with_elements, with_null_fields
 from paimon_spark.format.avro_codec import decoder, encoder
 from paimon_spark.format.avro_codec.container import open_container, parse_type, records
@@ -31,9 +32,7 @@ _TINY: Final = frozenset(("_KIND", "_FILE_SOURCE"))
 _LEAVES: Final[dict[str, pa.DataType]] = {
     "int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string(),
 }  # fmt: skip
-_IDS: Final = {"parquet": b"PARQUET:field_id", "orc": b"paimon.id"}
-_NESTED_BASE: Final = (2**31 - 1) // 4
-_NESTED_STEP: Final = 1024
+_IDS: Final = {"parquet": PARQUET_ID, "orc": ORC_ID}
 _CODECS: Final = {
     "parquet": {
         "none": "none", "uncompressed": "none", "snappy": "snappy", "gzip": "gzip", "brotli": "brotli",
@@ -182,7 +181,7 @@ def _type(kind: Any, field_id: int, id_key: bytes) -> pa.DataType:
     if kind["type"] == "record":
         return _struct(kind, id_key)
     if kind["type"] == "array":
-        return pa.list_(_field("element", kind["items"], _NESTED_BASE + _NESTED_STEP * field_id + 1, id_key))
+        return pa.list_(_field("element", kind["items"], value_id(field_id, 1), id_key))
     return _MS
 
 

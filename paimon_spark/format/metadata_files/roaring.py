@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,7 +35,6 @@ _CAPACITY: Final = (4, 16, 48, 256)
 _TREE_KEY_BYTES: Final = 6
 _NOT_TRIMMED: Final = 0xFE
 
-
 NO_RUNS: Final = 12346
 WITH_RUNS: Final = 12347
 NO_OFFSETS_BELOW: Final = 4
@@ -45,8 +45,16 @@ BITMAP_BYTES: Final = 8192
 _MAX_CONTAINERS: Final = 1 << 16
 
 
+class _Packed(NamedTuple):
+    """A container to write: its kind, how many numbers it has, and its bytes."""
+
+    kind: int
+    size: int
+    body: bytes
+
+
 class Containers(NamedTuple):
-    """What a bitmap says of its containers, which follow back to back.
+    """The containers of a bitmap, which follow back to back.
 
     Attributes:
         keys: the upper 16 bits of their numbers, ascending.
@@ -105,41 +113,45 @@ class RoaringBytes:
 def encode(values: npt.NDArray[np.int64]) -> bytes:
     """The bitmap of `values`, ascending, each once, from 0 to 2**32 - 1. Containers are runs where that is smaller."""
     keys, starts = np.unique(values >> 16, return_index=True)
-    ends = np.append(starts, len(values))[1:]
-    low = (values & 0xFFFF).astype("<u2")
-    parts = [_encoded_container(low[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
-    are_runs = np.array([is_run for is_run, _ in parts], np.bool_)
-    bodies = [body for _, body in parts]
+    bounds = [*starts.tolist(), len(values)]
+    low = (values & 0xFFFF).astype(np.uint16)
+    return _portable(keys.tolist(), [_packed(low[start:end]) for start, end in pairwise(bounds)])
+
+
+def encode32(bitmap: Bitmap) -> bytes:
+    """The bytes of a bitmap of 32-bit numbers."""
+    keys = sorted(bitmap)
+    return _portable(keys, [_packed(_numbers(bitmap[key])) for key in keys])
+
+
+def _portable(keys: list[int], containers: list[_Packed]) -> bytes:
     count = len(keys)
+    are_runs = np.array([c.kind == _RUN for c in containers], np.bool_)
     if are_runs.any():
         head = struct.pack("<I", WITH_RUNS | (count - 1) << 16) + np.packbits(are_runs, bitorder="little").tobytes()
     else:
         head = struct.pack("<II", NO_RUNS, count)
-    described = np.empty((count, 2), "<u2")
-    described[:, 0] = keys
-    described[:, 1] = ends - starts - 1
-    head += described.tobytes()
+    described = [(key, c.size - 1) for key, c in zip(keys, containers, strict=True)]
+    head += np.array(described, "<u2").tobytes()
     if not are_runs.any() or count >= NO_OFFSETS_BELOW:
-        sizes = np.array([len(b) for b in bodies], np.int64)
+        sizes = np.array([len(c.body) for c in containers], np.int64)
         first = len(head) + 4 * count
         head += (first + np.cumsum(sizes) - sizes).astype("<u4").tobytes()
-    return head + b"".join(bodies)
+    return head + b"".join(c.body for c in containers)
 
 
-def _encoded_container(low: npt.NDArray[np.uint16]) -> tuple[bool, bytes]:
-    """Whether it is runs, and its bytes."""
-    first = np.flatnonzero(np.diff(low.astype(np.int32), prepend=-2) != 1)
-    plain_bytes = 2 * len(low) if len(low) <= ARRAY_LIMIT else BITMAP_BYTES
-    if 2 + 4 * len(first) < plain_bytes:
+def _packed(numbers: npt.NDArray[np.uint16]) -> _Packed:
+    """A container in its smallest form."""
+    size = len(numbers)
+    first = np.flatnonzero(np.diff(numbers.astype(np.int32), prepend=-2) != 1)
+    if 2 + 4 * len(first) < min(2 * size, BITMAP_BYTES):
         runs = np.empty((len(first), 2), "<u2")
-        runs[:, 0] = low[first]
-        runs[:, 1] = np.diff(first, append=len(low)) - 1
-        return True, struct.pack("<H", len(first)) + runs.tobytes()
-    if len(low) <= ARRAY_LIMIT:
-        return False, low.tobytes()
-    bits = np.zeros(1 << 16, np.bool_)
-    bits[low] = True
-    return False, np.packbits(bits, bitorder="little").tobytes()
+        runs[:, 0] = numbers[first]
+        runs[:, 1] = np.diff(first, append=size) - 1
+        return _Packed(_RUN, size, struct.pack("<H", len(first)) + runs.tobytes())
+    if size <= ARRAY_LIMIT:
+        return _Packed(_ARRAY, size, numbers.astype("<u2").tobytes())
+    return _Packed(_BITS, size, _bits(numbers).tobytes())
 
 
 def union(one: Bitmap, other: Bitmap) -> Bitmap:
@@ -186,11 +198,7 @@ def of(numbers: Iterable[int]) -> Bitmap:
     by_key: dict[int, list[int]] = {}
     for number in sorted(set(numbers)):
         by_key.setdefault(number >> 16, []).append(number & 0xFFFF)
-    out: Bitmap = {}
-    for key, low in by_key.items():
-        array = np.array(low, np.uint16)
-        out[key] = array if len(array) <= ARRAY_LIMIT else _bits(array)
-    return out
+    return {key: _container(_bits(np.array(low, np.uint16))) for key, low in by_key.items()}
 
 
 def numbers_of(bitmap: Bitmap) -> list[int]:
@@ -294,38 +302,6 @@ class _Reader(RoaringBytes):
         return _container(np.packbits(np.cumsum(steps[:-1]) > 0, bitorder="little"))
 
 
-def encode32(bitmap: Bitmap) -> bytes:
-    """The bytes of a bitmap of 32-bit numbers."""
-    keys = sorted(bitmap)
-    parts = [_packed(bitmap[key]) for key in keys]
-    count = len(keys)
-    runs = np.array([kind == _RUN for kind, _, _ in parts], np.bool_)
-    if runs.any():
-        head = struct.pack("<I", WITH_RUNS | (count - 1) << 16) + np.packbits(runs, bitorder="little").tobytes()
-    else:
-        head = struct.pack("<II", NO_RUNS, count)
-    described = b"".join(struct.pack("<HH", key, size - 1) for key, (_, size, _) in zip(keys, parts, strict=True))
-    offsets = b""
-    if not runs.any() or count >= NO_OFFSETS_BELOW:
-        begins = np.cumsum([len(head) + len(described) + 4 * count, *(len(body) for _, _, body in parts)])
-        offsets = begins[:-1].astype("<u4").tobytes()
-    return b"".join((head, described, offsets, *(body for _, _, body in parts)))
-
-
-def _packed(container: Container) -> tuple[int, int, bytes]:
-    """Kind, number of numbers and bytes of a container in the smallest form."""
-    numbers = _numbers(container).astype(np.int64)
-    begins = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
-    size = len(numbers)
-    if 2 + 4 * len(begins) < min(2 * size, BITMAP_BYTES):
-        ends = np.append(begins[1:], size) - 1
-        pairs = np.stack((numbers[begins], numbers[ends] - numbers[begins]), axis=1).astype("<u2")
-        return _RUN, size, struct.pack("<H", len(begins)) + pairs.tobytes()
-    if container.dtype == np.uint8:
-        return _BITS, size, container.tobytes()
-    return _ARRAY, size, numbers.astype("<u2").tobytes()
-
-
 def encode64(bitmap: Bitmap) -> bytes:
     """The bytes of a bitmap of 64-bit numbers. Containers are in the order of their keys."""
     if not bitmap:
@@ -335,7 +311,7 @@ def encode64(bitmap: Bitmap) -> bytes:
     _write_tree([key.to_bytes(_TREE_KEY_BYTES, "big") for key in keys], 0, 0, out)
     out.append(struct.pack("<IBI", 1, _NOT_TRIMMED, len(keys)))
     for key in keys:
-        kind, size, body = _packed(bitmap[key])
+        kind, size, body = _packed(_numbers(bitmap[key]))
         out.append(struct.pack("<BBI", 1, kind, size) + body)
     out.append(struct.pack("<qii", len(keys), 0, len(keys) - 1))
     return b"".join(out)

@@ -19,15 +19,14 @@ from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integ
 from paimon_spark.options.known import is_table_option
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
-    ArrayType,
     AtomicType,
     CharType,
     DataType,
     MapType,
-    MultisetType,
     RowType,
     TimestampType,
     TimeType,
+    types_in,
 )
 
 FIELDS: Final = "fields."
@@ -244,20 +243,14 @@ def _formats(schema: TableSchema, options: TableOptions) -> None:
 
 def _unfit(file_format: str, t: DataType) -> DataType | None:
     """The first type inside `t` whose values Paimon does not write to files of the format."""
-    match t:
-        case TimestampType() if file_format == "avro" and t.precision > 6:
-            return t
-        case TimeType() if file_format == "avro" and t.precision > 3:
-            return t
-        case AtomicType(name="VARIANT") if file_format != "parquet":
-            return t
-        case ArrayType() | MultisetType():
-            return _unfit(file_format, t.element)
-        case MapType():
-            return _unfit(file_format, t.key) or _unfit(file_format, t.value)
-        case RowType():
-            found = (_unfit(file_format, f.type) for f in t.fields)
-            return next((x for x in found if x is not None), None)
+    for part in types_in(t):
+        match part:
+            case TimestampType() if file_format == "avro" and part.precision > 6:
+                return part
+            case TimeType() if file_format == "avro" and part.precision > 3:
+                return part
+            case AtomicType(name="VARIANT") if file_format != "parquet":
+                return part
     return None
 
 

@@ -100,14 +100,12 @@ class DropTable(TableStatement):
 
 def read_alter(cursor: Cursor) -> Statement:
     """Read ALTER TABLE, also of tags and branches. Raises SqlSyntaxError: no name of a table follows."""
-    cursor.expect("ALTER", "TABLE")
     name = cursor.name()
     return read_alter_refs(cursor, name) or valid_or_invalid(cursor, name, lambda: _alteration(cursor, name))
 
 
 def read_drop_table(cursor: Cursor) -> Statement:
     """Read DROP TABLE. Raises SqlSyntaxError."""
-    cursor.expect("DROP", "TABLE")
     if_exists = cursor.take("IF", "EXISTS")
     name = cursor.name()
 
@@ -120,8 +118,6 @@ def read_drop_table(cursor: Cursor) -> Statement:
 
 def read_repair(cursor: Cursor) -> Statement:
     """Read [MSCK] REPAIR TABLE, which is not supported. Raises SqlSyntaxError: no name of a table follows."""
-    cursor.take("MSCK")
-    cursor.expect("REPAIR", "TABLE")
     name = cursor.name()
     instead = "partitions are known by their rows, and need no repair"
     return valid_or_invalid(cursor, name, lambda: unsupported(cursor, "MSCK REPAIR TABLE", instead))
@@ -144,10 +140,8 @@ def _alteration(cursor: Cursor, name: Name) -> Statement:
             return _drop(cursor, name)
         case "ALTER":
             cursor.take_one("COLUMNS", "COLUMN")
-            changes = _change_column(cursor)
-            while cursor.take(","):
-                changes += _change_column(cursor)
-            return AlterTable(cursor.sql, name, tuple(changes))
+            changes = cursor.listed(lambda: _change_column(cursor))
+            return AlterTable(cursor.sql, name, tuple(c for found in changes for c in found))
         case "CHANGE":
             cursor.take("COLUMN")
             return AlterTable(cursor.sql, name, tuple(_change_column(cursor, hive=True)))
@@ -218,9 +212,7 @@ def _drop(cursor: Cursor, name: Name) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN") is not None:
         if_exists = cursor.take("IF", "EXISTS")
         in_brackets = cursor.take("(")
-        found: list[SchemaChange] = [DropColumn(column_path(cursor))]
-        while cursor.take(","):
-            found.append(DropColumn(column_path(cursor)))
+        found = cursor.listed(lambda: DropColumn(column_path(cursor)))
         if in_brackets:
             cursor.expect(")")
         return AlterTable(cursor.sql, name, tuple(found), if_exists)

@@ -85,14 +85,26 @@ def expression(cursor: Cursor, *stops: str) -> str:
 
 def assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
     """Read `a = 1, b.c = 2` up to `stops`. Raises SqlSyntaxError."""
-    found = []
-    while True:
+
+    def read() -> Assignment:
         target = column_path(cursor)
         if cursor.take_one(*_EQUALS) is None:
             cursor.fail("=")
-        found.append(Assignment(target, expression(cursor, ",", *stops)))
-        if not cursor.take(","):
-            return tuple(found)
+        return Assignment(target, expression(cursor, ",", *stops))
+
+    return tuple(cursor.listed(read))
+
+
+def version_clause(cursor: Cursor) -> int | str | None:
+    """Read VERSION AS OF and a snapshot id or text; None when it does not come next. Raises SqlSyntaxError."""
+    if not cursor.take("VERSION", "AS", "OF"):
+        return None
+    return version(cursor)
+
+
+def version(cursor: Cursor) -> int | str:
+    """Read a version: the id of a snapshot, or text in quotes. Raises SqlSyntaxError."""
+    return cursor.text() if cursor.at_text else cursor.whole_number("the id of a snapshot, or a version in quotes")
 
 
 def properties(cursor: Cursor) -> dict[str, str]:
@@ -212,10 +224,7 @@ def _refuse_column_clauses(cursor: Cursor, path: Path) -> None:
 
 def column_clauses(cursor: Cursor) -> list[ColumnClause]:
     """Read columns separated by commas. Raises as `column_clause`."""
-    found = [column_clause(cursor)]
-    while cursor.take(","):
-        found.append(column_clause(cursor))
-    return found
+    return cursor.listed(lambda: column_clause(cursor))
 
 
 def partition_spec(cursor: Cursor) -> PartitionSpec:

@@ -10,7 +10,6 @@ from typing import Final
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import (
-    DATABASE,
     ColumnClause,
     column_clause,
     properties,
@@ -89,25 +88,14 @@ class _Clauses:
     seen: set[str] = field(default_factory=set)
 
 
-def read_create(cursor: Cursor) -> Statement:
+def read_create(mode: CreateMode, cursor: Cursor) -> Statement:
     """Read CREATE [OR REPLACE] TABLE or REPLACE TABLE. Raises SqlSyntaxError: no name of a table follows."""
-    mode = _mode(cursor)
+    if mode is CreateMode.CREATE and cursor.take("IF", "NOT", "EXISTS"):
+        mode = CreateMode.IF_NOT_EXISTS
     name = cursor.name()
     provider = _find_provider(cursor) or ""
-    if cursor.at("LIKE"):
-        return valid_or_invalid(cursor, name, lambda: _like(cursor, name, mode), provider)
-    return valid_or_invalid(cursor, name, lambda: _table(cursor, name, mode), provider)
-
-
-def _mode(cursor: Cursor) -> CreateMode:
-    if cursor.take("REPLACE", "TABLE"):
-        return CreateMode.REPLACE
-    cursor.expect("CREATE")
-    if cursor.take("OR", "REPLACE"):
-        cursor.expect("TABLE")
-        return CreateMode.CREATE_OR_REPLACE
-    cursor.expect("TABLE")
-    return CreateMode.IF_NOT_EXISTS if cursor.take("IF", "NOT", "EXISTS") else CreateMode.CREATE
+    read = _like if cursor.at("LIKE") else _table
+    return valid_or_invalid(cursor, name, lambda: read(cursor, name, mode), provider)
 
 
 def _find_provider(cursor: Cursor) -> str | None:
@@ -328,8 +316,6 @@ class CreateView(Statement):
 
 def read_create_database(cursor: Cursor) -> Statement:
     """Read CREATE DATABASE. Raises SqlSyntaxError."""
-    cursor.expect("CREATE")
-    cursor.take_one(*DATABASE)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a database")
     location: str | None = None
@@ -353,27 +339,20 @@ def read_create_database(cursor: Cursor) -> Statement:
 
 def read_drop_database(cursor: Cursor) -> Statement:
     """Read DROP DATABASE. Raises SqlSyntaxError."""
-    cursor.expect("DROP")
-    cursor.take_one(*DATABASE)
     if_exists = cursor.take("IF", "EXISTS")
     name = cursor.name("the name of a database")
-    how = cursor.take_one("CASCADE", "RESTRICT")
-    cursor.end()
-    return DropDatabase(cursor.sql, name, if_exists, how == "CASCADE")
+    return DropDatabase(cursor.sql, name, if_exists, cursor.take_one("CASCADE", "RESTRICT") == "CASCADE")
 
 
 def read_alter_database(cursor: Cursor) -> Statement:
-    """Read ALTER DATABASE up to the name. Raises SqlSyntaxError."""
-    cursor.expect("ALTER")
-    cursor.take_one(*DATABASE)
-    return AlterDatabase(cursor.sql, cursor.name("the name of a database"))
+    """Read the name in ALTER DATABASE, and pass over the rest. Raises SqlSyntaxError."""
+    name = cursor.name("the name of a database")
+    cursor.rest()
+    return AlterDatabase(cursor.sql, name)
 
 
 def read_create_view(cursor: Cursor) -> Statement:
     """Read CREATE VIEW. Raises SqlSyntaxError: no name follows."""
-    cursor.expect("CREATE")
-    cursor.take("OR", "REPLACE")
-    cursor.expect("VIEW")
     cursor.take("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view")
     cursor.until("AS")

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.grammar.clauses import DATABASE, complete_partition_expressions
+from paimon_spark.sql.grammar.clauses import DATABASE, complete_partition_expressions, version_clause
 from paimon_spark.sql.statement import Name, Statement, TableStatement
 
 PartitionFilter: TypeAlias = tuple[tuple[str, str], ...]
@@ -135,20 +135,17 @@ class Analyze(TableStatement):
 
 
 def read_describe(cursor: Cursor) -> Statement | None:
-    """Read DESCRIBE or DESC of a table, column or database; None of a function or a query. Raises SqlSyntaxError."""
-    cursor.take_one("DESCRIBE", "DESC")
+    """Read DESCRIBE of a table, column or database; None of a function or a query. Raises SqlSyntaxError."""
     if not _is_last(cursor):  # a table may have the name of any keyword
         if any(map(cursor.at, _NOT_A_TABLE)):
             return None
         if cursor.take_one(*DATABASE) is not None:
             extended = cursor.take("EXTENDED")
-            database = DescribeDatabase(cursor.sql, cursor.name("the name of a database"), extended)
-            cursor.end()
-            return database
+            return DescribeDatabase(cursor.sql, cursor.name("the name of a database"), extended)
         cursor.take("TABLE")
     extended = not _is_last(cursor) and cursor.take_one("EXTENDED", "FORMATTED") is not None
     table = cursor.name()
-    version = _version(cursor)
+    version = version_clause(cursor)
     unsupported = ""
     if cursor.take("PARTITION"):
         complete_partition_expressions(cursor)
@@ -158,122 +155,90 @@ def read_describe(cursor: Cursor) -> Statement | None:
         column = cursor.name("the name of a column, or the end of the statement")
     if cursor.take("AS", "JSON"):
         unsupported = "AS JSON"
-    cursor.end()
-    return Describe(cursor.sql, table, version, extended, column, unsupported)
+    return Describe(cursor.sql, table, None if version is None else str(version), extended, column, unsupported)
 
 
 def read_show_create(cursor: Cursor) -> Statement:
     """Read SHOW CREATE TABLE. Raises SqlSyntaxError."""
-    cursor.expect("SHOW", "CREATE", "TABLE")
-    statement = ShowCreateTable(cursor.sql, cursor.name(), cursor.take("AS", "SERDE"))
-    cursor.end()
-    return statement
+    return ShowCreateTable(cursor.sql, cursor.name(), cursor.take("AS", "SERDE"))
 
 
 def read_show_columns(cursor: Cursor) -> Statement:
     """Read SHOW COLUMNS IN t [IN database]. Raises SqlSyntaxError."""
-    cursor.expect("SHOW", "COLUMNS")
     if cursor.take_one("IN", "FROM") is None:
         cursor.fail("IN or FROM")
-    table = cursor.name()
-    if cursor.take_one("IN", "FROM") is not None:
-        database = cursor.name("the name of a database")
-        if len(table) > 1 and table[:-1] != database[-len(table) + 1 :]:
-            raise SqlSyntaxError(
-                f"table {'.'.join(table)} is not in database {'.'.join(database)}; name its database once",
-                sql=cursor.sql,
-            )
-        table = (*database, table[-1])
-    cursor.end()
-    return ShowColumns(cursor.sql, table)
+    table, database = cursor.name(), _database(cursor)
+    if not database:
+        return ShowColumns(cursor.sql, table)
+    if len(table) > 1 and table[:-1] != database[-len(table) + 1 :]:
+        raise SqlSyntaxError(
+            f"table {'.'.join(table)} is not in database {'.'.join(database)}; name its database once", sql=cursor.sql
+        )
+    return ShowColumns(cursor.sql, (*database, table[-1]))
 
 
 def read_show_partitions(cursor: Cursor) -> Statement:
     """Read SHOW PARTITIONS t [PARTITION (…)]. Raises SqlSyntaxError."""
-    cursor.expect("SHOW", "PARTITIONS")
     table = cursor.name()
-    partition = tuple(complete_partition_expressions(cursor).items()) if cursor.take("PARTITION") else ()
-    cursor.end()
-    return ShowPartitions(cursor.sql, table, partition)
+    partition = complete_partition_expressions(cursor) if cursor.take("PARTITION") else {}
+    return ShowPartitions(cursor.sql, table, tuple(partition.items()))
 
 
 def read_show_properties(cursor: Cursor) -> Statement:
     """Read SHOW TBLPROPERTIES t [(key)]. Raises SqlSyntaxError."""
-    cursor.expect("SHOW", "TBLPROPERTIES")
     table = cursor.name()
     key: str | None = None
     if cursor.take("("):
         key = cursor.text() if cursor.at_text else cursor.until(")").replace("`", "")
         cursor.expect(")")
-    cursor.end()
     return ShowProperties(cursor.sql, table, key)
 
 
 def read_show_tables(cursor: Cursor) -> Statement:
-    """Read SHOW TABLES [IN database] [LIKE 'pattern'], and SHOW TABLE EXTENDED. Raises SqlSyntaxError."""
-    cursor.expect("SHOW")
-    extended = cursor.take("TABLE", "EXTENDED")
-    if not extended:
-        cursor.expect("TABLES")
-    database: Name = ()
-    if cursor.take_one("IN", "FROM") is not None:
-        database = cursor.name("the name of a database")
-    if extended:
-        return ShowTables(cursor.sql, database, None, extended=True)
-    pattern = _pattern(cursor)
-    cursor.end()
-    return ShowTables(cursor.sql, database, pattern)
+    """Read SHOW TABLES [IN database] [LIKE 'pattern']. Raises SqlSyntaxError."""
+    return ShowTables(cursor.sql, _database(cursor), _pattern(cursor))
+
+
+def read_show_table_extended(cursor: Cursor) -> Statement:
+    """Read SHOW TABLE EXTENDED [IN database] …, which is not supported. Raises SqlSyntaxError."""
+    database = _database(cursor)
+    cursor.rest()
+    return ShowTables(cursor.sql, database, None, extended=True)
 
 
 def read_show_databases(cursor: Cursor) -> Statement:
     """Read SHOW DATABASES, SCHEMAS or NAMESPACES [IN catalog] [LIKE 'pattern']. Raises SqlSyntaxError."""
-    cursor.expect("SHOW")
-    cursor.take_one("DATABASES", "SCHEMAS", "NAMESPACES")
-    catalog = None
-    if cursor.take_one("IN", "FROM") is not None:
-        catalog = cursor.identifier("the name of a catalog")
-    statement = ShowDatabases(cursor.sql, catalog, _pattern(cursor))
-    cursor.end()
-    return statement
+    has_catalog = cursor.take_one("IN", "FROM") is not None
+    catalog = cursor.identifier("the name of a catalog") if has_catalog else None
+    return ShowDatabases(cursor.sql, catalog, _pattern(cursor))
 
 
 def read_use(cursor: Cursor) -> Statement:
     """Read USE [DATABASE] name. Raises SqlSyntaxError."""
-    cursor.expect("USE")
     kind = UseKind.ANY if _is_last(cursor) or cursor.take_one(*DATABASE) is None else UseKind.DATABASE
-    statement = Use(cursor.sql, cursor.name("the name of a database"), kind)
-    cursor.end()
-    return statement
+    return Use(cursor.sql, cursor.name("the name of a database"), kind)
 
 
 def read_set_catalog(cursor: Cursor) -> Statement:
     """Read SET CATALOG name. Raises SqlSyntaxError."""
-    cursor.expect("SET", "CATALOG")
     name = cursor.text() if cursor.at_text else cursor.identifier("the name of a catalog")
-    cursor.end()
     return Use(cursor.sql, (name,), UseKind.CATALOG)
 
 
 def read_show_current(cursor: Cursor) -> Statement:
     """Read SHOW CURRENT NAMESPACE. Raises SqlSyntaxError."""
-    cursor.expect("SHOW", "CURRENT")
     if cursor.take_one(*DATABASE) is None:
         cursor.fail("NAMESPACE")
-    cursor.end()
     return ShowCurrent(cursor.sql)
 
 
 def read_refresh(cursor: Cursor) -> Statement:
     """Read REFRESH TABLE. Raises SqlSyntaxError."""
-    cursor.expect("REFRESH", "TABLE")
-    statement = Refresh(cursor.sql, cursor.name())
-    cursor.end()
-    return statement
+    return Refresh(cursor.sql, cursor.name())
 
 
 def read_analyze(cursor: Cursor) -> Statement:
     """Read ANALYZE TABLE … COMPUTE STATISTICS. Raises SqlSyntaxError."""
-    cursor.expect("ANALYZE", "TABLE")
     table = cursor.name()
     partition = cursor.parenthesised() if cursor.take("PARTITION") else ""
     cursor.expect("COMPUTE", "STATISTICS")
@@ -284,11 +249,7 @@ def read_analyze(cursor: Cursor) -> Statement:
             columns = None
         else:
             cursor.expect("COLUMNS")
-            names = [cursor.identifier("the name of a column")]
-            while cursor.take(","):
-                names.append(cursor.identifier("the name of a column"))
-            columns = tuple(names)
-    cursor.end()
+            columns = tuple(cursor.listed(lambda: cursor.identifier("the name of a column")))
     return Analyze(cursor.sql, table, partition, columns, no_scan)
 
 
@@ -303,10 +264,6 @@ def _pattern(cursor: Cursor) -> str | None:
     return None
 
 
-def _version(cursor: Cursor) -> str | None:
-    """Read VERSION AS OF …, which Spark has in SELECT only."""
-    if not cursor.take("VERSION", "AS", "OF"):
-        return None
-    if cursor.at_text:
-        return cursor.text()
-    return str(cursor.whole_number("a version in quotes, or the id of a snapshot"))
+def _database(cursor: Cursor) -> Name:
+    """Read IN and the name of a database; empty when it does not come next."""
+    return cursor.name("the name of a database") if cursor.take_one("IN", "FROM") is not None else ()

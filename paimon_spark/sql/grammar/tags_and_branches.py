@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.clauses import version, version_clause
 from paimon_spark.sql.statement import Name, Statement, TableStatement
 
 _TAG: Final = "the name of a tag, in backquotes when it is more than letters, digits and _"
@@ -131,9 +132,7 @@ def read_alter_refs(cursor: Cursor, table: Name) -> Statement | None:
         if publish == "FAST":
             cursor.expect("FORWARD")
         cursor.expect("BRANCH")
-        statement: Statement = PublishBranch(cursor.sql, table, cursor.identifier(_BRANCH), publish == "FAST")
-        cursor.end()
-        return statement
+        return PublishBranch(cursor.sql, table, cursor.identifier(_BRANCH), publish == "FAST")
     verb = cursor.take_one(*_VERBS)
     or_replace = verb == "CREATE" and cursor.take("OR", "REPLACE")
     what = cursor.take_one("TAG", "BRANCH")
@@ -143,57 +142,49 @@ def read_alter_refs(cursor: Cursor, table: Name) -> Statement | None:
     replace = or_replace or verb == "REPLACE"
     match verb, what:
         case "CREATE" | "REPLACE", "TAG":
-            statement = _create_tag(cursor, table, replace=replace)
+            return _create_tag(cursor, table, replace=replace)
         case "CREATE" | "REPLACE", _:
-            statement = _create_branch(cursor, table, replace=replace)
+            return _create_branch(cursor, table, replace=replace)
         case "RENAME", _:
-            statement = _rename(cursor, table, what)
+            return _rename(cursor, table, what)
         case _:
-            statement = _drop(cursor, table, what)
-    cursor.end()
-    return statement
+            return _drop(cursor, table, what)
 
 
-def read_show_refs(cursor: Cursor) -> Statement:
+def read_show_refs(what: Refs, cursor: Cursor) -> Statement:
     """Read SHOW TAGS t and its like; IN or FROM may precede the table. Raises SqlSyntaxError."""
-    cursor.expect("SHOW")
-    what = next(what for what in Refs if cursor.take(what.name))
     cursor.take_one("IN", "FROM")
-    statement = ShowRefs(cursor.sql, cursor.name(), what)
-    cursor.end()
-    return statement
+    return ShowRefs(cursor.sql, cursor.name(), what)
 
 
 def _create_tag(cursor: Cursor, table: Name, *, replace: bool) -> CreateTag:
     if_not_exists = not replace and cursor.take("IF", "NOT", "EXISTS")
     name = cursor.identifier(_TAG)
-    version = _version(cursor)
+    tagged = _version(cursor)
     retained = _retention(cursor) if cursor.take("RETAIN") else None
-    return CreateTag(cursor.sql, table, name, version, retained, replace, if_not_exists)
+    return CreateTag(cursor.sql, table, name, tagged, retained, replace, if_not_exists)
 
 
 def _create_branch(cursor: Cursor, table: Name, *, replace: bool) -> CreateBranch:
     if_not_exists = not replace and cursor.take("IF", "NOT", "EXISTS")
     name = cursor.identifier(_BRANCH)
     tag: str | None = None
-    version = _version(cursor)
-    if version is None and cursor.take("FROM"):
+    start = _version(cursor)
+    if start is None and cursor.take("FROM"):
         if cursor.take("TAG"):
             tag = cursor.identifier(_TAG)
         else:
             cursor.expect("SNAPSHOT")
-            version = cursor.whole_number("the id of a snapshot")
+            start = cursor.whole_number("the id of a snapshot")
     retention = cursor.rest() if cursor.at("RETAIN") or cursor.at("WITH", "SNAPSHOT", "RETENTION") else ""
-    return CreateBranch(cursor.sql, table, name, tag, version, replace, if_not_exists, retention)
+    return CreateBranch(cursor.sql, table, name, tag, start, replace, if_not_exists, retention)
 
 
 def _drop(cursor: Cursor, table: Name, what: str) -> Statement:
     if_exists = cursor.take("IF", "EXISTS")
     if what == "BRANCH":
         return DropBranch(cursor.sql, table, cursor.identifier(_BRANCH), if_exists)
-    given = [cursor.identifier(_TAG)]
-    while cursor.take(","):
-        given.append(cursor.identifier(_TAG))
+    given = cursor.listed(lambda: cursor.identifier(_TAG))
     # Paimon writes several names in one pair of backquotes.
     names = [name.strip() for text in given for name in text.split(",")]
     return DropTags(cursor.sql, table, tuple(names), if_exists)
@@ -208,10 +199,8 @@ def _rename(cursor: Cursor, table: Name, what: str) -> Statement:
 
 
 def _version(cursor: Cursor) -> int | str | None:
-    """Read AS OF VERSION …; None when it does not come next."""
-    if not (cursor.take("AS", "OF", "VERSION") or cursor.take("VERSION", "AS", "OF")):
-        return None
-    return cursor.text() if cursor.at_text else cursor.whole_number("the id of a snapshot, or a version in quotes")
+    """Read AS OF VERSION … or VERSION AS OF …; None when neither comes next."""
+    return version(cursor) if cursor.take("AS", "OF", "VERSION") else version_clause(cursor)
 
 
 def _retention(cursor: Cursor) -> timedelta:

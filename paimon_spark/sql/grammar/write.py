@@ -78,15 +78,22 @@ class Truncate(TableStatement):
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def read_write(cursor: Cursor) -> Statement | None:
-    """Read any statement of this module or MERGE; None for one that is Spark's. Raises SqlSyntaxError."""
-    keyword = "" if cursor.token is None else cursor.token.keyword
-    return _READERS[keyword](cursor) if keyword in _READERS else None
+def read_write(cursor: Cursor, prefix: str = "") -> Statement | None:
+    """Read INSERT, DELETE, UPDATE, MERGE or TRUNCATE, keywords included; None for another. Raises SqlSyntaxError.
+
+    `prefix` is the WITH … before it, which may also come next.
+    """
+    if not prefix and cursor.take("WITH"):
+        return read_with(cursor)
+    reader = next((r for keywords, r in _READERS.items() if cursor.take(*keywords)), None)
+    statement = None if reader is None else reader(cursor, prefix)
+    if statement is not None and not isinstance(statement, UnsupportedStatement):
+        cursor.end()
+    return statement
 
 
 def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
     """Read INSERT; None for INSERT OVERWRITE DIRECTORY and names that Spark computes. Raises SqlSyntaxError."""
-    cursor.expect("INSERT")
     evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     verb = cursor.take_one("INTO", "OVERWRITE")
     if verb is None:
@@ -158,14 +165,7 @@ def read_with(cursor: Cursor) -> Statement | None:
     if index is None:
         return None
     cursor.index = index
-    prefix = cursor.sql[: cursor.start].strip()
-    if cursor.at("INSERT"):
-        return read_insert(cursor, prefix)
-    if cursor.at("DELETE", "FROM"):
-        return read_delete(cursor, prefix)
-    if cursor.at("UPDATE"):
-        return read_update(cursor, prefix)
-    return read_merge(cursor, prefix) if cursor.at("MERGE") else None
+    return read_write(cursor, cursor.sql[: cursor.start].strip())
 
 
 def read_from(cursor: Cursor) -> Statement | None:
@@ -175,24 +175,17 @@ def read_from(cursor: Cursor) -> Statement | None:
 
 def read_delete(cursor: Cursor, prefix: str = "") -> Delete:
     """Read DELETE FROM. Raises SqlSyntaxError."""
-    cursor.expect("DELETE", "FROM")
-    name = cursor.name()
-    alias = _alias(cursor, "WHERE")
-    where = _where(cursor)
-    cursor.end()
-    return Delete(cursor.sql, name, alias, where, prefix)
+    cursor.expect("FROM")
+    return Delete(cursor.sql, cursor.name(), _alias(cursor, "WHERE"), _where(cursor), prefix)
 
 
 def read_update(cursor: Cursor, prefix: str = "") -> Update:
     """Read UPDATE … SET. Raises SqlSyntaxError."""
-    cursor.expect("UPDATE")
     name = cursor.name()
     alias = _alias(cursor, "SET")
     cursor.expect("SET")
     found = assignments(cursor, "WHERE")
-    where = _where(cursor)
-    cursor.end()
-    return Update(cursor.sql, name, found, alias, where, prefix)
+    return Update(cursor.sql, name, found, alias, _where(cursor), prefix)
 
 
 def _alias(cursor: Cursor, keyword: str) -> str | None:
@@ -206,18 +199,15 @@ def _where(cursor: Cursor) -> str | None:
     return expression(cursor) if cursor.take("WHERE") else None
 
 
-def read_truncate(cursor: Cursor) -> Truncate:
+def read_truncate(cursor: Cursor, _prefix: str = "") -> Truncate:
     """Read TRUNCATE TABLE. Raises SqlSyntaxError."""
-    cursor.expect("TRUNCATE", "TABLE")
     name = cursor.name()
     partition = complete_partition_expressions(cursor) if cursor.take("PARTITION") else {}
-    cursor.end()
     return Truncate(cursor.sql, name, partition)
 
 
 def read_copy(cursor: Cursor) -> UnsupportedStatement:
     """Read COPY INTO, which is not supported."""
-    cursor.expect("COPY", "INTO")
     if cursor.at_text:
         instead = (
             "Write files with catalog.sql('SELECT …').write.format('csv').option('header', True).save(path); also "
@@ -327,7 +317,6 @@ class Merge(TableStatement):
 
 def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
     """Read MERGE INTO. Raises SqlSyntaxError."""
-    cursor.expect("MERGE")
     evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     cursor.take("TABLE")
@@ -428,11 +417,10 @@ def _alias_before_columns(tokens: Sequence[Token]) -> str | None:
     return tokens[index - 1].text
 
 
-_READERS: Final[Mapping[str, Callable[[Cursor], Statement | None]]] = {
-    "INSERT": read_insert,
-    "WITH": read_with,
-    "DELETE": read_delete,
-    "UPDATE": read_update,
-    "MERGE": read_merge,
-    "TRUNCATE": read_truncate,
+_READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str], Statement | None]]] = {
+    ("INSERT",): read_insert,
+    ("DELETE",): read_delete,
+    ("UPDATE",): read_update,
+    ("MERGE",): read_merge,
+    ("TRUNCATE", "TABLE"): read_truncate,
 }

@@ -24,9 +24,10 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.operations import PROCEDURES
-from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.execute import parse
 from paimon_spark.sql.names import CallContext
-from paimon_spark.sql.procedures import call, find_procedure, read_call
+from paimon_spark.sql.procedures import Call, call, find_procedure
+from paimon_spark.sql.statement import Query
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)
@@ -479,12 +480,12 @@ def test_an_unknown_procedure_is_refused_with_the_nearest_names(catalog: Catalog
 
 
 def test_a_call_is_read() -> None:
-    found = read_call(Cursor("CALL Paimon.sys.create_tag('t', `tag` => 'a', Snapshot => 1 + (2), x => map('a', 'b'));"))
-    assert found is not None
+    found = parse("CALL Paimon.sys.create_tag('t', `tag` => 'a', Snapshot => 1 + (2), x => map('a', 'b'));")
+    assert isinstance(found, Call)
     assert (found.name, found.positional) == ("create_tag", ("'t'",))
     assert found.named == (("tag", "'a'"), ("Snapshot", "1 + (2)"), ("x", "map('a', 'b')"))
-    empty = read_call(Cursor("call `sys`.`compact_database`()"))
-    assert empty is not None
+    empty = parse("call `sys`.`compact_database`()")
+    assert isinstance(empty, Call)
     assert (empty.name, empty.positional, empty.named) == ("compact_database", (), ())
 
 
@@ -492,7 +493,7 @@ def test_a_call_is_read() -> None:
     "sql", ["CALL spark_catalog.system.x()", "CALL system.rollback_to_snapshot('t', 1)", "CALL f(1)", "CALL a.b.c.d()"]
 )
 def test_calls_of_other_catalogs_are_sparks(sql: str) -> None:
-    assert read_call(Cursor(sql)) is None
+    assert isinstance(parse(sql), Query)
 
 
 @pytest.mark.parametrize(
@@ -509,4 +510,4 @@ def test_calls_of_other_catalogs_are_sparks(sql: str) -> None:
 )
 def test_a_call_written_wrongly_is_refused(sql: str) -> None:
     with pytest.raises(SqlSyntaxError):
-        read_call(Cursor(sql))
+        parse(sql)
