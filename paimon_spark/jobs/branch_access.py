@@ -11,6 +11,7 @@ from paimon_spark.errors import InvalidInputError, OperationInProgressError, Pai
 from paimon_spark.maintenance.change import change_table, recover
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.storage.store import Store
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
 
@@ -86,6 +87,11 @@ def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) ->
     handle = at_head(table)
     overrides = {**handle.overrides, **(options or {})}
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
+
+
+def older_than_ms(table: OpenedTable, older_than: Moment | None) -> int | None:
+    """The argument `older_than` of a method of a table, in epoch milliseconds. Raises InvalidInputError."""
+    return None if older_than is None else moment_ms(older_than, "older_than", table.read_options.time_zone)
 
 
 def refuse_system_table(table: OpenedTable) -> None:

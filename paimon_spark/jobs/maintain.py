@@ -20,7 +20,7 @@ from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import at_head, reopen_to_change
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_to_change
 from paimon_spark.jobs.compaction import run_anywhere
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
 from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
@@ -29,7 +29,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.metadata.version import Moment, moment_ms
+from paimon_spark.metadata.version import Moment
 from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.options.expiry import (
     PARTITION_EXPIRATION_TIME,
@@ -131,8 +131,8 @@ def limits_of(
     for name, value in (("retain_max", retain_max), ("retain_min", retain_min), ("max_deletes", max_deletes)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise InvalidInputError(f"{name} = {value!r}: expected a whole number", argument=name)
-    older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", table.read_options.time_zone)
-    return Limits(retain_max, retain_min, older_than_ms, ANY_NUMBER if max_deletes is None else max_deletes)
+    limit = ANY_NUMBER if max_deletes is None else max_deletes
+    return Limits(retain_max, retain_min, older_than_ms(table, older_than), limit)
 
 
 def expiration_options(
