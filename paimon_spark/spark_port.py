@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.row_level import MergeClauses
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.metadata.handle import TableHandle
-    from paimon_spark.options.batch_write import WriteMode
+    from paimon_spark.options.write_request import WriteMode
     from paimon_spark.types import DataField, RowType
 
 

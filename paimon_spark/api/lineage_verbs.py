@@ -28,8 +28,8 @@ from paimon_spark.lineage.open_lineage import changes, check_installed, forget_g
 from paimon_spark.lineage.picture import Picture, picture_of
 from paimon_spark.lineage.reach import downstream, impact, upstream
 from paimon_spark.lineage.results import ImpactOfSnapshot, Job, Jobs, LineageStatus, Relations, UnifiedVersion
-from paimon_spark.lineage.settings import enable, read_settings, write_settings
 from paimon_spark.lineage.table_index import TableIndex, open_index
+from paimon_spark.lineage.tables import enable, read_settings, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import JOB
@@ -102,6 +102,9 @@ class Lineage:
 
     def status(self) -> LineageStatus:
         """Whether lineage is on. Raises StorageError."""
+        from paimon_spark.lineage.results import LineageStatus
+        from paimon_spark.lineage.tables import read_settings
+
         index = self._index
         found = read_settings(index)
         exists = index.exists()

@@ -1,4 +1,4 @@
-"""Commands that are not operations on tables: run SQL or a procedure, versions, completion, the Spark job's script."""
+"""All commands; also those that are not operations: sql, call, version, completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of a command: how it finds the catalog and the table, and how it asks for confirmation."""
+"""One run of a command: its catalog, its table, and its confirmation."""
 
 from __future__ import annotations
 

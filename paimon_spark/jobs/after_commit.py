@@ -29,7 +29,7 @@ from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
-from paimon_spark.options.tags import TagCreation
+from paimon_spark.options.retention import TagCreation
 
 _LOG = logging.getLogger(__name__)
 

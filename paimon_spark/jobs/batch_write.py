@@ -30,15 +30,15 @@ from paimon_spark.jobs.task_write import TaskWrite, existing_keys
 from paimon_spark.jobs.write_target import check_appends, open_target, undo_creation
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import (
+from paimon_spark.options.location import MAIN
+from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
+from paimon_spark.options.write_request import (
     BatchWriteOptions,
     WriteMode,
     canonical_write,
     parse_batch_write_options,
     write_mode,
 )
-from paimon_spark.options.location import MAIN
-from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
 from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 

@@ -31,7 +31,7 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.version import Moment
 from paimon_spark.options.commit import WRITE_ONLY
-from paimon_spark.options.expiry import (
+from paimon_spark.options.retention import (
     PARTITION_EXPIRATION_TIME,
     PARTITION_MAX_NUM,
     PARTITION_STRATEGY,

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError, PredicateSyntaxError
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.batch_write import OVERWRITE_PARTITION, BatchWriteOptions, parse_partition
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.write_request import OVERWRITE_PARTITION, BatchWriteOptions, parse_partition
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Predicate, names_of
 from paimon_spark.predicate.literals import partition_equal, zone_of
 

@@ -35,7 +35,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import ROW_LEVEL_BASE, WriteMode, canonical_write
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode, canonical_write
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs

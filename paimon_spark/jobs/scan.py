@@ -19,8 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.lineage_port import note_read, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
-from paimon_spark.metadata.ranges import ResolvedRange, resolve_range
-from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import from_options

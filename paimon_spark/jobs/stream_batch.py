@@ -34,7 +34,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.options.stream_write import LOST_BATCHES, LostBatches
+from paimon_spark.options.write_request import LOST_BATCHES, LostBatches
 from paimon_spark.streaming.batches import (
     AlreadyCommitted,
     BatchesMissing,

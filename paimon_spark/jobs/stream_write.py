@@ -25,7 +25,7 @@ from paimon_spark.jobs.task_write import StreamRows, StreamTask, user_of
 from paimon_spark.jobs.write_target import open_existing, open_target
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.options.stream_write import StreamWriteOptions, canonical_stream_write, parse_stream_write_options
+from paimon_spark.options.write_request import StreamWriteOptions, canonical_stream_write, parse_stream_write_options
 from paimon_spark.streaming.batches import AlreadyCommitted, Sink, find_batch, read_sink_log
 from paimon_spark.types import RowType
 

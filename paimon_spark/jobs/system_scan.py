@@ -11,7 +11,7 @@ from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.ranges import ResolvedRange
+from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate

@@ -32,11 +32,11 @@ from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
-from paimon_spark.options.batch_write import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
+from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.storage.store import Store
 from paimon_spark.types import VALUE_KIND, RowType
 

@@ -33,7 +33,6 @@ from paimon_spark.lineage.job_registry import (
     register_query,
     reserve_barrier,
 )
-from paimon_spark.lineage.pending_notes import delete_old_recorded
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.read_notes import (
     ReadNote,
@@ -44,9 +43,10 @@ from paimon_spark.lineage.read_notes import (
     stream_notes,
     this_process,
 )
+from paimon_spark.lineage.read_recording import delete_old_recorded
 from paimon_spark.lineage.recorder import CommitRecording, Recorder, recorder_for
-from paimon_spark.lineage.settings import LINEAGE_IS_OFF, LineageSettings, settings_of
 from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.tables import LINEAGE_IS_OFF, LineageSettings, settings_of
 from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 

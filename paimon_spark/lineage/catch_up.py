@@ -29,7 +29,6 @@ from paimon_spark.errors import FileAlreadyThereError, FileMissingError, PaimonE
 from paimon_spark.lineage.checkpoints import Ends, open_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import all_forgotten, forgotten_before_ms, read_json_files
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
-from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import (
     SINK_JOB,
     SINK_SNAPSHOT,
@@ -37,10 +36,11 @@ from paimon_spark.lineage.tables import (
     Rows,
     job_barriers_between,
     merge_rows,
+    records_data,
     rows_of,
     table_is,
 )
-from paimon_spark.lineage.warehouse import is_lineage_table, quote_name
+from paimon_spark.lineage.warehouse import FILE_VERSION, encode_file, is_lineage_table, quote_name
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -53,7 +53,6 @@ _LARGEST_CHUNK: Final = 1024
 _NEVER: Final = -1
 _JOBS_TOGETHER: Final = 20
 """Jobs in one condition on the lineage tables."""
-_VERSION: Final = 1
 _PROBED: Final = 8
 """Newest snapshots that show whether a branch was recorded before: those of compactions hold no provenance."""
 
@@ -68,17 +67,14 @@ class SnapshotProvenance(NamedTuple):
 
     @property
     def batch(self) -> tuple[str, int]:
-        """Job and barrier."""
-        return self.provenance.job, self.provenance.barrier
+        return self.provenance.batch
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedTo:
-    """A snapshot up to which all rows of a branch are in the lineage tables.
+    """A snapshot up to which all rows of a branch, or with `data` False those of jobs, are in the lineage tables.
 
-    Attributes:
-        made: name of its delta manifest list, which no two commits share.
-        data: whether rows of snapshots were written; False where only those of jobs were wanted.
+    `made` is the name of its delta manifest list, which no two commits share.
     """
 
     snapshot_id: int
@@ -88,12 +84,11 @@ class SearchedTo:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Rows that are missing, and what to mark as searched once they are written.
+    """Rows that are missing, older batches first, and what to mark as searched once they are written.
 
     Attributes:
-        rows: to upsert, older batches first.
-        searched: up to which snapshot branches were searched.
-        read: up to which batch checkpoints were searched, by query id.
+        searched: the snapshot up to which each branch was searched.
+        read: query id → the batch up to which its checkpoint was searched.
     """
 
     rows: Rows = field(default_factory=dict)
@@ -110,12 +105,11 @@ def catch_up(
         index: the lineage tables.
         job: its name in them.
         sink: the branch that it commits to.
-        query_id: of a streaming query. None for a batch job: then all jobs of the branch are searched for.
-        checkpoint: URL of the query's checkpoint; None where it is unknown: then batches without rows stay missing.
+        query_id: of a streaming query; None: all jobs of the branch are searched for.
+        checkpoint: URL of the query's checkpoint; None: batches without rows stay missing.
 
     Raises:
-        StorageError: a snapshot or the lineage tables cannot be read.
-        CorruptFileError: a snapshot cannot be decoded.
+        StorageError, CorruptFileError: a snapshot, or the lineage tables, cannot be read.
     """
     if query_id is None:
         return missing_of_branch(index, sink, all_forgotten(index.warehouse))
@@ -133,7 +127,7 @@ def catch_up(
 
 
 def missing_of_branch(index: Index, ref: TableRef, forgotten: Mapping[str, int]) -> CaughtUp:
-    """The missing rows of all jobs since the branch was last searched. Raises as `catch_up`."""
+    """Find the missing rows of all jobs since the branch was last searched."""
     data = records_data(index)
     before = read_searched_to(index.warehouse, ref)
     if before is not None and data and not before.data:
@@ -155,7 +149,7 @@ def missing_of_branch(index: Index, ref: TableRef, forgotten: Mapping[str, int])
 def missing_of_checkpoint(
     warehouse: Warehouse, job: str, query_id: str, checkpoint: str, forgotten_ms: int | None
 ) -> CaughtUp:
-    """The source rows of batches since the checkpoint was last searched. Raises as `checkpoint_rows`."""
+    """Find the source rows of batches since the checkpoint was last searched. Raises as `checkpoint_rows`."""
     after = read_searched_batch(warehouse, query_id)
     rows, last = checkpoint_rows(warehouse, job, query_id, checkpoint, after, forgotten_ms)
     return CaughtUp(rows, read={} if last is None else {query_id: last})
@@ -164,17 +158,10 @@ def missing_of_checkpoint(
 def checkpoint_rows(
     warehouse: Warehouse, job: str, query_id: str, checkpoint: str, after: int = -1, forgotten_ms: int | None = None
 ) -> tuple[RowLists, int | None]:
-    """The source rows of the committed batches of a checkpoint, and the newest batch.
+    """The source rows of the committed batches of a checkpoint, and the newest batch; of the sink's warehouse only.
 
-    Nothing when the checkpoint is of another query by now: one was begun anew in its place.
-
-    Args:
-        warehouse: of the sink; sources in others are left out.
-        job: the query's name in the lineage tables.
-        query_id: of the query.
-        checkpoint: URL of the checkpoint.
-        after: batches up to this one are skipped.
-        forgotten_ms: batches not newer than this are skipped.
+    Skips batches up to `after`, and those not newer than `forgotten_ms`. Nothing when the checkpoint is of another
+    query by now: one was begun anew in its place.
 
     Raises:
         StorageError, CorruptFileError, OffsetError: the checkpoint cannot be read.
@@ -200,14 +187,14 @@ def checkpoint_rows(
 
 
 def known_sinks(index: Index) -> set[TableRef]:
-    """The branches that recorded jobs commit to. Raises StorageError."""
+    """The branches that recorded jobs commit to."""
     recorded = index.read(SINK_JOB).select(["database", "table"]).group_by(["database", "table"]).aggregate([])
     refs = {TableRef(*row.values()) for row in recorded.to_pylist()} | registered_sinks(index.warehouse)
     return {ref for ref in refs if not is_lineage_table(ref)}
 
 
 def registered_sinks(warehouse: Warehouse) -> set[TableRef]:
-    """The branches that `register_sink` registered. Raises StorageError."""
+    """The branches that `register_sink` registered."""
     found = (_decode(data) for _, data in read_json_files(warehouse, f"{warehouse.lineage_dir}/sinks"))
     return {TableRef(raw["database"], raw["table"]) for raw in found if _has_texts(raw, "database", "table")}
 
@@ -217,10 +204,6 @@ def register_sink(index: Index, ref: TableRef) -> None:
 
     Later searches begin at its head of this moment; at its first snapshot when it was recorded before under another
     name, as a branch that was merged is.
-
-    Raises:
-        StorageError: it cannot be registered.
-        CorruptFileError: the head cannot be decoded.
     """
     store, path = index.warehouse.store, f"{index.warehouse.lineage_dir}/sinks/{quote_name(ref.name)}.json"
     try:
@@ -228,15 +211,14 @@ def register_sink(index: Index, ref: TableRef) -> None:
     except FileMissingError:
         newest = list(islice(index.snapshots(ref), _PROBED))
         head = newest[0] if newest and not any(map(read_snapshot_provenance, newest)) else None
-        raw = {"database": ref.database, "table": ref.table}
         since = {} if head is None else {"snapshot": head.id, "made": head.delta_manifest_list}
         # The first file stays: a later process may see snapshots that an earlier one made.
         with suppress(FileAlreadyThereError):
-            store.create_exclusive(path, _encode(raw | since))
+            store.create_exclusive(path, encode_file(database=ref.database, table=ref.table, **since))
 
 
 def read_searched_to(warehouse: Warehouse, ref: TableRef) -> SearchedTo | None:
-    """Up to where a branch was searched; None when it was not. Raises StorageError."""
+    """Up to where a branch was searched; None when it was not."""
     name = quote_name(ref.name)
     raw = _read_file(warehouse, f"walked/{name}") or _read_file(warehouse, f"sinks/{name}")
     if isinstance(raw.get("snapshot"), int) and _has_texts(raw, "made"):
@@ -244,30 +226,24 @@ def read_searched_to(warehouse: Warehouse, ref: TableRef) -> SearchedTo | None:
     return None
 
 
-def write_searched_to(warehouse: Warehouse, ref: TableRef, to: SearchedTo) -> None:
-    """Write up to where a branch was searched. Raises StorageError."""
-    raw = {"table": ref.name, "snapshot": to.snapshot_id, "made": to.made, "data": to.data}
-    warehouse.store.write(f"{warehouse.lineage_dir}/walked/{quote_name(ref.name)}.json", _encode(raw))
-
-
 def read_searched_batch(warehouse: Warehouse, query_id: str) -> int:
-    """The batch up to which a query's checkpoint was searched; -1 when it was not. Raises StorageError."""
+    """The batch up to which a query's checkpoint was searched; -1 when it was not."""
     batch = _read_file(warehouse, f"read/{quote_name(query_id)}").get("batch")
     return batch if isinstance(batch, int) else -1
 
 
 def mark_searched(index: Index, caught: CaughtUp) -> None:
-    """Write up to where was searched, once the rows found are written. Raises StorageError."""
-    warehouse = index.warehouse
+    """Write how far was searched, once the rows found are written."""
+    store, folder = index.warehouse.store, index.warehouse.lineage_dir
     for ref, to in caught.searched.items():
-        write_searched_to(warehouse, ref, to)
+        data = encode_file(table=ref.name, snapshot=to.snapshot_id, made=to.made, data=to.data)
+        store.write(f"{folder}/walked/{quote_name(ref.name)}.json", data)
     for query_id, batch in caught.read.items():
-        path = f"{warehouse.lineage_dir}/read/{quote_name(query_id)}.json"
-        warehouse.store.write(path, _encode({"query": query_id, "batch": batch}))
+        store.write(f"{folder}/read/{quote_name(query_id)}.json", encode_file(query=query_id, batch=batch))
 
 
 def read_snapshot_provenance(snapshot: Snapshot) -> SnapshotProvenance | None:
-    """The provenance of a snapshot; None when it holds none that is readable."""
+    """Read the provenance of a snapshot; None without a readable one."""
     provenance = decode_provenance(snapshot.properties)
     if provenance is None:
         return None
@@ -276,7 +252,7 @@ def read_snapshot_provenance(snapshot: Snapshot) -> SnapshotProvenance | None:
 
 
 class NewestSnapshots:
-    """Choose the snapshot that counts of each batch of a branch, from snapshots offered newest first."""
+    """Chooses the snapshot that counts of each batch of a branch, from snapshots offered newest first."""
 
     def __init__(self) -> None:
         self._made: set[tuple[str, int]] = set()
@@ -305,7 +281,7 @@ def rows_of_snapshots(found: Iterable[SnapshotProvenance], ref: TableRef) -> Row
 
 
 def recorded_snapshots(index: Index, ref: TableRef, some: Sequence[SnapshotProvenance]) -> dict[tuple[str, int], int]:
-    """Job and barrier → the snapshot in the sink row of that batch, where there is one. Raises StorageError."""
+    """(job, barrier) → the snapshot in the sink row of that batch, where there is one."""
     found: dict[tuple[str, int], int] = {}
     conditions = job_barriers_between(s.batch for s in some)
     while those := list(islice(conditions, _JOBS_TOGETHER)):
@@ -378,10 +354,6 @@ def _growing_chunks(found: Iterator[SnapshotProvenance]) -> Iterator[list[Snapsh
         size = min(_LARGEST_CHUNK, size * 4)
 
 
-def _encode(raw: dict[str, Any]) -> bytes:
-    return json.dumps({"version": _VERSION, **raw}, ensure_ascii=True).encode()
-
-
 def _read_file(warehouse: Warehouse, name: str) -> dict[str, Any]:
     try:
         return _decode(warehouse.store.read(f"{warehouse.lineage_dir}/{name}.json"))
@@ -395,7 +367,7 @@ def _decode(data: bytes) -> dict[str, Any]:
         raw = json.loads(data)
     except ValueError:
         return {}
-    return raw if isinstance(raw, dict) and raw.get("version") == _VERSION else {}
+    return raw if isinstance(raw, dict) and raw.get("version") == FILE_VERSION else {}
 
 
 def _has_texts(raw: dict[str, Any], *names: str) -> bool:

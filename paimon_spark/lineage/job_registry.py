@@ -15,22 +15,30 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, column_equals, newest_barrier
-from paimon_spark.lineage.warehouse import Warehouse, quote_name, warn_once, without_password
+from paimon_spark.lineage.warehouse import (
+    FILE_VERSION,
+    Warehouse,
+    encode_file,
+    quote_name,
+    warn_once,
+    without_password,
+)
 from paimon_spark.metadata.small_files import find_decoded, numbered, read_those_there
 from paimon_spark.storage.store import AtomicCreate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from paimon_spark.lineage.tables import Index
 
+T = TypeVar("T")
+
 _LOG = logging.getLogger(__name__)
-_VERSION: Final = 1
 _SUFFIX: Final = ".json"
 _SHORT: Final = 8
 """Characters of a query id in the name of a second query."""
@@ -62,18 +70,11 @@ class Owner:
 def claim_name(where: Index | Warehouse, wanted: str, query_id: str | None) -> str:
     """Claim the name under which a job is recorded: `wanted`, unless another has it. Of two that race one gets it.
 
-    Args:
-        where: the warehouse that records the job.
-        wanted: any text.
-        query_id: of a streaming query. None for a batch job: batch jobs share a name.
-
-    Returns:
-        `wanted`, else `<wanted>@<first 8 characters of the query id>`, `<wanted>@batch` for a batch job. The same for
-        the same query each time.
+    The other name is `<wanted>@<first 8 characters of the query id>`, or `<wanted>@batch` for batch jobs, which share
+    a name and have no query id. The same query gets the same name each time.
 
     Raises:
-        StorageError: the file of the owner can be neither read nor written.
-        CorruptFileError: it is unreadable.
+        StorageError, CorruptFileError: the file of the owner cannot be read or written.
     """
     warehouse = _warehouse(where)
     wanted = wanted.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be written
@@ -93,46 +94,41 @@ def find_owner(where: Index | Warehouse, job: str) -> Owner | None:
 
 
 def register_query(where: Index | Warehouse, query_id: str, registration: Registration) -> None:
-    """Register a query, or update its registration. Safe to repeat. Raises StorageError.
+    """Register a query, or update its registration. Safe to repeat.
 
     A known checkpoint is kept when the new registration has none. A URL with a password is not written.
     """
     warehouse = _warehouse(where)
     try:
-        known = find_registration(warehouse, query_id)
+        before = find_registration(warehouse, query_id)
     except CorruptFileError:
-        known = None
+        before = None
     given = registration.checkpoint
     given = given if given is None or without_password(given) == given else None
-    checkpoint = given or (known.checkpoint if known and known.job == registration.job else None)
-    wanted = Registration(registration.job, checkpoint, registration.sink_records_sources)
-    if wanted != known:
-        warehouse.store.write(query_path(warehouse, query_id), _encode(query_id, wanted))
+    checkpoint = given or (before.checkpoint if before and before.job == registration.job else None)
+    new = Registration(registration.job, checkpoint, registration.sink_records_sources)
+    if new != before:
+        data = encode_file(
+            query=query_id, job=new.job, checkpoint=checkpoint, sinkRecordsSources=new.sink_records_sources
+        )
+        warehouse.store.write(query_path(warehouse, query_id), data)
 
 
 def find_registration(where: Index | Warehouse, query_id: str) -> Registration | None:
-    """The registration of a query; None when it has none. Raises StorageError, CorruptFileError."""
+    """The registration of a query; None when it has none. Raises CorruptFileError."""
     warehouse = _warehouse(where)
     found = find_decoded(warehouse.store, query_path(warehouse, query_id), _decode_registration)
     return None if found is None else found[1]
 
 
 def registrations(where: Index | Warehouse) -> dict[str, Registration]:
-    """Registrations by query id; unreadable files are skipped. Raises StorageError."""
+    """Registrations by query id; unreadable files are skipped."""
     warehouse = _warehouse(where)
-    out: dict[str, Registration] = {}
-    for path, data in read_json_files(warehouse, f"{warehouse.lineage_dir}/queries"):
-        try:
-            query_id, registration = _decode_registration(data, path)
-        except CorruptFileError as e:
-            _LOG.warning("skipping the registration of a query: %s", e)
-            continue
-        out[query_id] = registration
-    return out
+    return dict(_decoded_files(warehouse, f"{warehouse.lineage_dir}/queries", _decode_registration))
 
 
 def release_name(where: Index | Warehouse, job: str) -> None:
-    """Free a name, and remove the registration of the query that had it. Raises StorageError."""
+    """Free a name, and remove the registration of the query that had it."""
     warehouse = _warehouse(where)
     for query_id, registration in registrations(warehouse).items():
         if registration.job == job:
@@ -151,10 +147,21 @@ def query_path(warehouse: Warehouse, query_id: str) -> str:
 
 
 def read_json_files(warehouse: Warehouse, directory: str) -> Iterator[tuple[str, bytes]]:
-    """Paths and bytes of the JSON files of a directory. Raises StorageError."""
+    """Paths and bytes of the JSON files of a directory."""
     store = warehouse.store
     paths = [f"{directory}/{i.name}" for i in store.list(directory) if not i.is_directory and i.name.endswith(_SUFFIX)]
     yield from read_those_there(store, paths)
+
+
+def _decoded_files(warehouse: Warehouse, directory: str, decode: Callable[[bytes, str], T]) -> Iterator[T]:
+    """The decoded files of a directory, except for corrupt ones."""
+    for path, data in read_json_files(warehouse, directory):
+        try:
+            found = decode(data, path)
+        except CorruptFileError as e:
+            _LOG.warning("skipping a file of lineage: %s", e)
+            continue
+        yield found
 
 
 def _warehouse(where: Index | Warehouse) -> Warehouse:
@@ -172,10 +179,8 @@ def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
     found = find_owner(warehouse, name)
     if found is not None:
         return found
-    path = job_path(warehouse, name)
-    raw = {"version": _VERSION, "job": name, "query": query_id}
     try:
-        warehouse.store.create_exclusive(path, json.dumps(raw, ensure_ascii=True).encode())
+        warehouse.store.create_exclusive(job_path(warehouse, name), encode_file(job=name, query=query_id))
     except FileAlreadyThereError:
         pass
     else:
@@ -185,15 +190,10 @@ def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
     return find_owner(warehouse, name) or Owner(name, query_id)
 
 
-def _encode(query_id: str, r: Registration) -> bytes:
-    raw: dict[str, Any] = {"version": _VERSION, "query": query_id, "job": r.job, "checkpoint": r.checkpoint}
-    return json.dumps(raw | {"sinkRecordsSources": r.sink_records_sources}, ensure_ascii=True).encode()
-
-
 def _decode_owner(data: bytes, path: str) -> Owner:
     raw = _checked_object(data, path)
     job, query = raw.get("job"), raw.get("query")
-    if not isinstance(job, str) or not (query is None or isinstance(query, str)):
+    if not isinstance(job, str) or not isinstance(query, str | None):
         raise _corrupt(path, "expected a job, and a query that is text or null")
     return Owner(job, query)
 
@@ -201,11 +201,7 @@ def _decode_owner(data: bytes, path: str) -> Owner:
 def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
     raw = _checked_object(data, path)
     query, job, checkpoint = raw.get("query"), raw.get("job"), raw.get("checkpoint")
-    if (
-        not isinstance(query, str)
-        or not isinstance(job, str)
-        or not (checkpoint is None or isinstance(checkpoint, str))
-    ):
+    if not isinstance(query, str) or not isinstance(job, str) or not isinstance(checkpoint, str | None):
         raise _corrupt(path, "expected a query, a job, and a checkpoint that is text or null")
     return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True)
 
@@ -215,8 +211,8 @@ def _checked_object(data: bytes, path: str) -> dict[str, Any]:
         raw = json.loads(data)
     except ValueError as e:
         raise _corrupt(path, str(e)) from e
-    if not isinstance(raw, dict) or not isinstance(raw.get("version"), int) or raw["version"] > _VERSION:
-        raise _corrupt(path, f"expected an object of version {_VERSION}")
+    if not isinstance(raw, dict) or not isinstance(raw.get("version"), int) or raw["version"] > FILE_VERSION:
+        raise _corrupt(path, f"expected an object of version {FILE_VERSION}")
     return raw
 
 
@@ -243,12 +239,13 @@ _KEPT_RUNS: Final = 16
 def draw_barrier(index: Index, job: str) -> int:
     """Draw the number of the next run of a batch job. No two processes draw the same; numbers may be skipped.
 
-    The first one follows the newest barrier of the job in the lineage tables. Raises StorageError.
+    The first one follows the newest barrier of the job in the lineage tables.
     """
     warehouse = index.warehouse
     folder = _runs_folder(warehouse, job)
     drawn = numbered(warehouse.store, folder, "")
-    mine = drawn[-1] + 1 if drawn else _first_run(index, job)
+    where = column_equals("job", job)
+    mine = 1 + (drawn[-1] if drawn else max(newest_barrier(index, t, where) for t in (SINK_SNAPSHOT, SOURCE_SNAPSHOT)))
     while True:
         try:
             warehouse.store.create_exclusive(f"{folder}/{mine}", uuid.uuid4().hex.encode())
@@ -258,39 +255,27 @@ def draw_barrier(index: Index, job: str) -> int:
         drawn = numbered(warehouse.store, folder, "")
         newest_drawn = max(drawn, default=mine)
         if newest_drawn - mine < _KEPT_RUNS:
-            _prune_runs(warehouse, folder, [n for n in drawn if n <= newest_drawn - _KEPT_RUNS])
+            if old := [f"{folder}/{n}" for n in drawn if n <= newest_drawn - _KEPT_RUNS]:
+                warehouse.store.delete_many(old)
             return mine
         mine = newest_drawn + 1
 
 
 def reserve_barrier(warehouse: Warehouse, job: str, barrier: int) -> None:
-    """Make numbers that are drawn later greater than this one, which the user chose. Raises StorageError."""
+    """Make numbers that are drawn later greater than this one, which the user chose."""
     folder = _runs_folder(warehouse, job)
     drawn = numbered(warehouse.store, folder, "")
-    if drawn and drawn[-1] >= barrier:
-        return
-    try:
-        warehouse.store.create_exclusive(f"{folder}/{barrier}", uuid.uuid4().hex.encode())
-    except FileAlreadyThereError:
-        return
+    if not drawn or drawn[-1] < barrier:
+        with suppress(FileAlreadyThereError):
+            warehouse.store.create_exclusive(f"{folder}/{barrier}", uuid.uuid4().hex.encode())
 
 
 def _runs_folder(warehouse: Warehouse, job: str) -> str:
     return f"{warehouse.lineage_dir}/jobs/{quote_name(job)}"
 
 
-def _first_run(index: Index, job: str) -> int:
-    where = column_equals("job", job)
-    return 1 + max(newest_barrier(index, SINK_SNAPSHOT, where), newest_barrier(index, SOURCE_SNAPSHOT, where))
-
-
-def _prune_runs(warehouse: Warehouse, folder: str, numbers: list[int]) -> None:
-    if numbers:
-        warehouse.store.delete_many([f"{folder}/{n}" for n in numbers])
-
-
 def forgotten_before_ms(warehouse: Warehouse, job: str) -> int | None:
-    """When a job was forgotten, in epoch milliseconds; None when it was not. Raises StorageError."""
+    """When a job was forgotten, in epoch milliseconds; None when it was not."""
     try:
         found = find_decoded(warehouse.store, _forgotten_path(warehouse, job), _decode_forgotten)
     except CorruptFileError:
@@ -299,26 +284,18 @@ def forgotten_before_ms(warehouse: Warehouse, job: str) -> int | None:
 
 
 def all_forgotten(warehouse: Warehouse) -> dict[str, int]:
-    """Forgotten jobs, and when each was forgotten in epoch milliseconds. Raises StorageError."""
-    out: dict[str, int] = {}
-    for path, data in read_json_files(warehouse, f"{warehouse.lineage_dir}/forgotten"):
-        try:
-            job, moment = _decode_forgotten(data, path)
-        except CorruptFileError:
-            continue
-        out[job] = moment
-    return out
+    """Forgotten jobs, and when each was forgotten in epoch milliseconds."""
+    return dict(_decoded_files(warehouse, f"{warehouse.lineage_dir}/forgotten", _decode_forgotten))
 
 
 def mark_forgotten(warehouse: Warehouse, job: str, moment_ms: int) -> None:
-    """Forget a job up to a moment, in epoch milliseconds; never less than before. Raises StorageError."""
+    """Forget a job up to a moment, in epoch milliseconds; never less than before."""
     moment_ms = max(moment_ms, forgotten_before_ms(warehouse, job) or 0)
-    raw = {"version": _VERSION, "job": job, "beforeMs": moment_ms}
-    warehouse.store.write(_forgotten_path(warehouse, job), json.dumps(raw, ensure_ascii=True).encode())
+    warehouse.store.write(_forgotten_path(warehouse, job), encode_file(job=job, beforeMs=moment_ms))
 
 
 def _forgotten_path(warehouse: Warehouse, job: str) -> str:
-    return f"{warehouse.lineage_dir}/forgotten/{quote_name(job)}.json"
+    return f"{warehouse.lineage_dir}/forgotten/{quote_name(job)}{_SUFFIX}"
 
 
 def _decode_forgotten(data: bytes, path: str) -> tuple[str, int]:

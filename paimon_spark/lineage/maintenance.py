@@ -30,7 +30,6 @@ from paimon_spark.lineage.catch_up import (
     recorded_snapshots,
     register_sink,
     rows_of_snapshots,
-    write_searched_to,
 )
 from paimon_spark.lineage.checkpoints import open_checkpoint
 from paimon_spark.lineage.job_registry import (
@@ -44,10 +43,9 @@ from paimon_spark.lineage.job_registry import (
     registrations,
     release_name,
 )
-from paimon_spark.lineage.pending_notes import rows_of_pending_notes
 from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.read_recording import rows_of_pending_notes
 from paimon_spark.lineage.recorder import flush_of, forget_queued
-from paimon_spark.lineage.settings import records_data
 from paimon_spark.lineage.tables import (
     JOB_STARTUP,
     SINK_JOB,
@@ -60,6 +58,7 @@ from paimon_spark.lineage.tables import (
     column_equals,
     job_barriers_between,
     only_jobs,
+    records_data,
     write_rows,
 )
 
@@ -162,9 +161,8 @@ def _rebuild_branch(work: _Work, ref: TableRef) -> None:
         write_rows(work.index, rows, work.counts)
     if is_sink and head is not None and unreadable == len(work.unreadable):
         register_sink(work.index, ref)
-        write_searched_to(
-            work.index.warehouse, ref, SearchedTo(head.id, head.delta_manifest_list, records_data(work.index))
-        )
+        searched_to = SearchedTo(head.id, head.delta_manifest_list, records_data(work.index))
+        mark_searched(work.index, CaughtUp(searched={ref: searched_to}))
 
 
 def _missing_of_branch(work: _Work, ref: TableRef) -> tuple[list[Rows], bool]:

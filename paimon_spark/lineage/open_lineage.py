@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
 from paimon_spark.lineage.job_registry import find_owner, read_json_files
-from paimon_spark.lineage.warehouse import Warehouse, quote_name
+from paimon_spark.lineage.warehouse import Warehouse, encode_file, quote_name
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
 _PRODUCER: Final = "https://pypi.org/project/paimon-spark"
-_VERSION: Final = 1
 _OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "oss", "cos", "obs")
 """Schemes whose names have no slash in front: keys of objects."""
 _AS_S3: Final = ("s3a", "s3n")
@@ -38,13 +40,7 @@ Columns = Callable[[Node], RowType | None]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent of a job.
-
-    Attributes:
-        digest: of its tables and their columns.
-        number: how many events were sent of it, this one included.
-        sent_ms: epoch milliseconds.
-    """
+    """The last event sent of a job: a digest of its tables and columns, the number of events sent so far, and when."""
 
     digest: str
     number: int
@@ -53,13 +49,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A job that changed since it was sent.
-
-    Attributes:
-        job: its OpenLineage name.
-        event: the OpenLineage RunEvent to send.
-        sent: to be kept once it was sent.
-    """
+    """A job, by its OpenLineage name, that changed since it was sent; `sent` is written once `event` was sent."""
 
     job: str
     event: RunEvent
@@ -86,18 +76,11 @@ def changes(
 
     Raises:
         InvalidInputError: OpenLineage is not installed.
-        StorageError: what was sent cannot be read.
     """
     check_installed()
     newest, sent = newest_of(graph), _sent_before(warehouse)
-    known: dict[Node, RowType | None] = {}
-
-    def columns_once(node: Node) -> RowType | None:
-        if node not in known:
-            known[node] = None if node.ref == NOWHERE else columns(node)
-        return known[node]
-
-    moment = _now_ms() if now_ms is None else now_ms
+    columns_once = cache(lambda node: None if node.ref == NOWHERE else columns(node))
+    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     found = []
     for name, job, reads, writes in _units(graph):
         if warehouse.url not in {n.warehouse for n in (*reads, *writes)}:
@@ -123,22 +106,19 @@ def changes(
 
 
 def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
-    """Give events to an OpenLineageClient; each is remembered when the client has taken it.
+    """Send events with an OpenLineageClient, and write what was sent after each.
 
     A process that dies between the two sends the event again, under the same run.
-
-    Raises:
-        StorageError: what was sent cannot be written down. Whatever the client raises.
     """
     for change in found:
         client.emit(change.event)
-        raw = {"version": _VERSION, "job": change.job, "digest": change.sent.digest, "number": change.sent.number}
-        data = json.dumps({**raw, "sentMs": change.sent.sent_ms}, ensure_ascii=True).encode()
+        sent = change.sent
+        data = encode_file(job=change.job, digest=sent.digest, number=sent.number, sentMs=sent.sent_ms)
         warehouse.store.write(_path(warehouse, change.job), data)
 
 
 def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
-    """Forget what was sent of jobs that are no longer recorded. Raises StorageError."""
+    """Forget what was sent of jobs that are no longer recorded."""
     here = {_path(warehouse, name) for name, *_ in _units(graph)}
     gone = [path for path, _ in read_json_files(warehouse, _folder(warehouse)) if path not in here]
     if gone:
@@ -156,12 +136,7 @@ def check_installed() -> None:
 
 
 def dataset_name(url: str, path: str = "") -> tuple[str, str]:
-    """Namespace and name of what lies at a URL, as OpenLineage calls files.
-
-    Args:
-        url: of a directory.
-        path: below it, as in a file system.
-    """
+    """OpenLineage namespace and name of a path below the URL of a directory."""
     parts = urlsplit(url)
     if parts.scheme in ("", "file"):
         return "file", unquote(parts.path) + path
@@ -171,10 +146,10 @@ def dataset_name(url: str, path: str = "") -> tuple[str, str]:
 
 
 def _units(graph: Graph) -> Iterator[tuple[str, str, tuple[Node, ...], tuple[Node, ...]]]:
-    """Name of an OpenLineage job, the job that it is or is a part of, and what it reads and writes.
+    """OpenLineage job, the job that it is (a part of), and what it reads and writes.
 
     Readers of an event join all its inputs with all its outputs. So a job whose runs read and wrote different tables is
-    several, named `<job>:<first table written>`.
+    several OpenLineage jobs, named `<job>:<first table written>`.
     """
     for job in graph.jobs:
         groups = graph.groups(job)
@@ -204,7 +179,7 @@ def _event(
         producer=_PRODUCER,
         run=Run(str(run_id)),
         job=Job(namespace, job, facets={"jobType": kind}),
-        # What streams has no end; a batch job is told when it is over.
+        # A stream has no end; a batch job is sent when it is over.
         eventType=RunState.RUNNING if streams else RunState.COMPLETE,
         inputs=[_dataset(InputDataset, *source) for source in inputs],
         outputs=[_dataset(OutputDataset, *sink) for sink in outputs],
@@ -241,18 +216,13 @@ def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> 
 
 
 def _sent_before(warehouse: Warehouse) -> dict[str, Sent]:
-    """What was sent, by its file."""
-    found = ((path, _decode(data)) for path, data in read_json_files(warehouse, _folder(warehouse)))
-    return {path: told for path, told in found if told is not None}
-
-
-def _decode(data: bytes) -> Sent | None:
-    """What was sent; None where it cannot be understood: then it is sent once more."""
-    try:
-        raw: Mapping[str, Any] = json.loads(data)
-        return Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
-    except (ValueError, KeyError, TypeError):
-        return None
+    """What was sent, by its file; jobs with unreadable files are sent once more."""
+    found = {}
+    for path, data in read_json_files(warehouse, _folder(warehouse)):
+        with suppress(ValueError, KeyError, TypeError):
+            raw = json.loads(data)
+            found[path] = Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
+    return found
 
 
 def _folder(warehouse: Warehouse) -> str:
@@ -261,7 +231,3 @@ def _folder(warehouse: Warehouse) -> str:
 
 def _path(warehouse: Warehouse, job: str) -> str:
     return f"{_folder(warehouse)}/{quote_name(job)}.json"
-
-
-def _now_ms() -> int:
-    return int(datetime.now(timezone.utc).timestamp() * 1000)

@@ -19,8 +19,7 @@ from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.settings import records_data
-from paimon_spark.lineage.tables import Rows, merge_rows, only_jobs, rows_of, write_rows
+from paimon_spark.lineage.tables import Rows, merge_rows, only_jobs, records_data, rows_of, write_rows
 from paimon_spark.lineage.warehouse import is_lineage_table, warn_once
 
 if TYPE_CHECKING:

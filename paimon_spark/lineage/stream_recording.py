@@ -23,8 +23,8 @@ from paimon_spark.lineage.job_registry import Registration, claim_name, register
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.read_notes import newest_per_source, stream_notes
 from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_commit, recorder_for
-from paimon_spark.lineage.settings import LineageSettings, settings_of
 from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.tables import LineageSettings, settings_of
 from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
 

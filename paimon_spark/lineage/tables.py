@@ -1,23 +1,31 @@
-"""The lineage tables: their columns and keys, access to them, rows for them and conditions on them.
+"""The lineage tables: their columns, access to them, rows, conditions, and the settings that one of them holds.
 
 They are ordinary primary-key tables of the database `paimon`, so that any engine can join them. Rows are upserted:
-writing one twice changes nothing.
+writing one twice changes nothing. Every read and write asks for the settings, so each process caches them for a minute.
 
 Source: PIP-5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_spark.errors import InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.provenance import Provenance, TableRef
 from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.options.descriptor import Option, boolean
+from paimon_spark.options.lineage import FLUSH_INTERVAL, JOB
 from paimon_spark.predicate.ast import literal_text
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +40,25 @@ class Definition:
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(n, t, nullable=False) for n, t in self.columns.items()])
 
+    def to_arrow(self, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+        """Rows, of which there is at least one, as an Arrow table."""
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(c, t) for c, t in zip(columns, self.columns.values(), strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
 
 _TEXT: Final = pa.string()
 _LONG: Final = pa.int64()
-_TABLE: Final = {"database": _TEXT, "table": _TEXT}
-_OF_JOB: Final = ("job", "database", "table")
-_OF_BARRIER: Final = ("job", "barrier_id", "database", "table")
+_OF_JOB: Final = {"job": _TEXT, "database": _TEXT, "table": _TEXT}
+_OF_BATCH: Final = {"job": _TEXT, "barrier_id": _LONG, "database": _TEXT, "table": _TEXT}
+_SNAPSHOT: Final = {"snapshot_id": _LONG}
 
 CATALOG_OPTIONS: Final = Definition("catalog_options", {"key": _TEXT, "value": _TEXT}, ("key",))
-SOURCE_JOB: Final = Definition("source_job_lineage", {"job": _TEXT, **_TABLE}, _OF_JOB)
-SINK_JOB: Final = Definition("sink_job_lineage", {"job": _TEXT, **_TABLE}, _OF_JOB)
-SOURCE_SNAPSHOT: Final = Definition(
-    "source_snapshot_lineage", {"job": _TEXT, "barrier_id": _LONG, **_TABLE, "snapshot_id": _LONG}, _OF_BARRIER
-)
-SINK_SNAPSHOT: Final = Definition(
-    "sink_snapshot_lineage", {"job": _TEXT, "barrier_id": _LONG, **_TABLE, "snapshot_id": _LONG}, _OF_BARRIER
-)
-JOB_STARTUP: Final = Definition("job_startup", {"job": _TEXT, **_TABLE, "snapshot_id": _LONG}, _OF_JOB)
+SOURCE_JOB: Final = Definition("source_job_lineage", _OF_JOB, tuple(_OF_JOB))
+SINK_JOB: Final = Definition("sink_job_lineage", _OF_JOB, tuple(_OF_JOB))
+SOURCE_SNAPSHOT: Final = Definition("source_snapshot_lineage", {**_OF_BATCH, **_SNAPSHOT}, tuple(_OF_BATCH))
+SINK_SNAPSHOT: Final = Definition("sink_snapshot_lineage", {**_OF_BATCH, **_SNAPSHOT}, tuple(_OF_BATCH))
+JOB_STARTUP: Final = Definition("job_startup", {**_OF_JOB, **_SNAPSHOT}, tuple(_OF_JOB))
 TABLES: Final = {
     d.name: d for d in (CATALOG_OPTIONS, SOURCE_JOB, SINK_JOB, SOURCE_SNAPSHOT, SINK_SNAPSHOT, JOB_STARTUP)
 }
@@ -62,66 +72,30 @@ RowLists: TypeAlias = dict[str, list[tuple[Any, ...]]]
 
 
 class Index(Protocol):
-    """The lineage tables of a warehouse, and the tables and snapshots in it; `table_index` implements it.
+    """The lineage tables of a warehouse, and the tables and snapshots in it; see `table_index.TableIndex`.
 
     Every method raises StorageError when the store fails, CommitError when rows could not be committed.
     """
 
     @property
     def warehouse(self) -> Warehouse: ...
-
-    def exists(self) -> bool:
-        """Whether there are lineage tables."""
-        ...
-
-    def create(self) -> None:
-        """Create the database and the missing tables. Safe to race."""
-        ...
-
-    def options(self) -> dict[str, str]:
-        """The rows of `catalog_options`; empty when there are no lineage tables."""
-        ...
-
-    def read(self, table: Definition, where: str | None = None) -> pa.Table:
-        """Read rows, columns in the order of the definition; empty when there are no lineage tables."""
-        ...
-
-    def upsert(self, rows: Rows) -> None:
-        """Write rows, one commit for each table that has some. Safe to repeat and to race."""
-        ...
-
-    def delete(self, table: Definition, where: str) -> int:
-        """Delete the rows for which `where` is true and return how many there were."""
-        ...
-
-    def refs(self) -> Iterator[TableRef]:
-        """Every branch of every table of the warehouse, without lineage's own. Each history once."""
-        ...
-
-    def table_names(self) -> Iterator[tuple[str, str]]:
-        """Database and name of every table of the warehouse, without lineage's own."""
-        ...
-
-    def branches(self, database: str, table: str) -> Iterator[TableRef]:
-        """Every branch of a table, each history once; nothing when the table is gone."""
-        ...
-
-    def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]:
-        """Snapshots alive of a branch with an id above `after`, newest first; nothing when the branch is gone."""
-        ...
-
-    def tagged(self, ref: TableRef) -> Mapping[str, Snapshot]:
-        """Tags of a branch by name, savepoints among them; empty when the branch is gone."""
-        ...
+    def exists(self) -> bool: ...
+    def create(self) -> None: ...
+    def options(self) -> dict[str, str]: ...
+    def read(self, table: Definition, where: str | None = None) -> pa.Table: ...
+    def upsert(self, rows: Rows) -> None: ...
+    def delete(self, table: Definition, where: str) -> int: ...
+    def refs(self) -> Iterator[TableRef]: ...
+    def table_names(self) -> Iterator[tuple[str, str]]: ...
+    def branches(self, database: str, table: str) -> Iterator[TableRef]: ...
+    def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]: ...
+    def tagged(self, ref: TableRef) -> Mapping[str, Snapshot]: ...
 
 
 def rows_of(provenance: Provenance, sink: TableRef | None, snapshot_id: int | None) -> RowLists:
     """The rows of one commit for the sink's warehouse; sources of other warehouses are left out.
 
-    Args:
-        provenance: of the commit.
-        sink: the branch committed to; None where only reads are recorded.
-        snapshot_id: the snapshot made; None for a batch that made none.
+    `sink` is None where only reads are recorded, `snapshot_id` for a batch that made no snapshot.
     """
     job, barrier = provenance.job, provenance.barrier
     rows: RowLists = {}
@@ -141,7 +115,7 @@ def rows_of(provenance: Provenance, sink: TableRef | None, snapshot_id: int | No
 def write_rows(index: Index, rows: Rows, counts: dict[str, int] | None = None) -> None:
     """Upsert rows, the row of a sink's snapshot last: where it is, all rows of its batch are.
 
-    Adds the number of rows written to `counts`, by lineage table. Raises StorageError, CommitError.
+    Adds the number of rows written to `counts`, by lineage table.
     """
     kept = {name: some for name, some in rows.items() if some}
     last = {SINK_SNAPSHOT.name: kept.pop(SINK_SNAPSHOT.name)} if SINK_SNAPSHOT.name in kept else {}
@@ -201,8 +175,118 @@ def job_barriers_between(batches: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 
 def newest_barrier(index: Index, table: Definition, where: str) -> int:
-    """The newest barrier of the rows for which `where` is true; -1 when there are none. Raises StorageError."""
-    import pyarrow.compute as pc
-
+    """The newest barrier of the rows for which `where` is true; -1 without rows."""
     found = pc.max(index.read(table, where).column("barrier_id")).as_py()
     return -1 if found is None else int(found)
+
+
+TABLE_LINEAGE: Final = Option(
+    "table-lineage", boolean, False, "Record which jobs read and write which tables of the warehouse."
+)
+DATA_LINEAGE: Final = Option(
+    "data-lineage", boolean, False, "Record which snapshots were made from which; implies table-lineage."
+)
+LINEAGE_IS_OFF: Final = (
+    f"option {JOB.key} has no effect, as lineage is off in the warehouse; catalog.lineage.enable() switches it on"
+)
+_CACHED_S: Final = 60.0
+_MOST_CACHED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LineageSettings:
+    """What is recorded in a warehouse.
+
+    Attributes:
+        table: which jobs read and write which tables.
+        data: which snapshots were made from which; implies `table`.
+        flush_interval_ms: least time between two commits of a process to the lineage tables; None: set by jobs.
+    """
+
+    table: bool = False
+    data: bool = False
+    flush_interval_ms: int | None = None
+
+    def interval_ms(self, of_job: int | None) -> int | None:
+        """The flush interval of a job, which may set its own."""
+        return self.flush_interval_ms if of_job is None else of_job
+
+
+OFF: Final = LineageSettings()
+
+
+class _Cached(NamedTuple):
+    settings: LineageSettings
+    since_s: float
+    failed: bool
+
+
+_CACHE: Final[dict[tuple[str, str], _Cached]] = {}
+_WARNED: Final[set[str]] = set()
+
+
+def settings_of(index: Index, clock_s: Callable[[], float] = time.monotonic) -> LineageSettings:
+    """The settings of a warehouse, at most a minute old. Never raises.
+
+    Where they cannot be read, the last ones hold (off at first), with one warning.
+    """
+    key, now = index.warehouse.identity, clock_s()
+    cached = _CACHE.get(key)
+    if cached is not None and now - cached.since_s < _CACHED_S:
+        return cached.settings
+    try:
+        found = _Cached(read_settings(index), now, failed=False)
+    except PaimonError as e:
+        found = _Cached(OFF if cached is None else cached.settings, now, failed=True)
+        if cached is None or not cached.failed:
+            text = "cannot read the lineage settings of warehouse %s, so lineage stays %s: %s"
+            _LOG.warning(text, index.warehouse.url, "on" if found.settings.table else "off", e)
+    if len(_CACHE) >= _MOST_CACHED:
+        _CACHE.clear()
+    _CACHE[key] = found
+    return found.settings
+
+
+def read_settings(index: Index) -> LineageSettings:
+    """Read the settings; one request where there are no lineage tables."""
+    rows = index.options()
+    where = f"{CATALOG_OPTIONS.name} of warehouse {index.warehouse.url}"
+    data = _value(DATA_LINEAGE, rows, where)
+    interval = _value(FLUSH_INTERVAL, rows, where) if FLUSH_INTERVAL.is_set(rows) else None
+    return LineageSettings(bool(data or _value(TABLE_LINEAGE, rows, where)), bool(data), interval)
+
+
+def write_settings(index: Index, *, table: bool, data: bool) -> None:
+    """Write what is recorded from now on; the lineage tables must exist."""
+    rows = ((TABLE_LINEAGE, table), (DATA_LINEAGE, data))
+    index.upsert({CATALOG_OPTIONS.name: [(option.key, str(on).lower()) for option, on in rows]})
+    forget_settings(index.warehouse)
+
+
+def enable(index: Index, *, data: bool = True) -> None:
+    """Create the lineage tables that are missing, and record from now on."""
+    index.create()
+    write_settings(index, table=True, data=data)
+
+
+def forget_settings(warehouse: Warehouse) -> None:
+    """Drop the cached settings, so that they are read again."""
+    _CACHE.pop(warehouse.identity, None)
+
+
+def records_data(index: Index) -> bool:
+    """Whether rows of snapshots are written, not only those of jobs."""
+    settings = settings_of(index)
+    return settings.data or not settings.table
+
+
+def _value(option: Option[bool] | Option[int], rows: Mapping[str, str], where: str) -> bool | int | None:
+    """The value of a row; None, with a warning, when it is invalid."""
+    try:
+        return option.get(rows)
+    except InvalidOptionError as e:
+        text = f"{where}: {e}; the row is ignored"
+        if text not in _WARNED:
+            _WARNED.add(text)
+            _LOG.warning(text)
+        return None

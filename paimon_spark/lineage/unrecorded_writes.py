@@ -24,8 +24,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import JOB, decode_provenance
-from paimon_spark.lineage.settings import settings_of
-from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in
+from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in, settings_of
 from paimon_spark.lineage.warehouse import quote_name
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ Source: Java `catalog/FileSystemCatalog` for the layout.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from paimon_spark.errors import PaimonError
@@ -24,6 +25,7 @@ from paimon_spark.storage.store import Store
 _LOG = logging.getLogger(__name__)
 DATABASE: Final = "paimon"
 """The database of the lineage tables."""
+FILE_VERSION: Final = 1
 _PASSWORD: Final = re.compile(r"(^[A-Za-z0-9+.-]+://[^/:@]*):[^/@]*@")
 _LONGEST: Final = 120
 """Bytes of a quoted name before it is cut; file systems allow 255, and other parts are put around it."""
@@ -96,10 +98,9 @@ def is_lineage_table(ref: TableRef) -> bool:
 
 
 def quote_name(name: str) -> str:
-    """Turn any text into a file name. Letters, digits, `-` and `_` stay as they are.
+    """Quote any text as a file name: as in URLs, dots too, so that no name is hidden or the parent directory.
 
-    Other characters are quoted as in URLs, dots too, so that no name is hidden or the parent directory. Long names are
-    cut and end in a digest of the whole; names are not read back, as the files hold them.
+    Long names are cut and end in a digest of the whole; names are not read back, as the files hold them.
     """
     text = quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
     if text and len(text) <= _LONGEST:
@@ -110,6 +111,11 @@ def quote_name(name: str) -> str:
 def short_digest(text: str, length: int) -> str:
     """The first hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def encode_file(**fields: Any) -> bytes:
+    """The content of a small file of lineage."""
+    return json.dumps({"version": FILE_VERSION, **fields}, ensure_ascii=True).encode()
 
 
 def warn_once(about: str, what: str, error: Exception | None = None) -> None:

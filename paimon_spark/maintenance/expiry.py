@@ -43,7 +43,7 @@ from paimon_spark.metadata.snapshots import (
     list_snapshot_ids,
     read_hint,
 )
-from paimon_spark.options.expiry import Retention
+from paimon_spark.options.retention import Retention
 
 SNAPSHOT_EXPIRY: Final = "expire-snapshots"
 CHANGELOG_EXPIRY: Final = "expire-changelogs"

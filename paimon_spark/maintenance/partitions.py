@@ -40,7 +40,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of, value_text
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.expiry import (
+from paimon_spark.options.retention import (
     PARTITION_EXPIRATION_TIME,
     PARTITION_STRATEGY,
     PARTITION_TIMESTAMP_FORMATTER,

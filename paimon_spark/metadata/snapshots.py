@@ -8,10 +8,10 @@ Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`, `utils/ChangelogMan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptFileError, FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
@@ -114,11 +114,24 @@ def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
 
 def list_snapshots(handle: TableHandle) -> list[Snapshot]:
     """All snapshots alive, ascending by id; ones that expire meanwhile are left out."""
-    ids = list_snapshot_ids(handle)
+    return read_alive(handle, list_snapshot_ids(handle))
+
+
+def read_alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """Those of the snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
     try:
         return read_snapshots(handle, ids)
-    except FileMissingError:
+    except (FileMissingError, CorruptFileError):  # one expires or is being written
         return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+
+
+def contiguous_ids(ids: Iterable[int], last: int) -> list[int]:
+    """The longest run of ids without a gap that ends at `last`, ascending; empty when `last` is not among them."""
+    alive = set(ids)
+    first = last + 1
+    while first - 1 in alive:
+        first -= 1
+    return list(range(first, last + 1))
 
 
 def snapshot_at_or_before_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:

@@ -21,7 +21,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.tags import TagOptions, TagPeriod, TagPeriodFormatter
+from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 
 _SHOWN = 20
 """Names listed in a message."""

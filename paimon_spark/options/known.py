@@ -18,7 +18,7 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.data_files import per_level, stats_mode
 from paimon_spark.options.descriptor import boolean, duration_ms, fraction, integer, memory_size, string
 from paimon_spark.options.lineage import OF_ONE_USE
-from paimon_spark.options.tags import time_of_day_ms, whole_days
+from paimon_spark.options.retention import time_of_day_ms, whole_days
 
 TABLE_OPTION_PREFIXES: Final = (
     "fields.", "file-index.", "metadata.iceberg.", "blob-descriptor.", "file.compression.",

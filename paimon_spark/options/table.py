@@ -48,10 +48,9 @@ from paimon_spark.options.descriptor import (
 if TYPE_CHECKING:
     from paimon_spark.options.commit import CommitOptions, ManifestOptions
     from paimon_spark.options.compaction import AppendCompactionOptions, CompactionOptions, RecordExpiryOptions
+    from paimon_spark.options.core import MergeOptions
     from paimon_spark.options.data_files import DataFileOptions
-    from paimon_spark.options.expiry import ExpiryOptions, PartitionExpiryOptions
-    from paimon_spark.options.merge import MergeOptions
-    from paimon_spark.options.tags import SavepointOptions, TagOptions
+    from paimon_spark.options.retention import ExpiryOptions, PartitionExpiryOptions, SavepointOptions, TagOptions
     from paimon_spark.options.write import (
         DynamicBucketOptions,
         PostponedBucketOptions,
@@ -131,7 +130,7 @@ class TableOptions:
     @cached_property
     def merge(self) -> MergeOptions:
         """Merge functions of columns."""
-        from paimon_spark.options.merge import parse_merge_options
+        from paimon_spark.options.core import parse_merge_options
 
         return parse_merge_options(self.raw)
 
@@ -228,28 +227,28 @@ class TableOptions:
     @cached_property
     def expiry(self) -> ExpiryOptions:
         """Retention of snapshots, changelogs and consumers."""
-        from paimon_spark.options.expiry import parse_expiry_options
+        from paimon_spark.options.retention import parse_expiry_options
 
         return parse_expiry_options(self.raw)
 
     @cached_property
     def partition_expiry(self) -> PartitionExpiryOptions | None:
         """When partitions are dropped; None: never."""
-        from paimon_spark.options.expiry import parse_partition_expiry
+        from paimon_spark.options.retention import parse_partition_expiry
 
         return parse_partition_expiry(self.raw)
 
     @cached_property
     def tags(self) -> TagOptions:
         """Retention and automatic creation of tags."""
-        from paimon_spark.options.tags import parse_tag_options
+        from paimon_spark.options.retention import parse_tag_options
 
         return parse_tag_options(self.raw)
 
     @cached_property
     def savepoints(self) -> SavepointOptions | None:
         """When savepoints are created automatically; None: never."""
-        from paimon_spark.options.tags import parse_savepoint_options
+        from paimon_spark.options.retention import parse_savepoint_options
 
         return parse_savepoint_options(self.raw)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
+from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, PARTIAL_UPDATE_REMOVE, MergeEngine
 from paimon_spark.options.descriptor import (
     Option,
     at_least_one,
@@ -23,7 +23,6 @@ from paimon_spark.options.descriptor import (
     string,
     trimmed,
 )
-from paimon_spark.options.merge import PARTIAL_UPDATE_REMOVE
 
 MAX_OPEN_WRITERS: Final = Option(
     "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."

@@ -25,7 +25,8 @@ from paimon_spark.jobs.write_target import open_for_rows
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.batch_write import (
+from paimon_spark.options.location import quoted
+from paimon_spark.options.write_request import (
     ASSIGNERS,
     CLUSTER,
     CLUSTERED,
@@ -34,7 +35,6 @@ from paimon_spark.options.batch_write import (
     canonical_write,
     parse_batch_write_options,
 )
-from paimon_spark.options.location import quoted
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.session import find_sources_here, is_missing_source, our_errors, register
 from paimon_spark.spark.source import PaimonPyDataSource

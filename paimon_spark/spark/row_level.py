@@ -42,11 +42,11 @@ from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe

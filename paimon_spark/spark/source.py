@@ -122,7 +122,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     Raises as `jobs.batch_write.plan_write`.
     """
     from paimon_spark.jobs.batch_write import plan_path_write
-    from paimon_spark.options.batch_write import ROW_LEVEL, WriteMode, canonical_write
+    from paimon_spark.options.write_request import ROW_LEVEL, WriteMode, canonical_write
     from paimon_spark.spark.batch_write import BatchWriter
     from paimon_spark.spark.schema import arrow_schema, row_type
 

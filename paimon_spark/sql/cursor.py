@@ -1,4 +1,4 @@
-"""Read a statement token by token. Expressions and queries are cut out as text, which Spark parses."""
+"""Read a statement token by token; expressions and queries stay text."""
 
 from __future__ import annotations
 

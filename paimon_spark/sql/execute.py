@@ -1,4 +1,4 @@
-"""Parse a statement and run it: commands on tables of the catalog here, everything else as a query by Spark.
+"""Parse a statement, and run it here or as a query by Spark.
 
 With `register_functions` this module implements the port `SparkSql`.
 """

@@ -1,4 +1,4 @@
-"""The lineage job of a statement, named by its target and the shape of its text; each run has a barrier.
+"""The lineage job of a statement, named by its target and the shape of its text.
 
 A statement that runs each day with other literals is one job. Two statements of one Spark application are two jobs:
 what one reads is not a source of what the other writes.

@@ -18,7 +18,7 @@ _CALL: Final = (
     *_BOTH,
     ("or ignore_if_exists=True", "or ignoreIfExists => 'true'"),
     ("backup=True", "backup => true"),
-    ("and snapshot_id is", "and snapshot is"),
+    ("but snapshot_id is", "but snapshot is"),
 )
 _STATEMENT: Final = (
     *_BOTH,

@@ -1,4 +1,4 @@
-"""Resolve names in statements to tables, databases and columns of the catalog, or leave them to Spark.
+"""Resolve names of tables, databases and columns, or leave them to Spark.
 
 A name of one part is a temporary view when there is one, else a table of the current database. In a name of two parts
 the first is a database of the warehouse; when the warehouse has none of that name, the name is Spark's. A name of three

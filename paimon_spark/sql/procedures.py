@@ -1,4 +1,7 @@
-"""CALL: read the statement, bind its arguments to a procedure, and run it. Binding and running work without Spark."""
+"""CALL: read the statement, bind its arguments to a procedure, and run it.
+
+Binding and running work without Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of `catalog.sql`: the catalog, the Spark session, its settings and its current database."""
+"""One call of `catalog.sql`: catalog, Spark session, settings and current database."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import is_table
-from paimon_spark.options.batch_write import OPTIONS as WRITE_OPTIONS
-from paimon_spark.options.batch_write import canonical_write
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import OF_ONE_USE
@@ -26,6 +24,8 @@ from paimon_spark.options.scan import (
     canonical,
 )
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
+from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
+from paimon_spark.options.write_request import canonical_write
 from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
 from paimon_spark.storage.urls import open_store
 

@@ -1,4 +1,4 @@
-"""SQL text as tokens with their positions: brackets, replacing parts of the text, splitting it into statements.
+"""SQL text as tokens with positions: brackets, edits of the text, splitting at `;`.
 
 sqlglot tokenizes. Its trees have no positions for most nodes and do not know all of Spark's grammar, so statements are
 read token by token (`cursor.py`), and what Spark is to run keeps its text: parts are cut out or replaced by position.

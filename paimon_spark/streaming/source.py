@@ -394,6 +394,5 @@ def _refuse(handle: TableHandle, key: str, why: str) -> InvalidOptionError:
     return InvalidOptionError(
         f"option {key} = true of a stream of {handle.describe()} {why}",
         option=key,
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )

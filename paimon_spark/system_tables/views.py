@@ -26,8 +26,7 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError, Unsupport
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.ranges import ResolvedRange
-from paimon_spark.metadata.resolve import Resolved
+from paimon_spark.metadata.resolve import Resolved, ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import SEQUENCE_NUMBER_COLUMN
 from paimon_spark.options.scan import Incremental

@@ -32,7 +32,7 @@ from paimon_spark.metadata.tags import (
     tag_periods,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import TagCreation, TagOptions
+from paimon_spark.options.retention import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,

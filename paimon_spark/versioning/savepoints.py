@@ -31,7 +31,7 @@ from paimon_spark.metadata.tags import (
     tag_names,
 )
 from paimon_spark.metadata.version import zone_of
-from paimon_spark.options.tags import SavepointOptions
+from paimon_spark.options.retention import SavepointOptions
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
     create_steps,

@@ -30,7 +30,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
-from paimon_spark.options.tags import TagOptions
+from paimon_spark.options.retention import TagOptions
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

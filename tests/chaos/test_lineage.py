@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage import settings, stream_recording
+from paimon_spark.lineage import stream_recording, tables
 from paimon_spark.lineage import table_index as lineage_index
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
 from paimon_spark.lineage.recorder import Recorder, flush_all
@@ -167,7 +167,7 @@ def as_another_process() -> None:
     """Forget what this process knows of lineage tables: also the store through which it opened them."""
     CACHE.clear()
     lineage_index._HANDLES.clear()
-    settings._REMEMBERED.clear()
+    tables._CACHE.clear()
     stream_recording.forget_queries()
 
 

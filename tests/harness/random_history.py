@@ -16,7 +16,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
-from paimon_spark.metadata.manifest_writer import write_index_manifest
+from paimon_spark.metadata.manifests import write_index_manifest
 from tests.harness.commits import PARTITIONED
 from tests.harness.table_builder import File, TableBuilder
 

@@ -13,9 +13,8 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.provenance import Provenance, decode_provenance
-from paimon_spark.lineage.settings import forget_settings
 from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES
+from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, forget_settings
 from paimon_spark.lineage.warehouse import find_warehouse_table
 
 

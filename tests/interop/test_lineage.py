@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.lineage.settings import enable, read_settings
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import (
     CATALOG_OPTIONS,
@@ -19,6 +18,8 @@ from paimon_spark.lineage.tables import (
     SOURCE_SNAPSHOT,
     TABLES,
     Definition,
+    enable,
+    read_settings,
 )
 from paimon_spark.lineage.warehouse import DATABASE, Warehouse
 from paimon_spark.storage.urls import open_store

@@ -16,9 +16,8 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance
-from paimon_spark.lineage.settings import enable
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import SOURCE_SNAPSHOT
+from paimon_spark.lineage.tables import SOURCE_SNAPSHOT, enable
 from paimon_spark.lineage.warehouse import find_warehouse_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import paimon_spark.options
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
-from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_write
+from paimon_spark.options import descriptor, lineage, scan, write_request
 from paimon_spark.options import stream_read as stream_read
+from paimon_spark.options.core import FieldOptions
 from paimon_spark.options.descriptor import Option, options_of
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
-from paimon_spark.options.merge import FieldOptions
 from tools.reference.options_without_effect import by_reason
 from tools.reference.text import code, codes, page, table
 
@@ -119,11 +119,11 @@ def options_page() -> str:
 
     lineage_options = take(o.key for o in lineage.OPTIONS)
     reads = take(o.key for o in scan.OPTIONS)
-    internal = take((batch_write.CLUSTERED.key, batch_write.ROW_LEVEL.key, batch_write.ROW_LEVEL_BASE.key))
-    writes = take(o.key for o in batch_write.OPTIONS)
+    internal = take((write_request.CLUSTERED.key, write_request.ROW_LEVEL.key, write_request.ROW_LEVEL_BASE.key))
+    writes = take(o.key for o in write_request.OPTIONS)
     writes |= take(sorted(key for key in keys if key.startswith("write.merge-schema")))
     streams = take(o.key for o in _stated(stream_read))
-    sinks = take(o.key for o in stream_write.OPTIONS)
+    sinks = take(o.key for o in write_request.STREAM_OPTIONS)
     commits = take(sorted(key for key in keys if key.startswith(("commit.", "manifest.", "snapshot.", "changelog."))))
     tags = take(sorted(key for key in keys if key.startswith(("tag.", "savepoint.", "sink."))))
     expiry = take(sorted(key for key in keys if key.startswith(("partition.", "consumer", "record-level."))))

@@ -13,8 +13,7 @@ from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, 
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.manifest_writer import write_index_manifest
-from paimon_spark.metadata.manifests import read_index_manifest
+from paimon_spark.metadata.manifests import read_index_manifest, write_index_manifest
 
 Entries = Sequence[IndexManifestEntry]
 

@@ -45,8 +45,7 @@ from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifest_writer import write_manifest, write_manifest_list
-from paimon_spark.metadata.manifests import data_manifests, read_manifests
+from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
 from paimon_spark.options.commit import CommitOptions
 
 _LOG = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Grou
 from paimon_spark.engine.merge.ordering import decimal_halves, pack, sort_rows, value_words
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.metadata.definition.merge_rules import check_function
-from paimon_spark.options.merge import FieldOptions
+from paimon_spark.options.core import FieldOptions
 from paimon_spark.types import (
     DataType,
 )

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.exact_values import SKETCH_FUNCTIONS, Union, Value, decoded, frozen, order_key, union_of
 from paimon_spark.errors import DataError
-from paimon_spark.options.merge import FieldOptions, NestedKeyNullStrategy
+from paimon_spark.options.core import FieldOptions, NestedKeyNullStrategy
 
 JAVA_SPACES: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"

@@ -11,8 +11,7 @@ from enum import Enum
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.metadata.definition.merge_rules import sequence_groups
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.core import ChangelogProducer, MergeEngine
-from paimon_spark.options.merge import PARTIAL_UPDATE_REMOVE_BY_GROUP
+from paimon_spark.options.core import PARTIAL_UPDATE_REMOVE_BY_GROUP, ChangelogProducer, MergeEngine
 
 _REPLACES = (None, "last_value", "last_non_null_value")
 """Aggregate functions with which a row may be written twice."""

@@ -31,8 +31,8 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
 from paimon_spark.metadata.vector_files import (
     changed_vectors,
     read_vectors,

@@ -31,9 +31,9 @@ from paimon_spark.format import binary_row, bucket_hash
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import objects
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.metadata.bucket_state import BucketStates
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.live_files import BucketStates
 from paimon_spark.metadata.partition_path import partition_path
 from paimon_spark.types import RowType
 

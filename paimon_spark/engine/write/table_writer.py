@@ -26,8 +26,8 @@ from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.metadata.bucket_state import NO_SEQUENCE, BucketStates
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
 
 
 class TableWriter:

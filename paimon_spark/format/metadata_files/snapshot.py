@@ -72,6 +72,13 @@ class Snapshot(ShownAsFacts):
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def rows_before(self) -> int | None:
+        """`total_record_count` of the snapshot that this one was made on; None when unknown."""
+        if self.total_record_count is None or self.delta_record_count is None:
+            return None
+        return self.total_record_count - self.delta_record_count
+
+    @property
     def brief(self) -> str:
         """The snapshot in one line."""
         return f"snapshot {self.id}, {self.commit_kind.value}, {moment(self.time_ms)}"

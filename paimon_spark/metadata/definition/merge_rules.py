@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.core import IGNORE_DELETE, MergeEngine
-from paimon_spark.options.merge import (
+from paimon_spark.options.core import (
     COLUMN_PREFIX,
+    IGNORE_DELETE,
     PARTIAL_UPDATE_REMOVE,
     PARTIAL_UPDATE_REMOVE_BY_GROUP,
     SEQUENCE_GROUP,
     FieldOptions,
+    MergeEngine,
     MergeOptions,
 )
 from paimon_spark.options.table import TableOptions

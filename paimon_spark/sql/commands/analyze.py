@@ -1,4 +1,4 @@
-"""Run ANALYZE TABLE: Spark computes statistics of rows and columns, which are stored with a snapshot.
+"""Run ANALYZE TABLE: Spark computes the statistics, which are stored with a snapshot.
 
 Source: Java's `PaimonAnalyzeTableColumnCommand`, Spark's `CommandUtils.computeColumnStats`.
 """

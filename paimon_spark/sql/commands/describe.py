@@ -1,4 +1,4 @@
-"""Run DESCRIBE of tables, columns and databases, in the layout of Spark's commands on Paimon's tables.
+"""Run DESCRIBE of tables, columns and databases, in the layout of Paimon's connector.
 
 Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExec`; Java's `PaimonDescribeTableExec`.
 """

@@ -1,4 +1,4 @@
-"""Run INSERT: convert the rows of its query to the table's columns, and write them by `Table.write`."""
+"""Run INSERT: convert the rows of its query to the table's columns, and write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import InvalidInputError, SchemaMismatchError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.options.batch_write import (
+from paimon_spark.options.lineage import NO_SOURCES
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.write_request import (
     DYNAMIC_OVERWRITE,
     OVERWRITE_MODE,
     OVERWRITE_PARTITION,
@@ -17,8 +19,6 @@ from paimon_spark.options.batch_write import (
     WriteMode,
     canonical_write,
 )
-from paimon_spark.options.lineage import NO_SOURCES
-from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import fitted
 from paimon_spark.spark.session import our_errors
 from paimon_spark.sql.commands.expressions import partition_condition, with_defaults

@@ -1,4 +1,4 @@
-"""The table that a command works on: opened on its branch with the session's options; constants of PARTITION (…)."""
+"""The table that a command works on, and constants of PARTITION (…)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from paimon_spark.errors import InvalidInputError, SqlSyntaxError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.jobs.partition_specs import partition_values
-from paimon_spark.options.batch_write import BatchWriteOptions, canonical_write
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.lineage import JOB
+from paimon_spark.options.write_request import BatchWriteOptions, canonical_write
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.cursor import Cursor

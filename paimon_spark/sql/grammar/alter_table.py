@@ -1,4 +1,4 @@
-"""Grammar of ALTER TABLE (columns, properties, names, partitions), DROP TABLE and MSCK REPAIR TABLE."""
+"""Grammar of ALTER TABLE, DROP TABLE and MSCK REPAIR TABLE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clauses that several statements share: columns with types, properties, partitions, assignments."""
+"""Clauses that several statements share: columns, properties, partitions, assignments."""
 
 from __future__ import annotations
 

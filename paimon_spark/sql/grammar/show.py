@@ -1,4 +1,4 @@
-"""Grammar of SHOW, DESCRIBE, USE, SET CATALOG, REFRESH TABLE and ANALYZE TABLE, after Spark's `SqlBaseParser.g4`."""
+"""Grammar of SHOW, DESCRIBE, USE, SET CATALOG, REFRESH TABLE and ANALYZE TABLE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grammar of tags and branches: ALTER TABLE … CREATE TAG and its like, SHOW TAGS and its like.
+"""Grammar of tags and branches: ALTER TABLE … CREATE TAG, SHOW TAGS and the like.
 
 Tags follow Paimon's `PaimonSqlExtensions.g4`, which comes from Iceberg; branches follow Iceberg's
 `IcebergSqlExtensions.g4`. DROP and DELETE mean the same.

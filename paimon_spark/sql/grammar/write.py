@@ -1,4 +1,4 @@
-"""Grammar of INSERT, DELETE, UPDATE, MERGE and TRUNCATE, and of the writes that are not supported."""
+"""Grammar of INSERT, DELETE, UPDATE, MERGE, TRUNCATE and of unsupported writes."""
 
 from __future__ import annotations
 

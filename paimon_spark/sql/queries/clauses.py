@@ -1,4 +1,4 @@
-"""Find Paimon's extensions to queries by tokens: versions, options after names, and names with unquoted `$`.
+"""Find Paimon's extensions to queries: versions and options after names, unquoted `$`.
 
 Applies to all names; which tables are Paimon's is decided later, and the text of the others stays as written.
 """

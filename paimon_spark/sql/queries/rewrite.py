@@ -1,4 +1,4 @@
-"""Rewrite a query: DataFrames in place of Paimon tables, values in place of `sys.max_pt('t')`. The rest stays."""
+"""Rewrite a query: DataFrames in place of Paimon tables, values in place of `sys.max_pt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scan of each table in a query: version, options, and only the columns and rows that the query needs."""
+"""The scan of each table in a query, with only the columns and rows that it needs."""
 
 from __future__ import annotations
 

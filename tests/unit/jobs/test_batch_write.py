@@ -29,7 +29,7 @@ from paimon_spark.jobs import compaction as compact_written
 from paimon_spark.jobs.batch_write import WriteJob, plan_path_write
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import a_file
 

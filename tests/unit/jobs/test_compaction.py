@@ -24,7 +24,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 
 DAYS = [date(2024, 1, 1), date(2024, 1, 2), None]
 ROWS = pa.table(

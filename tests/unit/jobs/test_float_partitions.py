@@ -23,7 +23,7 @@ from paimon_spark.maintenance.partitions import mark_done
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.partition_path import PartitionDirectories
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 from paimon_spark.sql.functions import max_pt
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import FileInfo

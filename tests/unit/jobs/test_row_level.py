@@ -15,7 +15,7 @@ from paimon_spark.errors import CommitConflictError, InvalidInputError, Predicat
 from paimon_spark.jobs import row_level
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.options.batch_write import ROW_LEVEL_BASE, WriteMode
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "dt": ["x", "y"] * 5})
 

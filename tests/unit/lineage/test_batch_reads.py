@@ -13,8 +13,8 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import ReadNote, all_batch_jobs, batch_notes, this_process
-from paimon_spark.lineage.settings import enable, forget_settings
 from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.tables import enable, forget_settings
 from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, forget_warnings
 
 T = TableRef("db", "t")

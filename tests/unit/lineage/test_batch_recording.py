@@ -25,12 +25,12 @@ from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.lineage import batch_recording as batch_recording_module
-from paimon_spark.lineage import pending_notes as left_notes
 from paimon_spark.lineage import read_notes as notes
+from paimon_spark.lineage import read_recording as left_notes
 from paimon_spark.lineage.maintenance import sync
-from paimon_spark.lineage.pending_notes import rows_of_pending_notes
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
 from paimon_spark.lineage.read_notes import now_ms
+from paimon_spark.lineage.read_recording import rows_of_pending_notes
 from paimon_spark.lineage.recorder import Recorder, recorder_for
 from paimon_spark.lineage.table_index import TableIndex
 from paimon_spark.lineage.tables import Rows
@@ -38,7 +38,7 @@ from paimon_spark.lineage.warehouse import forget_warnings
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 from tests.harness.recorded import came_from, head, index_of, recording_catalog, rows, said, sinks, sources, switch
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})

@@ -8,9 +8,9 @@ from paimon_spark.errors import StorageError
 from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.job_registry import Registration, find_owner, register_query
 from paimon_spark.lineage.maintenance import forget_job
-from paimon_spark.lineage.pending_notes import rows_of_notes, rows_of_pending_notes
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import NoteTicket, batch_notes, stream_notes, write_note
+from paimon_spark.lineage.read_recording import rows_of_notes, rows_of_pending_notes
 from paimon_spark.lineage.tables import SOURCE_JOB, SOURCE_SNAPSHOT
 from tests.harness.lineage_index import MemoryIndex
 

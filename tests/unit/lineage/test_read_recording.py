@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.errors import StorageError
 from paimon_spark.jobs.lineage_port import TaskIdentity
-from paimon_spark.lineage import settings
+from paimon_spark.lineage import tables as settings
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.read_notes import stream_notes, write_note

@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from paimon_spark.errors import StorageError
-from paimon_spark.lineage.settings import (
+from paimon_spark.lineage.tables import (
+    CATALOG_OPTIONS,
     OFF,
     LineageSettings,
     enable,
@@ -16,7 +17,6 @@ from paimon_spark.lineage.settings import (
     settings_of,
     write_settings,
 )
-from paimon_spark.lineage.tables import CATALOG_OPTIONS
 from tests.harness.lineage_index import MemoryIndex
 
 

@@ -26,8 +26,9 @@ from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.lineage import checkpoints as spark_log
 from paimon_spark.lineage import job_registry as jobs
-from paimon_spark.lineage import recorder, settings, stream_recording
+from paimon_spark.lineage import recorder, stream_recording
 from paimon_spark.lineage import table_index as lineage_index
+from paimon_spark.lineage import tables as settings
 from paimon_spark.lineage import warehouse as warehouse_module
 from paimon_spark.lineage.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.read_notes import NoteTicket, write_note

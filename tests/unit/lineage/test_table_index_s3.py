@@ -10,9 +10,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.settings import LineageSettings, enable, read_settings
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import SINK_SNAPSHOT
+from paimon_spark.lineage.tables import SINK_SNAPSHOT, LineageSettings, enable, read_settings
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.storage.urls import open_store
 from tests.harness.s3_server import s3_server

@@ -46,7 +46,7 @@ from paimon_spark.metadata.tags import (
     tag_of_snapshot,
     tag_periods,
 )
-from paimon_spark.options.tags import parse_tag_options
+from paimon_spark.options.retention import parse_tag_options
 from paimon_spark.storage.urls import open_store
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 

@@ -12,15 +12,15 @@ from paimon_spark.errors import (
     VersionNotFoundError,
     VersionSyntaxError,
 )
-from paimon_spark.metadata import ranges
-from paimon_spark.metadata.ranges import BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG, ResolvedRange, resolve_range
+from paimon_spark.metadata import resolve as ranges
+from paimon_spark.metadata.resolve import BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG, ResolvedRange, resolve_range
 from paimon_spark.metadata.tags import auto_tag_time
-from paimon_spark.options.tags import parse_tag_options
+from paimon_spark.options.retention import parse_tag_options
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 
 @pytest.fixture(scope="module")
-def table() -> MetadataTable:
+def tagged() -> MetadataTable:
     built = MetadataTable().schema(a_schema(0)).schema(a_schema(1)).snapshots([3, 4, 5])
     built.tag("v1", 1).tag("v3", 3).tag("savepoint-4", 4)
     for day, snapshot_id in (("2024-01-01", 1), ("2024-01-03", 3), ("2024-01-04 x", 4)):
@@ -52,8 +52,8 @@ def ends(found: ResolvedRange) -> tuple[int, int | None, int | None, bool]:
         ("fix.4,fix", (4, 4, 6, False)),
     ],
 )
-def test_between_versions(table: MetadataTable, text: str, expected: tuple[int, int | None, int | None, bool]) -> None:
-    found = resolve_range(table.open(), BETWEEN, text)
+def test_between_versions(tagged: MetadataTable, text: str, expected: tuple[int, int | None, int | None, bool]) -> None:
+    found = resolve_range(tagged.open(), BETWEEN, text)
     assert ends(found) == expected
     assert found.is_empty == (text == "5,5")
     assert found.handle.branch == ("fix" if "fix" in text else "main")
@@ -73,9 +73,9 @@ def test_between_versions(table: MetadataTable, text: str, expected: tuple[int, 
         ("3,fix.v6", InvalidOptionError, "both ends must be on one branch"),
     ],
 )
-def test_between_wrong_versions(table: MetadataTable, text: str, error: type[PaimonError], words: str) -> None:
+def test_between_wrong_versions(tagged: MetadataTable, text: str, error: type[PaimonError], words: str) -> None:
     with pytest.raises(error, match=words):
-        resolve_range(table.open(), BETWEEN, text)
+        resolve_range(tagged.open(), BETWEEN, text)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_between_wrong_versions(table: MetadataTable, text: str, error: type[Pai
         ("3000,99999999", (3, 3, 5, False)),
     ],
 )
-def test_between_times(table: MetadataTable, text: str, expected: tuple[int, int | None, int | None, bool]) -> None:
-    assert ends(resolve_range(table.open(), BETWEEN_TIMESTAMP, text, "UTC")) == expected
+def test_between_times(tagged: MetadataTable, text: str, expected: tuple[int, int | None, int | None, bool]) -> None:
+    assert ends(resolve_range(tagged.open(), BETWEEN_TIMESTAMP, text, "UTC")) == expected
 
 
 @pytest.mark.parametrize("text", ["4000,4000", "6000,7000", "0,2999"])
-def test_times_with_nothing_between(table: MetadataTable, text: str) -> None:
-    assert resolve_range(table.open(), BETWEEN_TIMESTAMP, text).is_empty
+def test_times_with_nothing_between(tagged: MetadataTable, text: str) -> None:
+    assert resolve_range(tagged.open(), BETWEEN_TIMESTAMP, text).is_empty
 
 
 def test_an_empty_table_has_nothing_between() -> None:
@@ -102,38 +102,38 @@ def test_an_empty_table_has_nothing_between() -> None:
     assert resolve_range(handle, BETWEEN_TIMESTAMP, "0,9").is_empty
 
 
-def test_wrong_times(table: MetadataTable) -> None:
+def test_wrong_times(tagged: MetadataTable) -> None:
     with pytest.raises(InvalidOptionError, match="before the first"):
-        resolve_range(table.open(), BETWEEN_TIMESTAMP, "5,3")
+        resolve_range(tagged.open(), BETWEEN_TIMESTAMP, "5,3")
     with pytest.raises(VersionSyntaxError, match="no timestamp"):
-        resolve_range(table.open(), BETWEEN_TIMESTAMP, "soon,later")
+        resolve_range(tagged.open(), BETWEEN_TIMESTAMP, "soon,later")
 
 
-def test_to_an_automatic_tag(table: MetadataTable) -> None:
-    handle = table.open()
+def test_to_an_automatic_tag(tagged: MetadataTable) -> None:
+    handle = tagged.open()
     assert ends(resolve_range(handle, TO_AUTO_TAG, "2024-01-03")) == (1, 1, 3, True)
     assert ends(resolve_range(handle, TO_AUTO_TAG, "2024-01-04 x")) == (3, 3, 4, True)
     assert resolve_range(handle, TO_AUTO_TAG, "2024-01-01").is_empty, "the first has none before it"
 
 
-def test_to_a_tag_that_is_not_automatic(table: MetadataTable) -> None:
+def test_to_a_tag_that_is_not_automatic(tagged: MetadataTable) -> None:
     with pytest.raises(InvalidOptionError, match="makes no tags by time that are named so"):
-        resolve_range(table.open(), TO_AUTO_TAG, "v1")
+        resolve_range(tagged.open(), TO_AUTO_TAG, "v1")
 
 
 @pytest.mark.parametrize("name", ["2024-01-02", "2023-12-31", "2024-01-05"])
-def test_nothing_changed_up_to_an_automatic_tag_that_was_not_made(table: MetadataTable, name: str) -> None:
-    found = resolve_range(table.open(), TO_AUTO_TAG, name)
+def test_nothing_changed_up_to_an_automatic_tag_that_was_not_made(tagged: MetadataTable, name: str) -> None:
+    found = resolve_range(tagged.open(), TO_AUTO_TAG, name)
     assert found.is_empty
     assert found.end is None
 
 
 def test_an_automatic_tag_that_expires_meanwhile_is_passed_over(
-    table: MetadataTable, monkeypatch: pytest.MonkeyPatch
+    tagged: MetadataTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ranges.tag_names
     monkeypatch.setattr(ranges, "tag_names", lambda handle: [*names(handle), "2024-01-02"])
-    assert ends(resolve_range(table.open(), TO_AUTO_TAG, "2024-01-03")) == (1, 1, 3, True)
+    assert ends(resolve_range(tagged.open(), TO_AUTO_TAG, "2024-01-03")) == (1, 1, 3, True)
 
 
 HOURLY = {"tag.creation-period": "hourly"}
@@ -162,6 +162,6 @@ def test_names_of_automatic_tags(options: dict[str, str], name: str, time: datet
     assert auto_tag_time(name, parse_tag_options(options)) == time
 
 
-def test_ends_are_snapshots_as_they_are(table: MetadataTable) -> None:
-    found = resolve_range(table.open(), BETWEEN, "3,5")
+def test_ends_are_snapshots_as_they_are(tagged: MetadataTable) -> None:
+    found = resolve_range(tagged.open(), BETWEEN, "3,5")
     assert (found.start, found.end) == (a_snapshot(3), a_snapshot(5))

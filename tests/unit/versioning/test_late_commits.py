@@ -15,7 +15,7 @@ from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.maintenance import change as intents
-from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
+from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 
 

@@ -25,7 +25,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.tags import SavepointOptions
+from paimon_spark.options.retention import SavepointOptions
 from paimon_spark.versioning.savepoints import create_savepoint, delete_savepoint, is_due, run_periodic_savepoint
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.history import History

@@ -18,7 +18,7 @@ from paimon_spark.engine.commit.entries import Touched, no_entries, together
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import array_of
-from paimon_spark.metadata.manifest_writer import write_manifest
+from paimon_spark.metadata.manifests import write_manifest
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.commits import APPEND, KEYED, a_file, make_table, message

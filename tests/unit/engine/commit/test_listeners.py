@@ -16,7 +16,7 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 
 SEEN: list[CommitEvent] = []
 ROWS = pa.table({"k": pa.array([1, 2], pa.int64()), "v": pa.array(["a", "b"])})

@@ -17,8 +17,7 @@ from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifest_writer import write_manifest
-from paimon_spark.metadata.manifests import read_manifests
+from paimon_spark.metadata.manifests import read_manifests, write_manifest
 from paimon_spark.options.commit import CommitOptions, parse_commit_options
 from paimon_spark.storage.urls import open_store
 from tests.harness.commits import PARTITIONED, a_file, make_table, message

@@ -21,7 +21,7 @@ from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 
 COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("v", pa.int32())])
 FEW = {"num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "3"}

@@ -15,7 +15,7 @@ from paimon_spark.engine.compaction.run import compact_table
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 
 NOW = int(time.time())
 YOUNG, OLD = NOW - 100, NOW - 100_000

@@ -21,7 +21,7 @@ from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
+from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.unit.versioning.publishing import in_order

@@ -16,7 +16,7 @@ from paimon_spark.engine.merge.aggregators import Events, aggregator
 from paimon_spark.engine.merge.key_value import ColumnResult, Groups, concat, take
 from paimon_spark.errors import DataError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.options.merge import field_options
+from paimon_spark.options.core import field_options
 from paimon_spark.types import parse_type
 from tests.harness.search import examples
 

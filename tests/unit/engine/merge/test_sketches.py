@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files import roaring
-from paimon_spark.options.merge import field_options
+from paimon_spark.options.core import field_options
 from tests.unit.engine.merge.test_aggregators import run
 
 FUNCTIONS = ["hll_sketch", "theta_sketch", "rbm32", "rbm64"]

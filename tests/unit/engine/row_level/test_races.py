@@ -22,7 +22,7 @@ from paimon_spark.jobs import row_level
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.options.batch_write import ROW_LEVEL_BASE, WriteMode
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode
 from paimon_spark.predicate.parse import parse_predicate
 
 Rows: TypeAlias = "Counter[tuple[int, str]]"

@@ -15,7 +15,7 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError, SnapshotE
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.metadata.ranges import BETWEEN, resolve_range
+from paimon_spark.metadata.resolve import BETWEEN, resolve_range
 from paimon_spark.options.scan import Incremental, IncrementalMode
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import INT, DataField, RowType

@@ -31,7 +31,7 @@ from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.batch_write import WriteMode
+from paimon_spark.options.write_request import WriteMode
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import VALUE_KIND
 from tests.harness import merge_model as model

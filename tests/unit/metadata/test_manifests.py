@@ -16,8 +16,8 @@ from paimon_spark.format.metadata_files import manifest, manifest_writer
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
-from paimon_spark.metadata import manifest_writer as manifest_files
 from paimon_spark.metadata import manifests
+from paimon_spark.metadata import manifests as manifest_files
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import DataField, RowType, parse_type

@@ -4,7 +4,7 @@ import pytest
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.known import check_values
-from paimon_spark.options.tags import (
+from paimon_spark.options.retention import (
     SavepointOptions,
     TagCreation,
     parse_savepoint_options,
