@@ -1,4 +1,4 @@
-"""Table.alter: its arguments as schema changes; columns given as Arrow, Spark or DDL text as types."""
+"""Table.alter: schema changes from its arguments; types from Arrow, Spark or DDL text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WriteJob: one batch write, from the plan to its snapshot, in this process or in Spark; and Table.write.
+"""WriteJob: one batch write, from the plan to its snapshot; and Table.write.
 
 plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
 """

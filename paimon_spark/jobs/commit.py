@@ -1,4 +1,4 @@
-"""The commit of a batch job: lineage, snapshot, the compaction that its rows need, and what is due after it."""
+"""The commit of a batch job: lineage, snapshot, compaction and maintenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction of buckets: of a whole branch, or after a write that needs it. In this process, or as a Spark job."""
+"""Compaction of a branch, or of the buckets of a write; here or as a Spark job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compact a table or its manifests, drop its partitions, and read the arguments of its expiry.
+"""Table.compact, Table.drop_partitions, and the arguments of expiry.
 
 Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
 """

@@ -1,4 +1,4 @@
-"""Partitions that users name: as values by column, as text `dt=a,hr=1;dt=b`, or by a condition.
+"""Partitions that users name: by column values, by text or by a condition.
 
 Source: Java `utils/ParameterUtils.getPartitions`, Spark's `SparkProcedureUtils`.
 """

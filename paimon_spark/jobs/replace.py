@@ -1,4 +1,4 @@
-"""REPLACE TABLE: another definition without rows; the history stays and can be read at its versions.
+"""REPLACE TABLE: another definition without rows; the history stays readable.
 
 The rows are removed first, by a snapshot, then the new schema is written: rows are never read by another definition. A
 column of the same name and type keeps its field id, so a restored old snapshot shows it; others get new ids.

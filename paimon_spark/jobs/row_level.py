@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of a table, one commit each: run by Spark, or here when a DELETE needs no Spark."""
+"""DELETE, UPDATE and MERGE, one commit each; a DELETE can run without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StreamWrite: the sink of a streaming query, from the plan to the snapshot of each batch, exactly once.
+"""StreamWrite: the sink of a streaming query, one snapshot a batch, exactly once.
 
 plan_stream_write (driver) → StreamTask → write (tasks of each batch) → StreamRows → commit (driver, of each batch).
 

@@ -1,4 +1,4 @@
-"""TaskWrite and StreamTask: the parts of a write job that its tasks run, without planning or committing.
+"""TaskWrite and StreamTask: the parts of a write job that its tasks run.
 
 Every new Python worker of Spark imports the modules that the pickled writer names, so this one imports little.
 """

@@ -1,4 +1,4 @@
-"""The table that a write goes to: open it, create it when missing, and extend its schema when asked.
+"""The table that a write goes to: opened, created or extended.
 
 Nothing is created before everything that can be checked without rows has been checked.
 """

@@ -1,4 +1,4 @@
-"""Table.write of a Spark DataFrame: distributed by bucket, then written as a job. Classic and Connect sessions."""
+"""Table.write of a Spark DataFrame: distributed by bucket, then written as a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE as Spark jobs, and what MERGE has in common with them: one commit of rows that change.
+"""DELETE and UPDATE as Spark jobs, and the commit of changed rows for MERGE.
 
 Tables with keys: the rows that change are read, and written with their row kinds. Append tables: each row is read with
 its place (file and position); tasks mark or rewrite the files that lose rows, and write the new rows.
