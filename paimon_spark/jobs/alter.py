@@ -38,7 +38,7 @@ from paimon_spark.metadata.definition.schema_changes import (
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import quoted
 from paimon_spark.spark_port import spark_jobs
-from paimon_spark.types import DataField, DataType, RowType
+from paimon_spark.types import DataField, DataType, RowType, quoted
 
 
 def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaChange]]) -> TableHandle:

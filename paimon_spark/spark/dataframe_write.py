@@ -25,7 +25,6 @@ from paimon_spark.jobs.write_target import open_for_rows
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.location import quoted
 from paimon_spark.options.write_request import (
     ASSIGNERS,
     CLUSTER,
@@ -38,7 +37,7 @@ from paimon_spark.options.write_request import (
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.session import find_sources_here, is_missing_source, our_errors, register
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.types import RowType
+from paimon_spark.types import RowType, quoted
 
 _TASK: Final = "__paimon_task"
 _BUCKET: Final = "__paimon_bucket_number"

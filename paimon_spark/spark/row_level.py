@@ -44,7 +44,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.location import quoted
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
 from paimon_spark.spark.dataframe import dataframe
@@ -52,7 +51,7 @@ from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
 from paimon_spark.spark.schema import fitted
 from paimon_spark.spark.session import session_or_new
-from paimon_spark.types import VALUE_KIND, RowKind
+from paimon_spark.types import VALUE_KIND, RowKind, quoted
 
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
