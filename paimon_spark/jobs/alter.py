@@ -36,7 +36,6 @@ from paimon_spark.metadata.definition.schema_changes import (
     parse_path,
 )
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.location import quoted
 from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import DataField, DataType, RowType, quoted
 
