@@ -335,8 +335,9 @@ class _Cells:
         """Find the rows that hold a value, and load their slots."""
         here = np.flatnonzero(self.valid)
         start = self.start[here]
-        arities: npt.NDArray[Any] = np.ndarray((len(self.data) - 3,), np.dtype(">i4"), buffer=self.data, strides=(1,))
-        arity = arities[start - _ARITY_BYTES].astype(np.int64) if len(start) else np.empty(0, np.int64)
+        count = max(len(self.data) - _ARITY_BYTES + 1, 0)
+        arities: npt.NDArray[Any] = np.ndarray((count,), np.dtype(">i4"), buffer=self.data, strides=(1,))
+        arity = arities[start - _ARITY_BYTES].astype(np.int64)
         header = (arity + 71) // 64 * 8
         if ((arity < 0) | (header + 8 * arity > self.size[here])).any():
             raise FormatError("a row is too short for its fields")
