@@ -32,7 +32,7 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Action, Delete, Matched, Merge, Truncate, Update, WhenClause
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

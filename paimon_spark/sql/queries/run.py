@@ -24,7 +24,7 @@ from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
 from paimon_spark.sql.session import CachingSession, Session
 from paimon_spark.sql.statement import Query
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
