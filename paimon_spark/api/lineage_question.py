@@ -32,7 +32,7 @@ from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_l
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.version import from_options
+from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.storage.urls import open_store
 
@@ -401,7 +401,7 @@ class Warehouses:
                 "snapshot id",
                 table=asked.given,
             )
-        found = resolve(handle, from_options([version], None if asked.options is None else asked.options.time_zone))
+        found = resolve(handle, from_option(*version, None if asked.options is None else asked.options.time_zone))
         if found.snapshot is None:
             raise LineageError(
                 f"{found.label} of table {asked.given} has no snapshot yet, so nothing came from it or went into it",
