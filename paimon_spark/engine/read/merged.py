@@ -108,6 +108,7 @@ def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
         output=request.columns,
         keep_deletes=True,
         batch_rows=request.batch_rows,
+        every_key=True,
     )
     for batch in merge_runs(states, plan):
         yield batch if keep_deletes else _adds_only(batch)
