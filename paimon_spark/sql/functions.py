@@ -55,23 +55,13 @@ INCREMENTAL_FUNCTIONS: Final[Mapping[str, IncrementalFunction]] = {
 _SEARCH_FUNCTIONS: Final = ("vector_search", "hybrid_search", "full_text_search")
 """Also without the prefix `paimon_`, as in Paimon's connector."""
 _REFUSED: Final = frozenset((*_SEARCH_FUNCTIONS, *(f"paimon_{name}" for name in _SEARCH_FUNCTIONS)))
-
-
 MAX_PT: Final = "max_pt"
-
-
 _BLOBS: Final = (
     "path_to_descriptor", "descriptor_to_string", "blob_view", "descriptor_to_presigned_url",
     "try_descriptor_to_presigned_url",
 )  # fmt: skip
-
-
 _BUCKETS: Final = ("bucket", "mod_bucket", "hive_bucket")
-
-
 TABLE_FUNCTION: Final = "paimon_table"
-
-
 OpenScan = Callable[[CallContext, Sequence[object]], "Scan"]
 
 

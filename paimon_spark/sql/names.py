@@ -31,11 +31,7 @@ CATALOG: Final = "paimon"
 DEFAULT_DATABASE: Final = "default"
 _SYSTEM_DATABASE: Final = "sys"
 """The database of Paimon's procedures and functions."""
-
-
 _QUALIFIED: Final = 3
-
-
 _VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
 """Options of a session for the versions that queries read; other calls ignore them."""
 
@@ -139,12 +135,7 @@ def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
 def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
     """The existing database of the warehouse that a statement is about; None when it is Spark's.
 
-    Args:
-        session: of the call.
-        parts: of the name; empty means the current database.
-
-    Raises:
-        DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    Without parts it is the current database. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
     if len(parts) == 2 and parts[0].lower() == CATALOG:
         session.catalog.list_tables(parts[1])
@@ -160,13 +151,7 @@ def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
 
 
 def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:
-    """The name of a column as the table spells it, given in any case.
-
-    Args:
-        table: for messages.
-        name: as the statement has it.
-        columns: the candidates.
-        what: they are, for messages.
+    """The one of `columns` that a name in any case means, as the table spells it; `what` they are is for messages.
 
     Raises:
         ColumnNotFoundError: there is none, or several that differ in case only and none is spelt exactly so.
@@ -211,12 +196,7 @@ class CallContext:
     def table_name(self, text: str, caller: str) -> TableName:
         """The table that a text argument names: `t`, `db.t` or `paimon.db.t`, also with `$branch_…` or `$tags`.
 
-        Args:
-            text: the argument; names in it may be in backquotes.
-            caller: the procedure or function, for messages.
-
-        Raises:
-            InvalidInputError: it does not name a table of the catalog.
+        Raises InvalidInputError, which begins with the caller: it does not name a table of the catalog.
         """
         cursor = Cursor(text)
         parts = () if cursor.at_end else cursor.name()
@@ -238,12 +218,7 @@ class CallContext:
         return {k: v for k, v in found.items() if k not in _VERSION_OPTIONS}
 
     def table(self, text: str, caller: str, options: Mapping[str, str] | None = None) -> Table:
-        """The table or branch that a text argument names.
-
-        Args:
-            text: as `table_name` takes it.
-            caller: the procedure or function, for messages.
-            options: table options of this call; they override those of the session.
+        """The table or branch that a text argument names, with `options` over those of the session.
 
         Raises:
             InvalidInputError: it names a system table, or not a table of the catalog.

@@ -145,7 +145,7 @@ class Session:
             if key not in _READ_KEYS and not _is_table_key(key) and not _is_write_or_ignored_key(key):
                 raise unknown_option(key, (*TABLE_OPTIONS, *_READ_KEYS, *_WRITE_KEYS), "SET spark.paimon.")
         wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_table_key(k) and k not in _WRITE_KEYS)}
-        # A read has the lineage job of its write, which `query_dataframe` takes.
+        # A read has the lineage job of its write, which `run_query` takes.
         return {k: v for k, v in wanted.items() if k not in OF_ONE_USE}
 
     def write_options(self, name: TableName) -> dict[str, str]:

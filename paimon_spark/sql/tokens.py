@@ -131,20 +131,11 @@ def depth_change(token: Token) -> int:
     return (token.keyword in _OPENING) - (token.keyword in _CLOSING)
 
 
-def closing_bracket(tokens: Sequence[Token], opening: int) -> int | None:
-    """The index of the bracket that closes the one at index `opening`; None when none does."""
+def matching_bracket(tokens: Sequence[Token], at: int) -> int | None:
+    """The index of the bracket that matches the one at index `at`, on either side; None when none does."""
     depth = 0
-    for index in range(opening, len(tokens)):
-        depth += depth_change(tokens[index])
-        if depth == 0:
-            return index
-    return None
-
-
-def opening_bracket(tokens: Sequence[Token], closing: int) -> int | None:
-    """The index of the bracket that the one at index `closing` closes; None when it closes none."""
-    depth = 0
-    for index in range(closing, -1, -1):
+    closes = at < len(tokens) and depth_change(tokens[at]) < 0
+    for index in range(at, -1, -1) if closes else range(at, len(tokens)):
         depth += depth_change(tokens[index])
         if depth == 0:
             return index

@@ -19,7 +19,7 @@ from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree, Use
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Token, abbreviated, closing_bracket
+from paimon_spark.sql.tokens import Token, abbreviated, matching_bracket
 
 _SAMPLE: Final = "TABLESAMPLE"
 _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))
@@ -126,7 +126,7 @@ def _function(parsed: ParsedQuery, node: Tree) -> Reference | None:
         return None
     start = node.this.meta["start"]
     at = next(i for i, w in enumerate(parsed.tokens) if w.start == start)
-    end = closing_bracket(parsed.tokens, at + 1)
+    end = matching_bracket(parsed.tokens, at + 1)
     assert end is not None, "sqlglot read the call"
     return _placed(parsed, TableName("", called), node, start, parsed.tokens[end].end, called)
 
@@ -149,9 +149,9 @@ def _sample(tokens: Sequence[Token], end: int) -> tuple[int, int] | None:
     at = next((i for i, w in enumerate(tokens) if w.start >= end), len(tokens))
     if at >= len(tokens) or tokens[at].keyword != _SAMPLE:
         return None
-    last = closing_bracket(tokens, at + 1)
+    last = matching_bracket(tokens, at + 1)
     if last is not None and last + 1 < len(tokens) and tokens[last + 1].keyword == "REPEATABLE":
-        last = closing_bracket(tokens, last + 2)
+        last = matching_bracket(tokens, last + 2)
     return None if last is None else (tokens[at].start, tokens[last].end)
 
 

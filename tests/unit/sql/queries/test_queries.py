@@ -24,7 +24,6 @@ from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.scans import scan_of
 from paimon_spark.sql.session import CachingSession, Session
-from paimon_spark.sql.statement import Query
 
 
 class NoSpark:
@@ -352,7 +351,7 @@ def statements(draw: st.DrawFn, depth: int = 2) -> str:
 def test_a_statement_without_paimon_tables_reaches_spark_byte_for_byte(catalog: Catalog, sql: str) -> None:
     session = _session(catalog)
     try:
-        run_query(session, Query(sql))
+        run_query(session, sql)
     except SqlSyntaxError:
         return  # a quote that does not end
     assert session.spark.texts == [sql]  # type: ignore[attr-defined]
