@@ -38,14 +38,7 @@ _VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """The name of a table of the catalog, which need not exist.
-
-    Attributes:
-        database: its database.
-        table: its name there.
-        branch: the branch that `$branch_…` names; None without.
-        system: the system table that is meant, such as `tags`.
-    """
+    """The name of a table of the catalog, which need not exist; `$branch_…` names a branch, `$tags` a system table."""
 
     database: str
     table: str
@@ -87,8 +80,7 @@ class TableName:
 def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
     """The table that a name means, whether it exists or not; None when it is Spark's.
 
-    Raises:
-        InvalidOptionError: what follows `$` is neither a branch nor a system table.
+    Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
     *qualifier, last = parts
     if len(qualifier) == 2 and qualifier[0].lower() == CATALOG:
@@ -100,10 +92,7 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
 
 
 def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
-    """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name.
-
-    Raises as `resolve_name`.
-    """
+    """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name."""
     if "$" not in parts[-1] and len(parts) == 1 and not session.has_table(session.database, parts[0]):
         return None  # Spark may know it, and reports it when it does not
     if len(parts) == 1 and session.has_view(parts[0]):
@@ -170,13 +159,9 @@ def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What names and timestamps of a call mean.
+    """What names and timestamps of a call mean: `database` is that of names without one.
 
-    Attributes:
-        catalog: of the tables.
-        database: of names without one.
-        time_zone: of timestamps without one; None is the machine's.
-        session: of `catalog.sql`; None outside it.
+    Without a time zone, timestamps are in the machine's. The session is that of `catalog.sql`; None outside it.
     """
 
     catalog: Catalog

@@ -37,13 +37,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Call(Statement):
-    """`CALL [paimon.]sys.<name>(<arguments>)`.
-
-    Attributes:
-        name: of the procedure, as written.
-        positional: texts of the arguments without names, which come first.
-        named: name and text of each other.
-    """
+    """`CALL [paimon.]sys.<name>(<arguments>)`: texts of arguments without names, then names and texts of the others."""
 
     name: str
     positional: tuple[str, ...]
@@ -110,8 +104,7 @@ class Returned(NamedTuple):
 def find_procedure(name: str) -> tuple[Operation, ...]:
     """The forms of the procedure called `name`, in any case.
 
-    Raises:
-        ProcedureNotFoundError: there is none; the nearest names are offered.
+    Raises ProcedureNotFoundError: there is none; the nearest names are offered.
     """
     found = PROCEDURES.get(name.lower())
     if found is None:
@@ -197,8 +190,7 @@ def _bind(
 ) -> tuple[Operation, dict[str, Any]]:
     """The form of the procedure that is called, and the values of its arguments.
 
-    Raises:
-        InvalidInputError: an argument is unknown, given twice, missing or of another type.
+    Raises InvalidInputError: an argument is unknown, given twice, missing or of another type.
     """
     form = _form(forms, len(positional), {_key(name) for name, _ in named})
     by_key = {_key(p.name): p for p in form.parameters}

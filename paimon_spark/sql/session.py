@@ -58,13 +58,9 @@ _SCOPED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The session of a statement.
+    """The session of a statement: classic Spark or Connect, with its settings at the time of the call.
 
-    Attributes:
-        catalog: of the tables.
-        spark: runs queries; classic or Connect.
-        args: values of the statement's parameters, as `spark.sql` takes them.
-        conf: settings of the Spark session at the time of the call.
+    `args` are the values of the statement's parameters, as `spark.sql` takes them.
     """
 
     catalog: Catalog
@@ -137,8 +133,7 @@ class Session:
     def options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for reads of a table; those of writes are left out.
 
-        Raises:
-            InvalidOptionError: an option is unknown; the nearest name is offered.
+        Raises InvalidOptionError: an option is unknown; the nearest name is offered.
         """
         found = canonical(self.settings(name))
         for key in found:
@@ -149,11 +144,7 @@ class Session:
         return {k: v for k, v in wanted.items() if k not in OF_ONE_USE}
 
     def write_options(self, name: TableName) -> dict[str, str]:
-        """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out.
-
-        Raises:
-            InvalidOptionError: an option is unknown; the nearest name is offered.
-        """
+        """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out. Raises as `options`."""
         self.options(name)
         found = canonical_write(self.settings(name))
         return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_table_key(k) and k not in _READS_ONLY)}

@@ -55,11 +55,9 @@ def insert(target: Target, statement: Insert) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """What an INSERT writes.
+    """What an INSERT writes: `static` has values of partition columns that the query lacks.
 
-    Attributes:
-        columns: of the table, in the order of the query's; None when they match by name.
-        static: values of partition columns that the query lacks.
+    The columns are in the order of the query's; None when they match by name.
     """
 
     target: Target

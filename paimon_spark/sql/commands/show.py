@@ -79,8 +79,7 @@ _DEFAULT_DIGITS: Final = 6
 def show_create_table(session: Session, name: TableName, statement: ShowCreateTable) -> Result:
     """The statement that creates an equal table; of a branch, with the definition of the branch.
 
-    Raises:
-        UnsupportedFeatureError: it is a system table, or AS SERDE.
+    Raises UnsupportedFeatureError: it is a system table, or AS SERDE.
     """
     if name.system is not None:
         raise UnsupportedFeatureError(
@@ -238,10 +237,7 @@ def use(session: Session, statement: Use) -> Result:
     """Set the current database: of the warehouse when it has one of the name, else Spark's.
 
     The word `paimon` alone is the catalog with its database `default`; a database of that name is USE DATABASE paimon
-    or USE paimon.paimon.
-
-    Raises:
-        DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    or USE paimon.paimon. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
     *qualifier, last = statement.name
     if not qualifier and statement.kind is not UseKind.DATABASE and last.lower() == CATALOG:

@@ -59,12 +59,9 @@ def on_target(command: Callable[[Target, Any], Result]) -> Callable[[Session, An
 
 @dataclass(frozen=True)
 class Target:
-    """A table that a statement writes.
+    """A table that a statement writes, at the head of its branch.
 
-    Attributes:
-        session: runs the statement's queries; their reads name the lineage job of the write.
-        name: as the statement has it.
-        table: at the head of the branch.
+    The session runs the statement's queries; their reads name the lineage job of the write.
     """
 
     session: Session
@@ -135,12 +132,7 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
 
 @dataclass(frozen=True, slots=True)
 class StaticPartition:
-    """Values that a statement gives for partition columns.
-
-    Attributes:
-        texts: by column, as option `overwrite.partition` takes them.
-        values: by column, as `NamedPartitions` takes them.
-    """
+    """Values by partition column: as option `overwrite.partition` and as `NamedPartitions` take them."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -60,8 +60,7 @@ _UNSUPPORTED: Final = (
 class AlterTable(TableStatement):
     """ALTER TABLE of columns and properties; the names of columns are as written.
 
-    Attributes:
-        if_exists: missing columns to drop are not an error.
+    With `if_exists`, missing columns to drop are not an error.
     """
 
     changes: tuple[SchemaChange, ...]

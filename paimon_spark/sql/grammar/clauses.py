@@ -24,13 +24,7 @@ _TYPED_TEXTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 @dataclass(frozen=True, slots=True)
 class ColumnClause:
-    """A column of CREATE TABLE or ADD COLUMN.
-
-    Attributes:
-        path: its name, with the columns that it is nested in.
-        field: its name (the last part of the path), type, comment and default.
-        position: FIRST or AFTER.
-    """
+    """A column of CREATE TABLE or ADD COLUMN; the last part of its path is the name of its field."""
 
     path: Path
     field: DataField
@@ -39,12 +33,7 @@ class ColumnClause:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`target = value` of a SET.
-
-    Attributes:
-        target: a column, or a nested field; the name of the table may precede it.
-        value: an expression, or DEFAULT.
-    """
+    """`target = value` of a SET, of a column or nested field, with or without the name of the table before it."""
 
     target: Name
     value: str

@@ -23,17 +23,10 @@ from paimon_spark.sql.tokens import Token, matching_bracket, outside_brackets
 
 @dataclass(frozen=True, slots=True)
 class Insert(TableStatement):
-    """INSERT.
+    """INSERT; it overwrites also by REPLACE WHERE. The query includes WITH … written before INSERT.
 
-    Attributes:
-        query: the source of the rows, including WITH … written before INSERT.
-        overwrites: INSERT OVERWRITE, or INSERT INTO … REPLACE WHERE.
-        partition: text of the constant by column of `PARTITION (…)`; None for a column without a value.
-        columns: of the column list; None without one.
-        by_name: BY NAME.
-        replace_where: the condition of REPLACE WHERE.
-        if_not_exists: IF NOT EXISTS.
-        options: of `WITH ('key' = 'value')` behind the name.
+    `partition` has the text of the constant by column, None for a column without a value; `options` are those of
+    `WITH ('key' = 'value')` behind the name.
     """
 
     query: str
@@ -48,13 +41,7 @@ class Insert(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class Delete(TableStatement):
-    """DELETE FROM.
-
-    Attributes:
-        alias: the name that conditions use; None without one.
-        where: the condition; None for all rows.
-        prefix: WITH … written before DELETE.
-    """
+    """DELETE FROM; conditions use the alias, if there is one. `prefix` is WITH … written before DELETE."""
 
     alias: str | None = None
     where: str | None = None
@@ -273,15 +260,9 @@ class WhenClause:
 
 @dataclass(frozen=True, slots=True)
 class Merge(TableStatement):
-    """MERGE INTO.
+    """MERGE INTO. Aliases are the names that conditions use; None without one.
 
-    Attributes:
-        alias: the name that conditions use; None without one.
-        source: what follows USING: a table or a query, with its alias.
-        source_alias: the name that conditions use for the source; None when it has none.
-        condition: of ON.
-        clauses: in order.
-        prefix: WITH … written before MERGE.
+    `source` is what follows USING, a table or a query with its alias; `prefix` is WITH … written before MERGE.
     """
 
     alias: str | None

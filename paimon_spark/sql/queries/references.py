@@ -27,15 +27,10 @@ _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """A table of the catalog in a query.
+    """A table or table function of the catalog in a query, its position in the text, and the clauses behind it.
 
     Attributes:
-        name: of the table; of a function, only the function's name.
         node: sqlglot's, with the alias.
-        start: position of the name in the text.
-        end: position after the name.
-        version: clause behind the name.
-        options: clause behind the name.
         sample: position of its TABLESAMPLE; None without.
         function: name of the table function; None for a table.
     """

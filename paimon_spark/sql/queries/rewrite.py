@@ -26,11 +26,7 @@ def replaced(
 ) -> str:
     """The query from position `begin` on, with `{p0}`, `{p1}` … in place of the references.
 
-    Args:
-        parsed: the query.
-        references: tables of the catalog in it.
-        metadata: columns that a `*` must not include, by reference.
-        begin: position in the text.
+    `metadata` has, by reference, the columns that a `*` must not include.
     """
     aliases = _aliases(references)
     edits = [e for n, r in enumerate(references) for e in _places(parsed, r, n, aliases[r])]

@@ -127,13 +127,7 @@ def _without_version_args(session: Session, parsed: ParsedQuery, found: Sequence
 
 
 def _create_view(parsed: ParsedQuery, frame: DataFrame) -> None:
-    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v [(columns)] [COMMENT …] AS …`, of a query's rows.
-
-    Raises:
-        InvalidInputError: as many columns as the query has are not named.
-        UnsupportedFeatureError: options that a temporary view does not have.
-        SqlSyntaxError: the statement is written wrongly.
-    """
+    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v [(columns)] [COMMENT …] AS …`, of a query's rows."""
     cursor = Cursor(parsed.sql)
     cursor.expect("CREATE")
     replaces = cursor.take("OR", "REPLACE")
