@@ -141,8 +141,8 @@ class Cursor:
     def until(self, *keywords: str, of_types: bool = False) -> str:
         """Go to the first of these keywords outside brackets and CASE … END; the text up to there, trimmed.
 
-        A bracket that closes what surrounds the cursor ends it too, as does the end of the statement. What follows a dot
-        is not a keyword. With `of_types`, `<` and `>` are brackets.
+        A bracket that closes what surrounds the cursor ends it too, as does the end of the statement. What follows a
+        dot is not a keyword. With `of_types`, `<` and `>` are brackets.
         """
         begin, first, nesting = self.start, self.index, Nesting(of_types=of_types)
         while (token := self.token) is not None:

@@ -206,7 +206,7 @@ def split_statements(text: str) -> list[str]:
 
 
 def _end_of_block(text: str, tokens: Sequence[Token], begin: int) -> int:
-    """The index of the END of the block that begins at index `begin`. Raises SqlSyntaxError: there is none."""
+    """The index of the END of the block that begins at index `begin`. Raises SqlSyntaxError: END is missing."""
     depth = 0
     for index, keyword in _block_keywords(tokens, begin):
         following = tokens[index + 1].keyword if index + 1 < len(tokens) else ""

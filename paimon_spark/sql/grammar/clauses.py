@@ -62,7 +62,7 @@ def unsupported(cursor: Cursor, what: str, instead: str) -> NoReturn:
 
 
 def expression(cursor: Cursor, *stops: str) -> str:
-    """Read the text of an expression, up to one of the keywords `stops`. Raises SqlSyntaxError: there is none."""
+    """Read the text of an expression, up to one of the keywords `stops`. Raises SqlSyntaxError: it is blank."""
     return cursor.until(*stops) or cursor.fail("an expression")
 
 

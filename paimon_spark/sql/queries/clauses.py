@@ -68,7 +68,7 @@ class DollarName:
 
 
 def version_clauses(sql: str, tokens: Sequence[Token]) -> tuple[VersionClause, ...]:
-    """The versions after names of tables. Raises SqlSyntaxError: there is no value after `AS OF`."""
+    """The versions after names of tables. Raises SqlSyntaxError: AS OF has no value."""
     return tuple(found for i in range(1, len(tokens)) if (found := _version_clause(sql, tokens, i)) is not None)
 
 

@@ -154,32 +154,22 @@ def _is_cte(node: Tree) -> bool:
     """Whether a name of one part is that of a common table expression around it."""
     if len(node.parts) != 1:
         return False
-    name, inner, around = node.name.lower(), node, node.parent
-    while around is not None:
-        with_ = around.args.get("with_") or around.args.get("with")
-        if with_ is not None:
-            for cte in with_.expressions:
-                if cte is inner.parent or _is_inside(node, cte):
-                    if with_.args.get("recursive") and cte.alias.lower() == name:
-                        return True
-                    break  # a later one is not visible in an earlier one
-                if cte.alias.lower() == name:
+    name, around = node.name.lower(), list(ancestors(node))
+    for outer in around:
+        with_ = outer.args.get("with_") or outer.args.get("with")
+        for cte in () if with_ is None else with_.expressions:
+            if any(a is cte for a in around):
+                if with_.args.get("recursive") and cte.alias.lower() == name:
                     return True
-        inner, around = around, around.parent
+                break  # a later one is not visible in an earlier one
+            if cte.alias.lower() == name:
+                return True
     return False
 
 
 def _all_ctes(parsed: ParsedQuery) -> set[str]:
     """Names of common table expressions, which parts between pipes may use."""
     return {cte.alias.lower() for tree in parsed.trees or () for cte in tree.find_all(exp.CTE)}
-
-
-def _is_inside(node: Tree, ancestor: Tree) -> bool:
-    while node is not None:
-        if node is ancestor:
-            return True
-        node = node.parent
-    return False
 
 
 def _is_written(node: Tree) -> bool:

@@ -22,7 +22,7 @@ from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
-from paimon_spark.sql.session import CachingSession, Session
+from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import quoted
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
     parsed = parse_query(with_scalars(session, sql))
-    found = references(CachingSession.over(session), parsed)
+    found = references(session.caching(), parsed)
     if not found:
         return session.run(parsed.sql)
     if parsed.use is Use.ROWS:
