@@ -280,9 +280,7 @@ def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType,
     Raises:
         FormatError: a row is too short for its fields, or a value lies outside its row.
     """
-    if isinstance(rows, pa.ChunkedArray):
-        rows = rows.chunk(0) if rows.num_chunks == 1 else pa.concat_arrays(rows.chunks)
-    cells = _Cells(rows, index)
+    cells = _Cells(arrow_numpy.one_chunk(rows), index)
     match dtype:
         case AtomicType(name="BOOLEAN"):
             return arrow_numpy.boolean_array((cells.slots & np.uint64(0xFF)) != 0, cells.valid)

@@ -67,13 +67,8 @@ def hashes(keys: pa.RecordBatch | pa.Table) -> I32:
 
 
 def _columns(keys: pa.RecordBatch | pa.Table) -> list[pa.Array]:
-    return [_plain(keys.column(i)) for i in range(keys.num_columns)]
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    columns = map(arrow_numpy.one_chunk, keys.columns)
+    return [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
 
 
 def _modulo(keys: pa.RecordBatch | pa.Table, count: int) -> I32:

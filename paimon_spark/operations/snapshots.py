@@ -80,9 +80,9 @@ def _show_list(a: Request, result: tuple[list[Snapshot], int]) -> Answer:
 
 def _get(a: Request) -> Snapshot:
     from paimon_spark.metadata.resolve import resolve
-    from paimon_spark.metadata.version import from_options
+    from paimon_spark.metadata.version import text_version
 
-    found = resolve(a.table().handle, from_options([("versionAsOf", a["version"])], None)).snapshot
+    found = resolve(a.table().handle, text_version(a["version"])).snapshot
     if found is None:
         raise UsageError(f"{a['version']} of {a.table_text} has no snapshot yet")
     return found

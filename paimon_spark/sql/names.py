@@ -19,8 +19,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.tokens import quoted
-from paimon_spark.types import in_any_case
+from paimon_spark.types import in_any_case, quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table

@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined, unused-ignore]
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.options.location import quoted as quoted
+from paimon_spark.types import quoted as quoted
 
 _TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 _ABBREVIATED: Final = 60

@@ -7,13 +7,12 @@ Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunctio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged, Rows
-from paimon_spark.engine.merge.partial_update import PartialUpdate
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -21,6 +20,9 @@ from paimon_spark.metadata.definition.merge_rules import column_functions
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import RowKind
+
+if TYPE_CHECKING:
+    from paimon_spark.engine.merge.aggregators import Aggregator, Events
 
 
 class _PicksRows:
@@ -82,6 +84,8 @@ class Aggregation(_PicksRows):
         return Merged(kinds, results)
 
     def _events(self, groups: Groups) -> tuple[Events, Kinds | None]:
+        from paimon_spark.engine.merge.aggregators import Events
+
         retracts = groups.retracts()
         if retracts is None:
             return Events(groups), None
@@ -102,13 +106,18 @@ def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFu
         InvalidOptionError: options of the engine or of a column contradict each other or the schema.
         UnsupportedFeatureError: an aggregate function is unknown.
     """
+    # Most tables do without the modules of aggregation.
     match options.merge_engine:
         case MergeEngine.DEDUPLICATE:
             return Deduplicate(options.ignore_delete)
         case MergeEngine.FIRST_ROW:
             return FirstRow(options.ignore_delete)
         case MergeEngine.PARTIAL_UPDATE:
+            from paimon_spark.engine.merge.partial_update import PartialUpdate
+
             return PartialUpdate(schema, options)
         case MergeEngine.AGGREGATION:
+            from paimon_spark.engine.merge.aggregators import Aggregator
+
             functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
             return Aggregation(functions, options.merge.aggregation_removes)

@@ -20,11 +20,9 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead
-from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.predicate.stats import RowGroupFilter
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.types import (
@@ -164,6 +162,11 @@ def iter_rows(
     evolution = evolve(fields, in_file, partition_scalars(request.schema, split.partition))
     store, path = locate(request.store, split, file)
     deleted = None if deletion is None else deleted_positions(request.store, deletion, file.row_count)
+    chosen = None
+    if predicate is not None and evolution.testable:
+        from paimon_spark.predicate.stats import RowGroupFilter  # plain reads do without
+
+        chosen = RowGroupFilter(predicate, evolution.testable)
     read = FileRead(
         store,
         path,
@@ -171,7 +174,7 @@ def iter_rows(
         file.row_count,
         batch_rows,
         request.threads,
-        RowGroupFilter(predicate, evolution.testable) if predicate is not None and evolution.testable else None,
+        chosen,
         open_files,
     )
     for first, count, arrays in read_rows(read):
@@ -295,6 +298,8 @@ def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> P
     Raises:
         CorruptFileError: the vector is missing, damaged, or not of as many rows as recorded.
     """
+    from paimon_spark.format.metadata_files import deletion_vector  # most files have none
+
     url = store.url(deletion.path)
     try:
         data = store.read_range(deletion.path, deletion.offset, deletion.length + deletion_vector.FRAME_BYTES)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -157,6 +156,8 @@ def read_splits(read: _Read, splits: Sequence[DataSplit], threads: int, ahead: i
             yield from read(split)
         return
     stop = threading.Event()
+    from concurrent.futures import ThreadPoolExecutor  # only the driver reads in threads
+
     # Splits start in order, so the one that is consumed always has a thread: the others wait, it never does.
     outputs: list[queue.Queue[_Item]] = [queue.Queue(ahead) for _ in splits]
     pool = ThreadPoolExecutor(min(threads, len(splits)), thread_name_prefix="paimon-read")

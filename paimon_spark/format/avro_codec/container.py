@@ -226,11 +226,6 @@ def encode_rows(schema: Any, rows: Sequence[Any]) -> bytes:
     return out.getvalue()
 
 
-def array_items(values: Sequence[Any] | None) -> list[Any] | None:
-    """An array as `encode_rows` takes it: fastavro reads a tuple as the name of a union's branch and its value."""
-    return None if values is None else list(values)
-
-
 def parse_type(schema: Any) -> AvroType:
     """A schema's JSON with references resolved.
 

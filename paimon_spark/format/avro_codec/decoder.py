@@ -222,11 +222,7 @@ def _lists(items: list[Any], t: pa.DataType, validity: pa.Buffer | None, childre
 
 
 def _offsets(values: list[Any]) -> pa.Buffer:
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(v) for v in values], out=offsets[1:])
-    if offsets[-1] > np.iinfo(np.int32).max:
-        raise FormatError("it holds more than two gigabytes in one column")
-    return pa.py_buffer(offsets.astype(np.int32))
+    return pa.py_buffer(arrow_numpy.offsets_of([len(v) for v in values]))
 
 
 def _nullable(t: AvroType, nullable: bool) -> AvroType:

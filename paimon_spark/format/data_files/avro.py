@@ -24,6 +24,7 @@ from paimon_spark.format.arrays.nested import (
     Convert,
     Replacement,
     convert_table,
+    converted,
     replaced_fields,
     with_children,
     with_elements,
@@ -111,10 +112,6 @@ def _column(record: AvroType, f: DataField, inside: str = "") -> tuple[int, Conv
     return number, _conformer(record.inner[number], f.type, inside + f.name)
 
 
-def _converted(array: pa.Array, convert: Convert | None) -> pa.Array:
-    return array if convert is None else convert(array)
-
-
 def _unwrapped(t: AvroType) -> AvroType:
     """The type itself of a nullable type."""
     return t if t.null_branch is None else t.inner[1 - t.null_branch]
@@ -155,7 +152,7 @@ def _row(found: AvroType, wanted: RowType, target: pa.DataType, path: str) -> Co
 
     def convert(array: pa.Array) -> pa.Array:
         fields = array.flatten()
-        return with_children(array, target, [_converted(fields[i], c) for i, c in steps])
+        return with_children(array, target, [converted(fields[i], c) for i, c in steps])
 
     return convert
 
@@ -174,7 +171,7 @@ def _map(found: AvroType, key: DataType, value: DataType | None, target: pa.Data
 
     def convert(array: pa.ListArray) -> pa.MapArray:
         entries = array.values
-        children = [_converted(entries.field(at_key), keys), _converted(entries.field(at_value), values)]
+        children = [converted(entries.field(at_key), keys), converted(entries.field(at_value), values)]
         if children[0].null_count:
             raise FormatError(f"column {path} has a null map key")
         kind = pa.struct([target.key_field, target.item_field])
@@ -269,11 +266,10 @@ def decimal_bytes(array: pa.Array) -> pa.Array:
     spare = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 0x80)
     needed = np.ones(big.shape, np.bool_)
     needed[:, :-1] = ~np.logical_and.accumulate(spare, axis=1)
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     if valid is not None:
         needed &= valid[:, None]
-    offsets = np.zeros(len(array) + 1, np.int32)
-    np.cumsum(needed.sum(axis=1), out=offsets[1:])
+    offsets = arrow_numpy.offsets_of(needed.sum(axis=1))
     bitmap = None if valid is None else arrow_numpy.pack_bits(valid)
     return pa.Array.from_buffers(pa.binary(), len(array), [bitmap, pa.py_buffer(offsets), pa.py_buffer(big[needed])])
 

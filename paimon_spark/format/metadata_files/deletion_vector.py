@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import roaring
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange
 from paimon_spark.format.metadata_files.roaring import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
@@ -198,4 +199,4 @@ class _Roaring(RoaringBytes):
         ends = first + lengths
         if int(lengths.sum()) != size or (first[1:] < ends[:-1]).any() or (count and ends[-1] > 1 << 16):
             raise FormatError("its runs overlap or do not add up")
-        return np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(size, dtype=np.int64)
+        return arrow_numpy.ranges(first, lengths)

@@ -12,8 +12,8 @@ Source: Paimon spec, chapter Manifest; Java `manifest/ManifestEntry.SCHEMA`, `io
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ _CODECS: Final = {
     "orc": {"none": "uncompressed", "zlib": "zlib", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"},
 }  # fmt: skip
 _MS: Final = pa.timestamp("ms")
+_T = TypeVar("_T")
 
 
 def format_of(data: bytes) -> str | None:
@@ -104,6 +105,20 @@ def rows(data: bytes, path: str) -> Iterator[dict[str, Any]]:
     else:
         for batch in decode(data, path):
             yield from batch.to_pylist()
+
+
+def row_of(value: Any) -> dict[str, Any]:
+    """The record of a NamedTuple whose fields are called as on disk, but in small letters; tuples become arrays."""
+    # fastavro reads a tuple as the name of a union's branch and its value.
+    return {f"_{n.upper()}": list(v) if isinstance(v, tuple) else v for n, v in value._asdict().items()}
+
+
+def value_of(kind: Callable[..., _T], row: Mapping[str, Any]) -> _T:
+    """The inverse of `row_of`, also of a record without the fields that have a default. Raises KeyError."""
+    defaults = kind._field_defaults  # type: ignore[attr-defined]
+    keys = [(f"_{n.upper()}", n in defaults) for n in kind._fields]  # type: ignore[attr-defined]
+    found = [row.get(key) if is_optional else row[key] for key, is_optional in keys]
+    return kind(*(tuple(v) if isinstance(v, list) else v for v in found))
 
 
 def check_codec(to: str, codec: str) -> None:
@@ -219,7 +234,7 @@ def _whole_seconds(array: pa.StructArray) -> pa.StructArray:
         if not (values < 0).any():
             return c
         whole = np.where(values < 0, values - values % 1000, values)
-        return arrow_numpy.fixed_array(whole, c.type, None if c.null_count == 0 else arrow_numpy.validity(c))
+        return arrow_numpy.fixed_array(whole, c.type, arrow_numpy.valid_or_none(c))
 
     children = [array.field(i) for i in range(array.type.num_fields)]
     return with_children(array, array.type, [child(c) for c in children])

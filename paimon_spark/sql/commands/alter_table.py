@@ -25,8 +25,7 @@ from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, Drop
 from paimon_spark.sql.names import CATALOG, TableName, resolve_name
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
-from paimon_spark.sql.tokens import quoted
-from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case
+from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case, quoted
 
 _FIXED_PROPERTIES: Final = ("provider", "location", "owner", "external")
 

@@ -22,9 +22,8 @@ from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Analyze
 from paimon_spark.sql.names import TableName, resolve_column
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import quoted
 from paimon_spark.system_tables.java_text import object_text, sql_text
-from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType
+from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -40,9 +40,9 @@ from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
-from paimon_spark.sql.tokens import quoted, tokenize
+from paimon_spark.sql.tokens import tokenize
 from paimon_spark.storage.urls import open_store
-from paimon_spark.types import RowType, in_any_case
+from paimon_spark.types import RowType, in_any_case, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

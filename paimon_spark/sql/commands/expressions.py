@@ -18,8 +18,8 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import Assignment, expression
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name
-from paimon_spark.sql.tokens import Edit, Token, edited, quoted, tokenize
-from paimon_spark.types import DataField, DataType, RowType
+from paimon_spark.sql.tokens import Edit, Token, edited, tokenize
+from paimon_spark.types import DataField, DataType, RowType, quoted
 
 if TYPE_CHECKING:
     from paimon_spark.sql.commands.target import Target

@@ -31,7 +31,7 @@ from paimon_spark.sql.commands.target import (
 )
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import names_no_table
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -31,7 +31,7 @@ from paimon_spark.sql.commands.target import Target, on_target, static_partition
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Delete, Merge, Truncate, Update, WhenClause
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -38,7 +38,6 @@ from paimon_spark.sql.grammar.show import (
 from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
-from paimon_spark.sql.tokens import quoted
 from paimon_spark.system_tables.java_text import sql_text
 from paimon_spark.types import (
     BYTES,
@@ -56,6 +55,7 @@ from paimon_spark.types import (
     RowType,
     TimestampType,
     VectorType,
+    quoted,
 )
 
 if TYPE_CHECKING:

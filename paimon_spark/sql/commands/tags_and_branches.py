@@ -27,7 +27,7 @@ from paimon_spark.sql.grammar.tags_and_branches import (
 )
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Result
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table

@@ -11,8 +11,8 @@ from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.definition.schema_changes import After, First, Path, Position
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.statement import InvalidStatement, Name, Statement
-from paimon_spark.sql.tokens import abbreviated, quoted
-from paimon_spark.types import DataField
+from paimon_spark.sql.tokens import abbreviated
+from paimon_spark.types import DataField, quoted
 
 PartitionSpec: TypeAlias = Mapping[str, str | None]
 """The text of a constant, or None for null, by partition column."""

@@ -13,7 +13,8 @@ from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree
 from paimon_spark.sql.queries.references import Reference, ancestors
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Edit, edited, matching_bracket, quoted, tokenize
+from paimon_spark.sql.tokens import Edit, edited, matching_bracket, tokenize
+from paimon_spark.types import quoted
 
 _DATABASE: Final = "SYS"
 

@@ -23,7 +23,7 @@ from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
