@@ -83,18 +83,13 @@ def _bitmaps(positions: Positions) -> bytes:
     return b"".join(parts)
 
 
-def encode_file(
-    vectors: Mapping[str, Positions], bitmap64: bool = False
-) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """A `DELETION_VECTORS` index file, and where the vector of each data file lies in it. Raises as `encode`."""
-    files = list(encode_files(vectors, bitmap64))
-    return files[0] if files else (bytes([FILE_VERSION]), ())
-
-
 def encode_files(
     vectors: Mapping[str, Positions], bitmap64: bool = False, target_bytes: int | None = None
 ) -> Iterator[tuple[bytes, tuple[DeletionVectorRange, ...]]]:
-    """As `encode_file`, in files that end with the vector that reaches `target_bytes`; none for no vectors."""
+    """`DELETION_VECTORS` index files, and where the vector of each data file lies in them. Raises as `encode`.
+
+    A file ends with the vector that reaches `target_bytes`; there is none for no vectors.
+    """
     parts = [bytes([FILE_VERSION])]
     ranges: list[DeletionVectorRange] = []
     offset = 1
