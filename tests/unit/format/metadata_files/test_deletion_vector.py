@@ -170,7 +170,7 @@ def test_a_few_bytes_cannot_claim_all_memory(monkeypatch: pytest.MonkeyPatch) ->
     inner += struct.pack("<HHH", 1, 0, 0xFFFF) * 64
     data = framed(struct.pack(">i", MAGIC_32) + inner)
     assert len(decode(data, "v")) == 64 * len(full)
-    monkeypatch.setattr(deletion_vector, "MOST_POSITIONS", 1 << 20)
+    monkeypatch.setattr(deletion_vector, "MAX_POSITIONS", 1 << 20)
     with pytest.raises(CorruptFileError, match="at most 1048576"):
         decode(data, "v")
 
