@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, OffsetError, PaimonError
+from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse, is_lineage_table, split_table_path, without_password
 from paimon_spark.metadata.layout import MAIN
@@ -180,43 +181,38 @@ def open_checkpoint(near: Store, location: str) -> Checkpoint:
     return Checkpoint(*external_path(near, _with_slashes(location)))
 
 
-def find_checkpoint(
-    near: Store, query_id: str, *, given: str | None, configured: str | None, query_name: str | None
-) -> Checkpoint:
-    """The checkpoint of a query that runs.
+def find_checkpoint(near: Store, run: QueryRun) -> Checkpoint:
+    """The checkpoint of a query that runs; `near` as in `open_checkpoint`.
 
-    Args:
-        near: as in `open_checkpoint`.
-        query_id: a directory of another query is not taken.
-        given: option `checkpointLocation` of the query.
-        configured: `spark.sql.streaming.checkpointLocation` of its session, below which Spark makes a directory for
-            each query: of its name, or of a random one.
-        query_name: None for a query without a name.
+    It is the one that the query was given, else one below the directory of its session, where Spark makes a directory
+    for each query: of its name, or of a random one. One of another query is not taken.
 
     Raises:
         StorageError: it is not found, or cannot be reached.
     """
     looked = []
-    for root in _possible_locations(near, given):
+    for root in _possible_locations(near, run.checkpoint):
         looked.append(root)
         found = open_checkpoint(near, root)
-        if found.query_id() == query_id:
+        if found.query_id() == run.query_id:
             return found
-    for root in _possible_locations(near, configured):
+    for root in _possible_locations(near, run.checkpoint_conf):
         looked.append(root)
-        below = _below(open_checkpoint(near, root), query_id, query_name)
+        below = _below(open_checkpoint(near, root), run)
         if below is not None:
             return below
     where = f"looked in {', '.join(looked)}" if looked else "neither the query nor its session names one"
-    raise FileMissingError(f"the checkpoint of streaming query {query_id} is not found; {where}", query_id=query_id)
+    raise FileMissingError(
+        f"the checkpoint of streaming query {run.query_id} is not found; {where}", query_id=run.query_id
+    )
 
 
-def _below(folder: Checkpoint, query_id: str, query_name: str | None) -> Checkpoint | None:
+def _below(folder: Checkpoint, run: QueryRun) -> Checkpoint | None:
     """The checkpoint of a query in a directory of this one; its name is tried first, then the newest directories."""
 
     def candidates() -> Iterator[str]:
-        if query_name:
-            yield query_name
+        if run.name:
+            yield run.name
         entries = [i for i in folder.store.list(folder.root) if i.is_directory]
         entries.sort(key=lambda i: (-(i.modified_ms or 0), i.name))
         yield from (i.name for i in entries[:_LOOKED_AT])
@@ -224,7 +220,7 @@ def _below(folder: Checkpoint, query_id: str, query_name: str | None) -> Checkpo
     for name in candidates():
         found = Checkpoint(folder.store, f"{folder.root}/{name}")
         with suppress(PaimonError):  # another query's damage
-            if found.query_id() == query_id:
+            if found.query_id() == run.query_id:
                 return found
     return None
 

@@ -6,7 +6,6 @@ tables as far as snapshots, tags and checkpoints hold their content.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -61,6 +60,7 @@ from paimon_spark.lineage.tables import (
     records_data,
     write_rows,
 )
+from paimon_spark.metadata.retry import now_ms as time_ms
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -275,7 +275,7 @@ def forget_job(index: Index, job: str, now_ms: int | None = None) -> int:
         StorageError, CommitError: something could not be written; what was forgotten stays forgotten.
     """
     warehouse = index.warehouse
-    mark_forgotten(warehouse, job, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+    mark_forgotten(warehouse, job, time_ms() if now_ms is None else now_ms)
     forget_queued(warehouse, job)
     tables = (SOURCE_SNAPSHOT, SINK_SNAPSHOT, SOURCE_JOB, SINK_JOB, JOB_STARTUP) if index.exists() else ()
     gone = sum(index.delete(table, column_equals("job", job)) for table in tables)

@@ -70,8 +70,7 @@ def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapsh
     try:
         sink = _sink_of(handle, run)
         if sink is not None:
-            known = sink.known()
-            record_commit(sink.recorder(known), event_of(handle, snapshot))
+            record_commit(sink.recorder(sink.known()), event_of(handle, snapshot))
     except Exception as e:  # noqa: BLE001 - the batch is in
         warn_once(handle.describe(), f"cannot record the batches of query {run.query_id}", e)
 
@@ -164,7 +163,6 @@ class _Sink:
         return None
 
     def recorder(self, known: _Query) -> Recorder:
-
         recorder = recorder_for(self.index, self.switch.interval_ms(self.asked.flush_interval_ms))
         checkpoint = None if known.checkpoint is None else known.checkpoint.url
         recorder.expect(known.job, self.home.ref, query_id=self.run.query_id, checkpoint=checkpoint)
@@ -204,13 +202,7 @@ class _Sink:
         """Look for the checkpoint; whether it is found."""
         run = self.run
         try:
-            known.checkpoint = find_checkpoint(
-                self.handle.store,
-                run.query_id,
-                given=run.checkpoint,
-                configured=run.checkpoint_conf,
-                query_name=run.name,
-            )
+            known.checkpoint = find_checkpoint(self.handle.store, run)
         except Exception as e:  # noqa: BLE001 - a driver's directory may be one that this process has no way to
             known.fail()
             self._warn_of_checkpoint(e)
@@ -219,7 +211,6 @@ class _Sink:
         return True
 
     def _register(self, known: _Query) -> None:
-
         checkpoint = None if known.checkpoint is None else known.checkpoint.url
         registration = Registration(known.job, checkpoint, sink_records_sources=checkpoint is not None)
         try:
@@ -243,7 +234,6 @@ class _Sink:
         return self._by_notes(batch_id)
 
     def _by_checkpoint(self, known: _Query, checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
-
         now = checkpoint.ends(batch_id)
         newest, known.newest = known.newest, (batch_id, now)
         is_next = newest is not None and newest[0] == batch_id - 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, PaimonError
+from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.lineage.checkpoints import (
     Checkpoint,
     decode_ends,
@@ -249,8 +250,8 @@ def test_a_batch_costs_one_read_and_the_one_before_another(tmp_path: Path) -> No
 
 
 def find(tmp_path: Path, **where: str | None) -> str:
-    given = {"given": None, "configured": None, "query_name": None, **where}
-    return find_checkpoint(LocalStore(), QUERY, **given).root.removeprefix(str(tmp_path) + "/")
+    run = QueryRun(QUERY, where.get("query_name"), where.get("given"), where.get("configured"))
+    return find_checkpoint(LocalStore(), run).root.removeprefix(str(tmp_path) + "/")
 
 
 def test_the_checkpoint_is_the_querys_own(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_the_look_below_a_directory_of_checkpoints_is_bounded(tmp_path: Path) ->
         checkpoint(tmp_path / f"{number:03}", query_id=f"q{number}")
     store = FaultStore(LocalStore())
     with pytest.raises(FileMissingError):
-        find_checkpoint(store, QUERY, given=None, configured=str(tmp_path), query_name="x")
+        find_checkpoint(store, QueryRun(QUERY, "x", checkpoint_conf=str(tmp_path)))
     reads = [c for c in store.calls if c.verb == "read"]
     assert len(reads) <= 201
 
@@ -291,7 +292,7 @@ def test_checkpoints_lie_in_any_store() -> None:
     store, root = open_store("memory://chk/etl")
     store.write(f"{root}/metadata", json.dumps({"id": QUERY}).encode())
     store.write(f"{root}/offsets/0", FORMAT_1[0].encode())
-    found = find_checkpoint(LocalStore(), QUERY, given="memory://chk/etl", configured=None, query_name=None)
+    found = find_checkpoint(LocalStore(), QueryRun(QUERY, checkpoint="memory://chk/etl"))
     assert [s.last for s in sources(found, 0)] == [3, 3]
     assert open_checkpoint(LocalStore(), "s3a://bucket/chk").url == "s3://bucket/chk"
     assert sources(open_checkpoint(LocalStore(), found.url), 0) == sources(found, 0)
