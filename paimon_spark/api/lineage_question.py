@@ -1,4 +1,4 @@
-"""What one lineage question needs: the warehouses, tables and versions it names, and the rows that answer it."""
+"""A lineage question: the warehouses, tables and versions it names, and rows to answer it."""
 
 from __future__ import annotations
 

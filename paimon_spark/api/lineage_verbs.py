@@ -295,7 +295,7 @@ class Lineage:
         check_job_name(job)
         question = Question.of(self.catalog, ())
         graph = question.load(snapshots=False, startup=True)
-        if job not in startup_snapshots(graph) and find_owner(self._index, job) is None:
+        if job not in startup_snapshots(graph) and find_owner(self._index.warehouse, job) is None:
             graph.check_job(job)
         return forget_job(self._index, job)
 

@@ -79,7 +79,7 @@ def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:
         index = open_index(warehouse)
         if is_lineage_table(sink) or not settings_of(index).data:
             return None
-        return draw_barrier(index, claim_name(index, job, None))
+        return draw_barrier(index, claim_name(index.warehouse, job, None))
     except Exception as e:  # noqa: BLE001 - no write fails for its lineage
         warn_once(sink.name, "cannot record what batch jobs write to it", e)
         return None
@@ -141,11 +141,11 @@ class _Write:
         query_id = self.run.query_id
         if query_id is None:
             assert self.asked.job is not None
-            return claim_name(self.index, self.asked.job, None)
-        job = claim_name(self.index, self.asked.job or self.run.query_name or query_id, query_id)
-        if find_registration(self.index, query_id) is None:
+            return claim_name(self.index.warehouse, self.asked.job, None)
+        job = claim_name(self.index.warehouse, self.asked.job or self.run.query_name or query_id, query_id)
+        if find_registration(self.index.warehouse, query_id) is None:
             # No checkpoint is known here, so its sources go on writing notes.
-            register_query(self.index, query_id, Registration(job))
+            register_query(self.index.warehouse, query_id, Registration(job))
         return job
 
     def _notes(self) -> tuple[list[ReadNote], list[ReadNote]]:

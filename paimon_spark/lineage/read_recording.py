@@ -202,11 +202,13 @@ class SourceRecording:
         if self._job is not None and now - self._looked_s < _LOOK_AGAIN_S:
             return False
         assert who.query_id is not None
-        registration = find_registration(self.index, who.query_id)
+        registration = find_registration(self.index.warehouse, who.query_id)
         if registration is not None:
             self._job = registration.job
         elif self._job is None:
-            self._job = claim_name(self.index, self.options.job or who.query_name or who.query_id, who.query_id)
+            self._job = claim_name(
+                self.index.warehouse, self.options.job or who.query_name or who.query_id, who.query_id
+            )
         self._looked_s = now
         return registration is not None and registration.sink_records_sources
 
@@ -326,7 +328,7 @@ class _PendingSearch:
     def of_query(self, query_id: str, notes: Sequence[ReadNote]) -> Rows:
         newest = max((n.batch_id for n in notes), default=-1)
         left = [n for n in notes if not n.is_recorded]
-        registration = find_registration(self.index, query_id)
+        registration = find_registration(self.index.warehouse, query_id)
         kept = [] if registration is not None and registration.sink_records_sources else newest_per_source(notes)
         self._delete_old(notes)
         if not left:
@@ -372,9 +374,9 @@ class _PendingSearch:
     def _job(self, wanted: str, query_id: str | None, notes: Iterable[ReadNote]) -> str | None:
         """The name of a job; None where it was forgotten since, so that it takes no name."""
         forgotten = self.forgotten.get(wanted, -1)
-        if all(n.time_ms <= forgotten for n in notes) and find_owner(self.index, wanted) is None:
+        if all(n.time_ms <= forgotten for n in notes) and find_owner(self.index.warehouse, wanted) is None:
             return None
-        return claim_name(self.index, wanted, query_id)
+        return claim_name(self.index.warehouse, wanted, query_id)
 
     def _missing(
         self, job: str, notes: Sequence[ReadNote], barrier: int | None = None, running: Sequence[ReadNote] = ()

@@ -1,4 +1,4 @@
-"""Answers to lineage questions, shown as text or HTML and converted to Arrow, pandas and Spark; none reads anything."""
+"""Results of lineage questions: shown as text or HTML, converted to Arrow, pandas and Spark."""
 
 from __future__ import annotations
 

@@ -187,9 +187,10 @@ class _Sink:
         """The name under which the query is recorded."""
         failed_s = _FAILED.get(key)
         if failed_s is not None and _seconds() - failed_s < _TRY_AGAIN_S:
-            raise StorageError(f"whose name the query's is could not be told {_TRY_AGAIN_S:g} s ago")
+            raise StorageError(f"the name of its job could not be looked up {_seconds() - failed_s:.0f} s ago")
+        wanted = self.asked.job or self.run.name or self.run.query_id
         try:
-            job = claim_name(self.index, self.asked.job or self.run.name or self.run.query_id, self.run.query_id)
+            job = claim_name(self.index.warehouse, wanted, self.run.query_id)
         except Exception:
             if len(_FAILED) >= _MOST:
                 _FAILED.clear()
@@ -214,7 +215,7 @@ class _Sink:
         checkpoint = None if known.checkpoint is None else known.checkpoint.url
         registration = Registration(known.job, checkpoint, sink_records_sources=checkpoint is not None)
         try:
-            register_query(self.index, self.run.query_id, registration)
+            register_query(self.index.warehouse, self.run.query_id, registration)
         except Exception as e:  # noqa: BLE001 - what the snapshots say is found without it
             warn_once(self.handle.describe(), f"cannot register query {self.run.query_id}", e)
 

@@ -162,9 +162,9 @@ def test_batches_without_rows_are_told_by_the_checkpoint(index: MemoryIndex, tmp
 
 def test_a_sync_reads_the_checkpoints_that_are_registered(index: MemoryIndex, tmp_path: Path) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2)
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
-    register_query(index, "other", Registration("k", url, sink_records_sources=False))
-    register_query(index, "gone", Registration("l", f"file://{tmp_path}/gone", sink_records_sources=True))
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "other", Registration("k", url, sink_records_sources=False))
+    register_query(index.warehouse, "gone", Registration("l", f"file://{tmp_path}/gone", sink_records_sources=True))
     assert sync(index).rows == {SOURCE_JOB.name: 1, SOURCE_SNAPSHOT.name: 2}
     assert index.rows(SOURCE_SNAPSHOT) == [("stream", 0, "d", "s", 3), ("stream", 1, "d", "s", 4)]
     assert sync(index).rows == {}
@@ -174,7 +174,7 @@ def test_a_query_begun_anew_where_the_checkpoint_was_is_not_taken_for_the_earlie
     index: MemoryIndex, tmp_path: Path
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2, query_id="another")
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
     assert catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)) == CaughtUp()
     assert sync(index) == Synced({}, ())
     assert read_searched_batch(index.warehouse, "q") == -1
@@ -201,7 +201,7 @@ def test_a_checkpoint_that_cannot_be_read_holds_up_nothing_else(
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1)
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("nonsense")
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
     register_sink(index, SINK)
     index.commit(SINK, batch(0))
     assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url))) == [(0, 1)]
