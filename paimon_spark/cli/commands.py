@@ -1,4 +1,4 @@
-"""Commands that are not operations on tables: run SQL or a procedure, versions, completion, the Spark job's script."""
+"""All commands; also those that are not operations: sql, call, version, completion."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _creates_database(statement: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """Statements separated by `;`, as `split_statements` finds them. Raises UsageError: there is none."""
+    """Split statements at `;` as `split_statements` does. Raises UsageError: there is no statement."""
     from paimon_spark.sql.tokens import split_statements
 
     found = split_statements(text)

@@ -1,4 +1,6 @@
-"""The command line as a Spark job: `spark-submit "$(paimon-spark job-script)" branch create db.t fix --tag v1`.
+"""The command line as a Spark job.
+
+Run it by `spark-submit "$(paimon-spark job-script)" branch create db.t fix --tag v1`.
 
 A session is active before the command runs, so that heavy work is distributed: compaction, savepoints, SQL. The exit
 code is that of the command.

@@ -1,4 +1,4 @@
-"""Progress and warnings on stderr: a bar on a terminal, a line every ten seconds elsewhere, nothing if quiet."""
+"""Print progress and warnings on stderr: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

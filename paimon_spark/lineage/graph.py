@@ -108,10 +108,11 @@ class Graph:
     @staticmethod
     def of(parts: Sequence[GraphPart], is_batch: Callable[[str], bool] = lambda job: False) -> Graph:
         """The graph of the rows of one or more warehouses."""
-        pairs = [_pairs((p.warehouse, p.source_jobs) for p in parts), _pairs((p.warehouse, p.sink_jobs) for p in parts)]
-        by_job = [_grouped(some) for some in pairs]
-        by_table = [_grouped((node, job) for job, node in some) for some in pairs]
-        return Graph(*by_job, *by_table, tuple(parts), is_batch)
+        reads = _pairs((p.warehouse, p.source_jobs) for p in parts)
+        writes = _pairs((p.warehouse, p.sink_jobs) for p in parts)
+        read_by = _grouped((node, job) for job, node in reads)
+        written_by = _grouped((node, job) for job, node in writes)
+        return Graph(_grouped(reads), _grouped(writes), read_by, written_by, tuple(parts), is_batch)
 
     def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
         """The sinks that a job fills from a source."""

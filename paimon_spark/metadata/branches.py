@@ -20,7 +20,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, seen_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
 from paimon_spark.metadata.schemas import seen_schema_ids
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
 
@@ -127,14 +127,14 @@ def decode_fork(data: bytes, path: str) -> Fork:
     try:
         raw = json.loads(data)
         fork = Fork(
-            _text(raw["parent"]),
-            _number(raw["snapshotId"]),
+            checked_text(raw["parent"]),
+            _optional_number(raw["snapshotId"]),
             _optional_text(raw.get("tag")),
-            _number(raw.get("timeMillis")),
-            _number(raw.get("createdMillis")),
-            {_text(k): _text(v) for k, v in (raw.get("guards") or {}).items()},
+            _optional_number(raw.get("timeMillis")),
+            _optional_number(raw.get("createdMillis")),
+            {checked_text(k): checked_text(v) for k, v in (raw.get("guards") or {}).items()},
         )
-        version = _number(raw["version"])
+        version = _optional_number(raw["version"])
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(
             f"{path} cannot be decoded ({e!r}); remove it to derive the fork of the branch instead",
@@ -292,22 +292,12 @@ def _fork(own: _Refs, parent: _Refs, shared: Snapshot) -> Fork:
     return Fork(logical_name(parent.handle), shared.id, tag, shared.time_ms, recorded=False)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is no name")
-    return value
-
-
 def _optional_text(value: Any) -> str | None:
-    return None if value is None else _text(value)
+    return None if value is None else checked_text(value)
 
 
-def _number(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{value!r} is no number")
-    return value
+def _optional_number(value: Any) -> int | None:
+    return None if value is None else checked_number(value)
 
 
 def list_tag_infos(handle: TableHandle) -> list[TagInfo]:

@@ -48,6 +48,11 @@ class TableHandle:
         return self.layout.branch
 
     @property
+    def context(self) -> dict[str, str]:
+        """Table and branch, for the context of errors."""
+        return {"table": self.name, "branch": self.branch}
+
+    @property
     def location(self) -> str:
         """Full URL of the table's directory."""
         return self.store.url(self.layout.root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.storage.store import Store
@@ -71,3 +71,17 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
         if name.startswith(prefix) and text.isascii() and text.isdigit() and len(text) < 20:
             ids.append(int(text))
     return sorted(ids)
+
+
+def checked_text(value: Any) -> str:
+    """A text from JSON. Raises ValueError: it is none, or is empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def checked_number(value: Any) -> int:
+    """A whole number from JSON. Raises ValueError: it is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a number")
+    return value

@@ -8,10 +8,10 @@ Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`, `utils/ChangelogMan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptFileError, FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
@@ -52,11 +52,16 @@ def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
+def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+
+
 def get_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
     """The snapshots, fetched together. Raises as `get_snapshot`."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
     try:
-        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+        return read_snapshots(handle, ids)
     except FileMissingError:
         return [get_snapshot(handle, i) for i in ids]
 
@@ -106,19 +111,26 @@ def earliest_snapshot_id(handle: TableHandle) -> int | None:
     return None if snapshot is None else snapshot.id
 
 
-def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
-    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
-
-
 def list_snapshots(handle: TableHandle) -> list[Snapshot]:
     """All snapshots alive, ascending by id; ones that expire meanwhile are left out."""
-    ids = list_snapshot_ids(handle)
+    return read_alive(handle, list_snapshot_ids(handle))
+
+
+def read_alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """Those of the snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
     try:
         return read_snapshots(handle, ids)
-    except FileMissingError:
+    except (FileMissingError, CorruptFileError):  # one expires or is being written
         return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+
+
+def contiguous_ids(ids: Iterable[int], last: int) -> list[int]:
+    """The longest run of ids without a gap that ends at `last`, ascending; empty when `last` is not among them."""
+    alive = set(ids)
+    first = last + 1
+    while first - 1 in alive:
+        first -= 1
+    return list(range(first, last + 1))
 
 
 def snapshot_at_or_before_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:
@@ -254,17 +266,3 @@ def list_changelog_ids(handle: TableHandle) -> list[int]:
 def find_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     """The snapshot kept for its changelog; None when there is none. Raises CorruptFileError."""
     return find_decoded(handle.store, handle.layout.changelog_path(snapshot_id), decode)
-
-
-def get_snapshot_or_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot:
-    """The snapshot, alive or kept for its changelog.
-
-    Raises:
-        SnapshotExpiredError: it is older than all that are kept.
-        SnapshotNotFoundError: it never was.
-        CorruptFileError: it cannot be decoded.
-    """
-    snapshot = find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
-    if snapshot is None:
-        raise snapshot_missing(handle, snapshot_id)
-    return snapshot

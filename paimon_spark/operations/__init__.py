@@ -1,4 +1,4 @@
-"""Operations on tables, each declared once: name, arguments, help, the API call it makes, and how its result is shown.
+"""Operations on tables, each declared once: name, arguments, help, and what it does.
 
     Request (arguments) → Operation.run → result of the API → Operation.rows (CALL) or Operation.show (command line)
 

@@ -1,4 +1,4 @@
-"""Operations on databases and tables: list, show, create, alter, rename, drop, and show or delete rows."""
+"""Operations on databases, tables and their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format values and tables as text: control characters are escaped, and wide tables fit the terminal."""
+"""Format values and tables as text that is safe for a terminal and fits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values in statements: literals become Python values, other constant expressions are evaluated by Spark.
+"""Values of literals in statements, and of other constant expressions by Spark.
 
 Parsed from tokens, as sqlglot reads `'it''s'` as two texts and keeps no text of timestamps.
 """

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -30,8 +30,14 @@ from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInput
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
-from paimon_spark.metadata.small_files import find_decoded
-from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
+from paimon_spark.metadata.snapshots import (
+    find_snapshot,
+    latest_snapshot,
+    list_snapshot_ids,
+    read_alive,
+    read_snapshots,
+)
 from paimon_spark.metadata.tags import list_tags
 
 _LOG = logging.getLogger(__name__)
@@ -46,11 +52,10 @@ SINK_PREFIX: Final = "sink-"
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Whose batches are looked for.
+    """The query whose batches are looked for.
 
     Attributes:
-        commit_user: who commits them.
-        is_named: the user was given by name; otherwise it is made of the query's id.
+        is_named: the commit user was given by name; otherwise it is made of the query's id.
     """
 
     query_id: str
@@ -59,17 +64,13 @@ class Sink:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What its snapshots say besides."""
+        """Properties of its snapshots."""
         return {QUERY_PROPERTY: self.query_id} if self.is_named else {}
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotKey:
-    """A snapshot as it is told from one of another history.
-
-    Attributes:
-        made: name of its delta manifest list, which no two commits share.
-    """
+    """Identifies a snapshot across histories; `made` is the name of its delta manifest list, unique to its commit."""
 
     snapshot_id: int
     made: str
@@ -81,11 +82,7 @@ class SnapshotKey:
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """The newest of some batches that made a snapshot.
-
-    Attributes:
-        place: the snapshot; None when it had expired before it was looked at.
-    """
+    """The newest of some batches that made a snapshot; `place` is None when that had expired before it was read."""
 
     batch_id: int
     place: SnapshotKey | None
@@ -93,15 +90,13 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class SinkLog:
-    """What a query noted before its newest commit to a branch.
+    """What a query logged before its newest commit to a branch.
 
     Attributes:
-        query_id: of the query.
-        commit_user: who commits its batches.
-        batch_id: that was about to be committed; all before it had been.
-        makes_snapshot: whether the batch makes a snapshot: False for one without rows.
+        batch_id: the batch to be committed; all earlier ones had been.
+        makes_snapshot: False for a batch without rows.
         head: the branch's head at that moment; None when it had none.
-        jobs: in the names of the files that were about to be committed.
+        jobs: in the names of the files to be committed.
         before: the newest batch before this one that made a snapshot; None when none did, or it does not matter.
     """
 
@@ -121,21 +116,17 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyCommitted:
-    """The batch is in the branch.
-
-    Attributes:
-        snapshot: of its rows, while it is there; None when only later ones of the query are.
-    """
+    """The batch is in the branch; `snapshot` has its rows, None when only later snapshots of the query are left."""
 
     snapshot: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchesMissing:
-    """Batches before it are not in the branch any more.
+    """Earlier batches are no longer in the branch.
 
     Attributes:
-        first: the first that may be missing; all from there up to the one asked for are, that had rows.
+        first: the first that may be missing; all with rows from there up to the requested one are.
         why: what was found.
     """
 
@@ -145,7 +136,7 @@ class BatchesMissing:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """It cannot be told whether the batch, or those before it, are in the branch.
+    """It is unknown whether the batch, or earlier ones, are in the branch.
 
     Attributes:
         is_doubtful: whether it is the batch itself that may be there.
@@ -161,11 +152,11 @@ BatchOutcome: TypeAlias = NotCommitted | AlreadyCommitted | BatchesMissing | Out
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """What became of a batch.
+    """The outcome of a batch.
 
     Attributes:
-        head: of the branch, when it was looked at.
-        before: the newest batch before it that is known to have made a snapshot.
+        head: the branch's head when it was read.
+        before: the newest earlier batch that is known to have made a snapshot.
     """
 
     outcome: BatchOutcome
@@ -174,46 +165,42 @@ class BatchStatus:
 
 
 def find_batch(handle: TableHandle, sink: Sink, batch_id: int, *, complete: bool = False) -> BatchStatus:
-    """What became of a batch on a branch. Six small reads where nothing unusual happened.
+    """The outcome of a batch on a branch. Six small reads where nothing unusual happened.
 
     `complete`: each batch replaces all rows of the table, so that no earlier one can be lost.
     """
     head = latest_snapshot(handle)
-    log = _log(handle, sink)
-    asked = _Asked(handle, sink, batch_id, head, log)
-    outcome, before = asked.without_log() if log is None else asked.by_log(log)
+    search = _Search(handle, sink, batch_id, head)
+    try:
+        log = read_sink_log(handle, sink.query_id)
+    except CorruptFileError as e:
+        _LOG.warning("the log of query %s on %s counts as missing: %s", sink.query_id, handle.describe(), e)
+        log = None
+    outcome, before = search.without_log() if log is None else search.by_log(log)
     if complete and not isinstance(outcome, AlreadyCommitted):
         outcome = NotCommitted()
     return BatchStatus(outcome, head, before)
-
-
-def _log(handle: TableHandle, sink: Sink) -> SinkLog | None:
-    try:
-        return read_sink_log(handle, sink.query_id)
-    except CorruptFileError as e:
-        _LOG.warning("what query %s noted on %s counts as missing: %s", sink.query_id, handle.describe(), e)
-        return None
 
 
 _Verdict: TypeAlias = tuple[BatchOutcome, LastBatch | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """One question, and what was read for it first."""
+class _Search:
+    """The search for one batch."""
 
     handle: TableHandle
     sink: Sink
     batch_id: int
     head: Snapshot | None
-    log: SinkLog | None
 
     def by_log(self, log: SinkLog) -> _Verdict:
-        """The answer where the query noted a commit."""
+        """The outcome when the query has a log on the branch."""
         later = _later(self.handle, log.head, self.head)
-        if not later.follows:
+        if later is None:
             return self._in_another_history(log)
-        own = [s for s in later.snapshots if self._is_own(s)]
+        snapshots, whole = later
+        own = [s for s in snapshots if self._is_own(s)]
         landed = self._landed(own)
         if landed is not None:
             return landed, None
@@ -221,25 +208,25 @@ class _Asked:
             return AlreadyCommitted(), None
         before = self._before(own) or log.before
         if log.batch_id < self.batch_id - 1:
-            return self._from_elsewhere(log, before, later.whole)
+            return self._from_elsewhere(log, before, whole)
         is_missing = log.makes_snapshot and (before is None or before.batch_id < log.batch_id)
         if log.batch_id < self.batch_id and is_missing:
-            if later.whole:
+            if whole:
                 return BatchesMissing(
                     log.batch_id, f"no snapshot of batch {log.batch_id} follows {_shown(log.head)}"
                 ), None
             return NotCommitted(), LastBatch(log.batch_id, None)
-        if log.batch_id == self.batch_id and log.makes_snapshot and not later.whole:
+        if log.batch_id == self.batch_id and log.makes_snapshot and not whole:
             tagged = self._landed(self._tagged())
             if tagged is not None:
                 return tagged, None
             return OutcomeUnknown(
-                True, f"snapshots after {_shown(log.head)} have expired, and its may be among them"
+                True, f"snapshots after {_shown(log.head)} have expired, and the batch's may be among them"
             ), None
         return NotCommitted(), before
 
     def _in_another_history(self, log: SinkLog) -> _Verdict:
-        """The answer where the branch does not hold the head noted."""
+        """The outcome when the branch lacks the logged head."""
         own = self._everywhere()
         landed = self._landed(own)
         if landed is not None:
@@ -260,17 +247,17 @@ class _Asked:
         return OutcomeUnknown(False, why), None
 
     def _from_elsewhere(self, log: SinkLog, newest: LastBatch | None, whole: bool) -> _Verdict:
-        """The answer where the query noted no batch after an early one: it wrote to another branch meanwhile."""
+        """The outcome when the query logged none of the last batches: it wrote to another branch meanwhile."""
         if newest is not None and newest.batch_id == self.batch_id - 1:
             return NotCommitted(), newest
         last = self.batch_id - 1
-        why = f"the query noted nothing there after batch {log.batch_id}, and no snapshot of batch {last} is found"
+        why = f"the query logged nothing there after batch {log.batch_id}, and no snapshot of batch {last} is found"
         if whole:
             return BatchesMissing(max(_after(newest), log.batch_id + 1), why), None
         return OutcomeUnknown(False, f"{why}; snapshots have expired"), None
 
     def without_log(self) -> _Verdict:
-        """The answer where the query noted nothing: on a branch that is new to it, as a rule."""
+        """The outcome when the query has no log, usually on a branch that is new to it."""
         own = self._everywhere()
         landed = self._landed(own)
         if landed is not None:
@@ -278,7 +265,7 @@ class _Asked:
         newest = self._before(own)
         if self.batch_id == 0 or (newest is not None and newest.batch_id == self.batch_id - 1):
             return NotCommitted(), newest
-        why = f"the query has noted nothing there, and no snapshot of batch {self.batch_id - 1} is found"
+        why = f"the query has no log there, and no snapshot of batch {self.batch_id - 1} is found"
         ids = list_snapshot_ids(self.handle)
         if not ids or ids[0] == 1:
             return BatchesMissing(_after(newest), why), None
@@ -292,9 +279,9 @@ class _Asked:
         return is_user or (snapshot.properties or {}).get(QUERY_PROPERTY) == query_id
 
     def _landed(self, own: Sequence[Snapshot]) -> AlreadyCommitted | None:
-        """The batch among snapshots of the query, or later ones."""
+        """The batch, or later ones, among snapshots of the query."""
         found = [s for s in own if s.commit_identifier >= self.batch_id]
-        rows = (s for s in found if _is(s, self.batch_id) and s.commit_kind is not CommitKind.COMPACT)
+        rows = (s for s in found if s.commit_identifier == self.batch_id and s.commit_kind is not CommitKind.COMPACT)
         return AlreadyCommitted(next(rows, None)) if found else None
 
     def _before(self, own: Sequence[Snapshot]) -> LastBatch | None:
@@ -308,7 +295,7 @@ class _Asked:
 
     def _everywhere(self) -> list[Snapshot]:
         """The query's snapshots that the branch holds, alive or in a tag."""
-        alive = _read(self.handle, list_snapshot_ids(self.handle))
+        alive = read_alive(self.handle, list_snapshot_ids(self.handle))
         return [*(s for s in alive if self._is_own(s)), *self._tagged()]
 
     def _tagged(self) -> list[Snapshot]:
@@ -330,58 +317,33 @@ class _Asked:
         return found is not None and SnapshotKey.of(found) == place
 
 
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """What follows a noted head.
+def _later(
+    handle: TableHandle, logged: SnapshotKey | None, head: Snapshot | None
+) -> tuple[Sequence[Snapshot], bool] | None:
+    """The snapshots after a logged head, ascending, and whether none of them has expired.
 
-    Attributes:
-        follows: False when the branch does not hold that head, and it has not expired either.
-        whole: whether none of what follows has expired.
-        snapshots: after it, ascending.
+    None when the branch does not hold that head, and it has not expired either.
     """
-
-    follows: bool
-    whole: bool = False
-    snapshots: Sequence[Snapshot] = ()
-
-
-def _later(handle: TableHandle, noted: SnapshotKey | None, head: Snapshot | None) -> _Later:
     if head is None:
-        return _Later(noted is None, noted is None)
-    first = 1 if noted is None else noted.snapshot_id
+        return ((), True) if logged is None else None
+    first = 1 if logged is None else logged.snapshot_id
     if first > head.id:
-        return _Later(False)
+        return None
+    found: list[Snapshot] = []
     try:
-        found = list(_together(handle, range(first, head.id)))
+        for start in range(first, head.id, _TOGETHER):
+            found += read_snapshots(handle, range(start, min(start + _TOGETHER, head.id)))
         found.append(head)
     except (FileMissingError, CorruptFileError):
         alive = list_snapshot_ids(handle)
-        found = _read(handle, [i for i in alive if i >= first])
+        found = read_alive(handle, [i for i in alive if i >= first])
         if alive and first < alive[0]:
-            return _Later(True, False, found)
+            return found, False
         if len(found) < head.id + 1 - first:
-            return _Later(False)  # a hole: other engines leave one when they roll back
-    if noted is not None and SnapshotKey.of(found[0]) != noted:
-        return _Later(False)
-    return _Later(True, True, found if noted is None else found[1:])
-
-
-def _together(handle: TableHandle, ids: Sequence[int]) -> Iterator[Snapshot]:
-    """The snapshots, all of which are there. Raises FileMissingError: one is not."""
-    for start in range(0, len(ids), _TOGETHER):
-        yield from read_snapshots(handle, ids[start : start + _TOGETHER])
-
-
-def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    """Those of the snapshots that are still there."""
-    try:
-        return list(_together(handle, ids))
-    except (FileMissingError, CorruptFileError):  # expiry goes on, or one is being written
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
-
-
-def _is(snapshot: Snapshot, batch_id: int) -> bool:
-    return snapshot.commit_identifier == batch_id
+            return None  # a hole: other engines leave one when they roll back
+    if logged is None:
+        return found, True
+    return (found[1:], True) if SnapshotKey.of(found[0]) == logged else None
 
 
 def _shown(place: SnapshotKey | None) -> str:
@@ -394,19 +356,19 @@ def _after(newest: LastBatch | None) -> int:
 
 
 def sink_log_path(handle: TableHandle, query_id: str) -> str:
-    """Where the query's log lies. Raises InvalidInputError: the id cannot be part of a path."""
+    """The path of the query's log. Raises InvalidInputError: the id cannot be part of a path."""
     if not is_file_name(query_id):
-        raise InvalidInputError(f"{query_id!r} is no id of a streaming query", query_id=query_id)
+        raise InvalidInputError(f"{query_id!r} is not the id of a streaming query", query_id=query_id)
     return f"{handle.layout.sink_dir}/{SINK_PREFIX}{query_id}"
 
 
 def read_sink_log(handle: TableHandle, query_id: str) -> SinkLog | None:
-    """What the query noted last; None when it noted nothing."""
+    """The query's log; None when it has none."""
     return find_decoded(handle.store, sink_log_path(handle, query_id), decode_sink_log)
 
 
 def write_sink_log(handle: TableHandle, log: SinkLog) -> None:
-    """Note what is about to be committed, over what was noted before. Raises StorageError: then nothing may be."""
+    """Replace the query's log before a commit. Raises StorageError: then nothing may be committed."""
     handle.store.write(sink_log_path(handle, log.query_id), encode_sink_log(log))
 
 
@@ -439,18 +401,18 @@ def decode_sink_log(data: bytes, path: str) -> SinkLog:
             )
         before = raw.get("before")
         return SinkLog(
-            _text(raw["query"]),
-            _text(raw["user"]),
-            _number(raw["batch"]),
+            checked_text(raw["query"]),
+            checked_text(raw["user"]),
+            checked_number(raw["batch"]),
             _flag(raw["makesSnapshot"]),
             _found(raw["head"]),
-            tuple(_text(job) for job in raw["jobs"]),
-            None if before is None else LastBatch(_number(before["batch"]), _found(before["place"])),
+            tuple(checked_text(job) for job in raw["jobs"]),
+            None if before is None else LastBatch(checked_number(before["batch"]), _found(before["place"])),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(
-            f"{path} does not say which batch its query was about to commit ({e!r}); when it is removed, that is told "
-            "from the snapshots alive",
+            f"{path} does not say which batch its query was about to commit ({e!r}); remove it, and the snapshots "
+            "alive show that instead",
             path=path,
         ) from e
 
@@ -460,19 +422,7 @@ def _place(place: SnapshotKey | None) -> Mapping[str, Any] | None:
 
 
 def _found(raw: Mapping[str, Any] | None) -> SnapshotKey | None:
-    return None if raw is None else SnapshotKey(_number(raw["snapshot"]), _text(raw["made"]))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{value!r} is no number")
-    return value
+    return None if raw is None else SnapshotKey(checked_number(raw["snapshot"]), checked_text(raw["made"]))
 
 
 def _flag(value: Any) -> bool:

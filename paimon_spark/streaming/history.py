@@ -11,7 +11,6 @@ Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +22,7 @@ from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_br
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    contiguous_ids,
     find_changelog,
     find_snapshot,
     latest_snapshot,
@@ -125,23 +125,10 @@ def find_kept(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
 
 
-def rows_before(snapshot: Snapshot) -> int | None:
-    """Rows of the snapshot before this one; None when unknown."""
-    if snapshot.total_record_count is None or snapshot.delta_record_count is None:
-        return None
-    return snapshot.total_record_count - snapshot.delta_record_count
-
-
 def changes_since(handle: TableHandle) -> int | None:
     """The first snapshot from which on all changes up to the head can be read; None without a snapshot."""
     ids = sorted({*list_snapshot_ids(handle), *list_changelog_ids(handle)})
-    return without_gap(ids)[0] if ids else None
-
-
-def without_gap(ids: list[int]) -> list[int]:
-    """The ids, ascending, that lead up to the last one without any missing."""
-    gaps = [i for i, (older, newer) in enumerate(itertools.pairwise(ids), 1) if newer - older > 1]
-    return ids[gaps[-1] :] if gaps else ids
+    return contiguous_ids(ids, ids[-1])[0] if ids else None
 
 
 def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:
@@ -191,8 +178,7 @@ def moving(handle: TableHandle) -> UnsettledError:
         HistoryChangedError(
             f"the history of {handle.describe()} changes faster than a stream can read it; restart the query when that "
             "is over",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
         )
     )
 
@@ -239,8 +225,7 @@ def _kept_for(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
 
 def _continues(after: Snapshot, rows: int | None) -> bool:
     """Whether a snapshot may follow one with this many rows; True when unknown."""
-    total, delta = after.total_record_count, after.delta_record_count
-    return rows is None or total is None or delta is None or total - delta == rows
+    return rows is None or after.rows_before in (None, rows)
 
 
 def _check_first(handle: TableHandle) -> None:
@@ -264,10 +249,9 @@ def _check_place(handle: TableHandle, offset: StreamOffset) -> None:
     else:
         asked = f"of branch {offset.branch!r} of {offset.table}, and the query reads {handle.describe()}"
     raise OffsetError(
-        f"the checkpoint holds an offset {asked} at {handle.location}; read what it is of, or give the query a "
+        f"the checkpoint holds an offset {asked} at {handle.location}; read that branch, or give the query a "
         "checkpointLocation of its own",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         offset_table=offset.table,
         offset_branch=offset.branch,
     )
@@ -296,12 +280,11 @@ def _get(handle: TableHandle, snapshot_id: int) -> Snapshot:
         raise expired(handle, snapshot_id)
     raise UnsettledError(
         HistoryChangedError(
-            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones are there "
-            f"({alive_range(handle)}): somebody took it away, so the rows after it do not follow on those before. "
-            "doctor() tells what is damaged; roll the branch back to before the hole, or begin with a new "
+            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones exist "
+            f"({alive_range(handle)}): it was deleted, so later rows do not continue earlier ones. "
+            "doctor() shows what is damaged; roll the branch back to before the hole, or begin with a new "
             "checkpointLocation and scan.mode = latest-full",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             snapshot_id=snapshot_id,
         )
     )
@@ -337,8 +320,7 @@ def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> 
         "more. Begin again with a new checkpointLocation: scan.mode = latest-full reads the whole table first, "
         f"scan.snapshot-id = {first} what is left of the changes. Option consumer-id keeps snapshots until a stream "
         "has read them; snapshot.time-retained and snapshot.num-retained.min keep them longer",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         snapshot_id=snapshot_id,
         earliest=since,
     )
@@ -362,27 +344,26 @@ def history_changed(
             f"the two histories part after snapshot {shared}; of what the stream has read, {_gone(shared, read)} gone"
         )
     elif head < read:
-        lost = f"where the two part cannot be told, at snapshot {head} or before: {_gone(head, read)} gone for certain"
+        lost = f"where the two part is unknown, at snapshot {head} or before: {_gone(head, read)} gone for certain"
     else:
-        lost = f"where the two part cannot be told; of what the stream has read, snapshot {read} is gone for certain"
+        lost = f"where the two part is unknown; of what the stream has read, snapshot {read} is gone for certain"
     begin = (
         "scan.mode = latest-full reads all rows, scan.snapshot-id = <id> the changes from a snapshot on"
         if shared is None
-        else f"scan.snapshot-id = {shared + 1} goes on where the histories part, when what the stream delivered of "
-        "later snapshots is taken back; scan.mode = latest-full reads all rows"
+        else f"scan.snapshot-id = {shared + 1} continues where the histories part, once the rows that the stream "
+        "delivered of later snapshots are removed; scan.mode = latest-full reads all rows"
     )
     where = (
         "no branch keeps it"
         if kept is None
-        else f"branch {kept.branch!r} keeps it: option branch = {kept.branch} reads it on from this very checkpoint"
+        else f"branch {kept.branch!r} keeps it: option branch = {kept.branch} continues from this checkpoint"
     )
     return HistoryChangedError(
-        f"{handle.describe()} was given another history (a roll-back, a merge, another main, or it was made anew) than "
-        f"the one that {did} up to snapshot {read}: {found}; {alive_range(handle)}. "
+        f"{handle.describe()} has another history (after a rollback, a merge, another main, or it was created again) "
+        f"than the one that {did} up to snapshot {read}: {found}; {alive_range(handle)}. "
         f"{lost[0].upper()}{lost[1:]}; {where}. To read the branch as it is, begin with a new "
         f"checkpointLocation: {begin}",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         snapshot_id=read,
         shared_id=shared,
         kept_on=None if kept is None else kept.branch,

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final
 
 from paimon_spark.errors import OffsetError
+from paimon_spark.metadata.small_files import checked_number, checked_text
 
 _VERSION: Final = 1
 _SHOWN: Final = 300
@@ -32,7 +33,6 @@ class Part:
     """How much of one snapshot has been read.
 
     Attributes:
-        phase: what of it is read.
         units: how many of its units (`scan.stream_units`) have been read, in their order.
         of: how many it has.
         digest: of the units' order and files; when it differs, the units read before are unknown.
@@ -111,36 +111,26 @@ def _of_version_1(raw: Mapping[str, Any]) -> StreamOffset:
     if part is not None and not snapshot_id:
         raise ValueError("a part of no snapshot")
     return StreamOffset(
-        table=_text(raw["table"]),
-        branch=_text(raw["branch"]),
+        table=checked_text(raw["table"]),
+        branch=checked_text(raw["branch"]),
         snapshot_id=None if snapshot_id is None else _count(snapshot_id),
-        made=None if made is None else _text(made),
-        rows=None if rows is None else _number(rows),
+        made=None if made is None else checked_text(made),
+        rows=None if rows is None else checked_number(rows),
         part=None if part is None else _part(part),
         begins_with=Phase(raw.get("beginsWith", Phase.CHANGES.value)),
     )
 
 
 def _part(raw: Mapping[str, Any]) -> Part:
-    part = Part(Phase(raw["phase"]), _count(raw["units"]), _count(raw["of"]), _text(raw["digest"], blank=True))
-    if part.units > part.of or (part.units and not part.digest):
-        raise ValueError(f"{part.units} units of {part.of}, digest {part.digest!r}")
-    return part
-
-
-def _text(value: Any, *, blank: bool = False) -> str:
-    if not isinstance(value, str) or not (value or blank):
-        raise ValueError(f"{value!r} is not text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise ValueError(f"{value!r} is not a number")
+    units, of = _count(raw["units"]), _count(raw["of"])
+    digest = checked_text(raw["digest"]) if units or raw["digest"] != "" else ""
+    if units > of:
+        raise ValueError(f"{units} units of {of}")
+    return Part(Phase(raw["phase"]), units, of, digest)
 
 
 def _count(value: Any) -> int:
-    if _number(value) < 0:
+    count = checked_number(value)
+    if count < 0:
         raise ValueError(f"{value!r} is negative")
-    return int(value)
+    return count

@@ -41,12 +41,7 @@ _REMEMBERED: Final = 2
 
 @dataclass(slots=True)
 class BatchPlanner:
-    """Plans the batches of one query on a branch.
-
-    Attributes:
-        handle: the branch as it is now.
-        row_type: the columns of the result.
-    """
+    """Plans the batches of one query on a branch."""
 
     handle: TableHandle
     asked: StreamReadOptions
@@ -188,8 +183,7 @@ class BatchPlanner:
             "(changelog-producer, streaming-read-overwrite, scan.file-creation-time-millis): keep these options until "
             "the stream is past that snapshot. Or start with a new checkpointLocation; scan.snapshot-id = "
             f"{snapshot.id} reads all changes of that snapshot again",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=snapshot.id,
         )
 
@@ -202,8 +196,7 @@ class BatchPlanner:
             raise OffsetError(
                 f"a batch of {self.handle.describe()} would end at snapshot {after}, before its start (after snapshot "
                 f"{before}); the checkpoint is damaged, give the query a new checkpointLocation",
-                table=self.handle.name,
-                branch=self.handle.branch,
+                **self.handle.context,
             )
 
     def _assembled(self, last: Snapshot | None, parts: list[BranchPlan]) -> Plan:
@@ -270,61 +263,49 @@ def contents_of(handle: TableHandle, snapshot: Snapshot, asked: StreamReadOption
 
 @dataclass(slots=True)
 class Admission:
-    """What one micro-batch has taken so far.
-
-    Attributes:
-        files, size_bytes, rows: of the units taken; rows are physical ones.
-    """
+    """What one micro-batch has taken so far: files, bytes and physical rows."""
 
     limits: ReadLimits
-    files: int = 0
-    size_bytes: int = 0
-    rows: int = 0
+    taken: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def maxima(self) -> tuple[int | None, int | None, int | None]:
+        """The limits of files, bytes and rows."""
+        return self.limits.max_files, self.limits.max_bytes, self.limits.max_rows
 
     @property
     def is_full(self) -> bool:
         """Whether a limit was reached."""
-        limits = self.limits
-        return (
-            (limits.max_files is not None and self.files >= limits.max_files)
-            or (limits.max_bytes is not None and self.size_bytes >= limits.max_bytes)
-            or (limits.max_rows is not None and self.rows >= limits.max_rows)
-        )
+        return any(most is not None and had >= most for had, most in zip(self.taken, self.maxima, strict=True))
 
     @property
     def has_enough(self) -> bool:
         """Whether the minimum of rows, or a limit, was reached."""
-        return self.is_full or self.limits.min_rows is None or self.rows >= self.limits.min_rows
+        return self.is_full or self.limits.min_rows is None or self.taken[2] >= self.limits.min_rows
 
     @property
     def takes_all(self) -> bool:
         """Whether no limit applies."""
-        limits = self.limits
-        return limits.max_files is None and limits.max_bytes is None and limits.max_rows is None
+        return self.maxima == (None, None, None)
 
     def take(self, units: SnapshotUnits, start: int) -> int:
         """Take units from `start` on; returns the number of the first one not taken."""
         columns = (units.files[start:], units.size_bytes[start:], units.row_counts[start:])
-        limits = (self.limits.max_files, self.limits.max_bytes, self.limits.max_rows)
-        taken = (self.files, self.size_bytes, self.rows)
         count = len(columns[0])
-        totals = [had + np.cumsum(column) for column, had in zip(columns, taken, strict=True)]
-        for total, had, limit in zip(totals, taken, limits, strict=True):
+        totals = [had + np.cumsum(column) for column, had in zip(columns, self.taken, strict=True)]
+        for total, had, limit in zip(totals, self.taken, self.maxima, strict=True):
             if limit is not None:
                 before = np.concatenate([[had], total[:-1]])[: len(total)]
                 count = min(count, int((before < limit).sum()))
         if count:
-            self.files, self.size_bytes, self.rows = (int(total[count - 1]) for total in totals)
+            files, size_bytes, rows = (int(total[count - 1]) for total in totals)
+            self.taken = files, size_bytes, rows
         return start + count
 
 
 @dataclass(slots=True)
 class QueryColumns:
-    """The columns that a query reads, and the schemas that were found to have them.
-
-    Attributes:
-        fields: columns of the table, those of the query's condition among them.
-    """
+    """The columns that a query reads, those of its condition included, and the ids of schemas that have them."""
 
     fields: tuple[DataField, ...]
     _good: set[int] = field(default_factory=set)
@@ -336,9 +317,9 @@ class QueryColumns:
         return QueryColumns(tuple(f for f in schema.fields if f.name in chosen))
 
     def check_other(self, handle: TableHandle) -> None:
-        """See that the query can go on with the schema of `handle`, whose branch was given another history.
+        """Check that the query can continue with the schema of `handle`, whose branch has another history now.
 
-        Raises SchemaChangedError: a column is not there, is called otherwise, or has another type.
+        Raises SchemaChangedError: a column was dropped, renamed, or has another type.
         """
         self.check_schema(handle, handle.schema)
         for column in self.fields:
@@ -347,9 +328,9 @@ class QueryColumns:
                 raise _changed(handle, handle.schema, column, f"is now called {now.name!r}")
 
     def check(self, handle: TableHandle, schema_ids: Iterable[int]) -> None:
-        """See that rows of these schemas can be read as the query wants them. Each schema is read once.
+        """Check that rows of these schemas have the columns of the query. Each schema is read once.
 
-        Earlier schemas than the handle's evolve to it, as in every read.
+        Schemas before the handle's evolve to it, as in every read.
 
         Raises SchemaChangedError: a column was dropped, or has another type.
         """
@@ -359,7 +340,7 @@ class QueryColumns:
             self._good.add(schema_id)
 
     def check_schema(self, handle: TableHandle, schema: TableSchema) -> None:
-        """As `check`, for a schema that was read."""
+        """As `check`, for one schema."""
         for column in self.fields:
             now = schema.row_type.find_by_id(column.id)
             if now is None:
@@ -373,15 +354,13 @@ class QueryColumns:
 
 
 def _reads_as(wanted: DataType, now: DataType) -> bool:
-    """Whether values of a type can be read as another without a cast: more fields in rows, fewer nulls."""
+    """Whether values of a type can be read as `wanted` without a cast: rows may have more fields, and fewer nulls."""
     if now.nullable and not wanted.nullable:
         return False
     if isinstance(wanted, RowType) and isinstance(now, RowType):
         pairs = [(f, now.find_by_id(f.id)) for f in wanted]
         return all(found is not None and _reads_as(f.type, found.type) for f, found in pairs)
-    if isinstance(wanted, ArrayType) and isinstance(now, ArrayType):
-        return _reads_as(wanted.element, now.element)
-    if isinstance(wanted, MultisetType) and isinstance(now, MultisetType):
+    if isinstance(wanted, ArrayType | MultisetType) and isinstance(now, type(wanted)):
         return _reads_as(wanted.element, now.element)
     if isinstance(wanted, MapType) and isinstance(now, MapType):
         return _reads_as(wanted.key, now.key) and _reads_as(wanted.value, now.value)
@@ -393,8 +372,7 @@ def _changed(handle: TableHandle, schema: TableSchema, column: DataField, found:
         f"column {column.name!r} of {handle.describe()}, {column.type} when the query started, {found}: schema "
         f"{schema.id} changed it. Restart the query: with the same checkpointLocation it continues where it was, with "
         "the current columns",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         column=column.name,
         schema_id=schema.id,
     )

@@ -16,33 +16,33 @@ from typing import Final
 
 from paimon_spark.errors import (
     CorruptFileError,
-    FileMissingError,
     HistoryChangedError,
     InvalidOptionError,
     OffsetError,
     SnapshotExpiredError,
     SnapshotNotFoundError,
 )
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
 from paimon_spark.metadata.branches import fork_of, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    contiguous_ids,
     find_changelog,
     find_snapshot,
     latest_snapshot,
     list_changelog_ids,
     list_snapshot_ids,
+    read_alive,
     snapshot_at_or_after_ms,
 )
 from paimon_spark.metadata.tags import tag_of_snapshot
-from paimon_spark.metadata.version import VersionKind, from_options
+from paimon_spark.metadata.version import VersionKind, from_option
 from paimon_spark.options.core import ChangelogProducer
-from paimon_spark.options.descriptor import Option, integer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
-from paimon_spark.streaming.history import changes_since, find_kept, moving, rows_before, without_gap
+from paimon_spark.streaming.history import changes_since, find_kept, moving
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 
 UNPLANNED: Final = Part(Phase.STATE, 0, 0, "")
@@ -57,20 +57,20 @@ def first_offset(handle: TableHandle, options: StreamReadOptions) -> StreamOffse
     """The offset before everything that a new query reads.
 
     A stream that begins with a state gets `UNPLANNED` as its part, as nothing is planned here. On a branch without a
-    snapshot the first one that comes decides.
+    snapshot, the first one committed decides.
 
     Raises:
-        SnapshotExpiredError: what was to be read first has expired; says from where on changes can be read.
-        SnapshotNotFoundError: a snapshot that was never there, or is not there yet.
-        NotFoundError, VersionNotFoundError: a version that does not exist.
+        SnapshotExpiredError: what is to be read first has expired; says from where on changes can be read.
+        SnapshotNotFoundError: a snapshot never existed, or does not exist yet.
+        NotFoundError, VersionNotFoundError: a version does not exist.
         HistoryChangedError: a tag or a consumer is of another history than the branch has now.
-        InvalidOptionError: a version of another branch.
+        InvalidOptionError: a version is on another branch.
         UnsettledError: main comes to mean another branch at this moment.
     """
     start = _Start(handle, options)
     if options.consumer is not None and not options.ignore_progress:
         consumer = find_consumer(handle, options.consumer)
-        # One that has yet to read a state died before its first batch was written down.
+        # A consumer that has yet to read a state belongs to a query that died before its first batch was recorded.
         if consumer is not None and not consumer.in_state:
             return start.of_consumer(consumer)
     if options.mode in (StartMode.FROM_SNAPSHOT, StartMode.FROM_SNAPSHOT_FULL):
@@ -93,21 +93,21 @@ def first_offset(handle: TableHandle, options: StreamReadOptions) -> StreamOffse
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A start that is looked for."""
+    """The search for the first offset; its methods return it for one kind of start each."""
 
     handle: TableHandle
     options: StreamReadOptions
 
     @property
     def asked(self) -> str:
-        """What was asked, for messages."""
+        """The requested start, for messages."""
         if self.options.start is None:
             return f"scan.mode = {self.options.mode.value}"
         key, text = self.options.start
         return f"{key} = {text}"
 
     def at(self, snapshot: Snapshot | None, part: Part | None = None, begins_with: Phase | None = None) -> StreamOffset:
-        """After a snapshot, or in it; None for a branch without one."""
+        """The offset after a snapshot, or in it; None for a branch without one."""
         if snapshot is None:
             if begins_with is None:
                 begins_with = Phase.STATE if self.options.mode in _WITH_STATE else Phase.CHANGES
@@ -122,13 +122,13 @@ class _Start:
         )
 
     def before(self, snapshot: Snapshot) -> StreamOffset:
-        """Before the changes of a snapshot."""
+        """The offset before the changes of a snapshot."""
         if snapshot.id == 1:
             return StreamOffset(self.handle.location, self.handle.branch, 0)
         previous = find_kept(self.handle, snapshot.id - 1)
         if previous is not None:
             return self.at(previous)
-        return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=rows_before(snapshot))
+        return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=snapshot.rows_before)
 
     def of_consumer(self, consumer: Consumer) -> StreamOffset:
         name, next_snapshot = consumer.name, consumer.reads_next
@@ -138,15 +138,14 @@ class _Start:
         newest = 0 if head is None else head.id
         if next_snapshot < 1:
             raise OffsetError(
-                f"{who} goes on with snapshot {next_snapshot}, but ids begin with 1; {instead}", consumer=name
+                f"{who} continues with snapshot {next_snapshot}, but ids begin with 1; {instead}", consumer=name
             )
         found = alive_range(self.handle) if next_snapshot > newest + 1 else self._parted(consumer)
         if found is not None:
             raise HistoryChangedError(
-                f"{who} goes on with snapshot {next_snapshot}, but {found}: the branch was rolled back or given "
+                f"{who} continues with snapshot {next_snapshot}, but {found}: the branch was rolled back or given "
                 f"another history since the consumer read it; {instead}",
-                table=self.handle.name,
-                branch=self.handle.branch,
+                **self.handle.context,
                 consumer=name,
                 snapshot_id=next_snapshot,
             )
@@ -158,7 +157,7 @@ class _Start:
         return self.before(snapshot)
 
     def _parted(self, consumer: Consumer) -> str | None:
-        """What tells that the branch has another history than the consumer has read; None when nothing does."""
+        """Why the branch has another history than the consumer has read, as text; None when it has not."""
         last = consumer.last
         if last is None:
             return None
@@ -168,7 +167,7 @@ class _Start:
                 None if now.delta_manifest_list == last.made else f"snapshot {now.id} is not the one that it has read"
             )
         after = find_kept(self.handle, last.snapshot_id + 1)
-        before = None if after is None else rows_before(after)
+        before = None if after is None else after.rows_before
         if after is None or None in (before, last.rows) or before == last.rows:
             return None
         return f"snapshot {after.id} was not made on the one that it has read"
@@ -208,7 +207,7 @@ class _Start:
         return self.before(first)
 
     def of_creation_time(self, head: Snapshot) -> StreamOffset:
-        """The first snapshot since, as long as one before it tells so; else the files since then that are alive."""
+        """From the first snapshot since the time, if its predecessor is kept; else the live files created since."""
         first = first_at_or_after(self.handle, self._time_ms())
         if first is not None and first.id > 1 and find_kept(self.handle, first.id - 1) is not None:
             return self.before(first)
@@ -219,15 +218,13 @@ class _Start:
         since = self.options.created_since_ms
         if since is not None:
             return since
-        spec = from_options([self.options.start], self.options.time_zone)
-        assert spec is not None
+        spec = from_option(*self.options.start, self.options.rows.time_zone)
         return int(spec.value)
 
     def _find_version(self) -> tuple[int | None, Snapshot | None]:
-        """Id of the snapshot asked for, and the snapshot where it is alive or in a tag; None, None for no snapshot."""
+        """Id of the requested snapshot, and the snapshot if it is alive or in a tag; None, None for no snapshot."""
         assert self.options.start is not None
-        spec = from_options([self.options.start], self.options.time_zone)
-        assert spec is not None
+        spec = from_option(*self.options.start, self.options.rows.time_zone)
         if spec.kind is VersionKind.SNAPSHOT:
             return int(spec.value), find_snapshot(self.handle, int(spec.value))
         try:
@@ -249,10 +246,10 @@ class _Start:
         return (None, None) if found.snapshot is None else (found.snapshot.id, found.snapshot)
 
     def _state_of(self, snapshot_id: int, named: Snapshot | None, *, is_newest: bool, is_known: bool) -> StreamOffset:
-        """The state of a snapshot that is alive or in a tag; what changes then must be there too.
+        """From the state of a snapshot that is alive or in a tag; later changes must exist too.
 
-        Where only a tag is left, its number of rows tells whether the next snapshot was made on it: other engines may
-        leave tags of a history that the branch has no more.
+        If only a tag is left, its number of rows shows whether the next snapshot was made on it: other engines may
+        leave tags of a former history.
         """
         if named is None:
             raise self._expired(self._what(snapshot_id), snapshot_id)
@@ -261,7 +258,7 @@ class _Start:
             if following is None:
                 what = f"snapshot {snapshot_id + 1} of {self.handle.describe()}, which follows {self.asked},"
                 raise self._expired(what, snapshot_id + 1)
-            before = rows_before(following)
+            before = following.rows_before
             if not is_known and None not in (before, named.total_record_count) and before != named.total_record_count:
                 raise self._foreign(
                     named,
@@ -280,8 +277,7 @@ class _Start:
         can = "no snapshot is left" if since is None else f"changes can be read from snapshot {since} on"
         return SnapshotExpiredError(
             f"{what} {self._why_gone(snapshot_id)}: {can}; {instead}",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=snapshot_id,
             earliest=since,
         )
@@ -296,7 +292,7 @@ class _Start:
         return f"is not on this branch, which left {fork.parent!r} at snapshot {fork.snapshot_id}"
 
     def _held(self, since: int | None) -> str:
-        """The tag from which on nothing is missing, though its snapshot is gone."""
+        """Name the tag of the expired snapshot before `since`, from which a stream could begin, as text."""
         tag = None if since is None else tag_of_snapshot(self.handle, since - 1)
         if tag is None:
             return ""
@@ -310,8 +306,7 @@ class _Start:
         return SnapshotNotFoundError(
             f"{self.handle.describe()} has no snapshot {snapshot_id} ({self.asked}): {alive_range(self.handle)}; a "
             f"stream begins with {last} at the latest (scan.mode = latest: with whatever comes next)",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=snapshot_id,
         )
 
@@ -319,19 +314,15 @@ class _Start:
         return HistoryChangedError(
             f"{self.asked} is snapshot {named.id} of another history than {self.handle.describe()} has now: {why}. The "
             "branch was rolled back or given another history; begin with a snapshot that it has",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=named.id,
         )
 
 
-_FULL_EVERY: Final[Option[int | None]] = Option(
-    "full-compaction.delta-commits", integer, None, "Commits after which everything is compacted."
-)
 _ALWAYS_FULL: Final = 2**63 - 1
 """Commit identifier of batch jobs, whose compactions are full ones."""
 _CHUNK: Final = 64
-"""Snapshots that are read at once when the newest compacted one is looked for."""
+"""Snapshots read at once in the search for the newest compacted one."""
 
 
 def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
@@ -352,7 +343,7 @@ def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
 
 
 def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
-    """The newest snapshot that a compaction made, a full one where these are planned; the head when there is none."""
+    """The newest snapshot made by compaction, full where the options plan full ones; the head when there is none."""
     every = handle.options.compaction.full_after_commits
     only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
 
@@ -364,18 +355,9 @@ def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
     if fits(head):
         return head
     alive = [i for i in list_snapshot_ids(handle) if i < head.id]
-    ids = without_gap([*alive, head.id])[-2::-1]
+    ids = contiguous_ids([*alive, head.id], head.id)[-2::-1]
     for first in range(0, len(ids), _CHUNK):
-        found = next(filter(fits, _read(handle, ids[first : first + _CHUNK])), None)
+        found = next(filter(fits, read_alive(handle, ids[first : first + _CHUNK])), None)
         if found is not None:
             return found
     return head
-
-
-def _read(handle: TableHandle, ids: list[int]) -> list[Snapshot]:
-    """Snapshots in the order of their ids; ones that expire meanwhile are left out."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
-    try:
-        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
-    except FileMissingError:
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]

@@ -317,3 +317,8 @@ def test_documented_forms_that_cannot_be_done_name_the_way(run: Callable[[str], 
     for operation in refused.OPERATIONS:
         assert operation.instead, operation.procedure
         assert PROCEDURES[operation.procedure] == (operation,)
+        with pytest.raises(UnsupportedFeatureError) as e:
+            run(f"CALL sys.{operation.procedure}()")
+        assert operation.instead in str(e.value)
+    refused_names = {operation.procedure for operation in refused.OPERATIONS}
+    assert refused_names == {name for name, forms in PROCEDURES.items() if any(form.instead for form in forms)}

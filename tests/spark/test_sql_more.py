@@ -188,7 +188,7 @@ def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, cata
         ("CALL sys.create_tag('db.t', 'v1')", "replace_tag moves it, delete_tag deletes it"),
         ("CALL sys.create_tag('db.t', 'v2', 1, 'soon')", "give text such as '7 d'"),
         ("CALL sys.create_branch('db.t', 'fix', 'v1')", "or ignoreIfExists => 'true'"),
-        ("CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)", "and snapshot is 2"),
+        ("CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)", "but snapshot is 2"),
         ("INSERT INTO db.t BY NAME SELECT 1 AS id, 1 AS w", "or SET spark.paimon.write.merge-schema=true to add"),
     ],
 )

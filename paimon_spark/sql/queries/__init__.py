@@ -1,1 +1,1 @@
-"""Queries that Spark runs: Paimon tables in them are replaced by DataFrames, the rest of the text stays as written."""
+"""Queries that Spark runs, with DataFrames in place of their Paimon tables."""

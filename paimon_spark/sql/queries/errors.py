@@ -1,4 +1,4 @@
-"""Replace Spark's errors by more helpful ones: unknown tables, syntax errors, our own errors in Spark's traces."""
+"""Replace Spark's errors by more helpful ones."""
 
 from __future__ import annotations
 

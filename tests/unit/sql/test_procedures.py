@@ -309,7 +309,7 @@ def test_partitions_expire_are_named_and_can_be_marked_done(catalog: Catalog) ->
     again = json.loads((root / "dt=2999-01-01" / "hr=2" / "_SUCCESS").read_text())
     assert again["creationTime"] == done["creationTime"] <= again["modificationTime"]
     assert (root / "dt=a b" / "_SUCCESS").exists()
-    with pytest.raises(InvalidInputError, match="named by dt, hr"):
+    with pytest.raises(InvalidInputError, match="needs values of dt, hr, or of the first of them; found hr"):
         call(catalog, "mark_partition_done", ["db.p", "hr=2"])
     table.alter(set_options={"partition.mark-done-action": "success-file,mark-event"})
     with pytest.raises(UnsupportedFeatureError, match="mark-event"):

@@ -71,7 +71,7 @@ def test_a_consumer_of_a_history_that_is_gone_begins_no_query(expires: bool) -> 
     source.committed(source.next(source.first()))
     assert stream(history.on(), consumer_id="c").first().snapshot_id == 5
     table_of(history).rollback_to(3)
-    with pytest.raises(HistoryChangedError, match="goes on with snapshot 6"):
+    with pytest.raises(HistoryChangedError, match="continues with snapshot 6"):
         stream(history.on(), consumer_id="c").first()
     made = [history.commit(), history.commit(overwrite=True), history.commit()]
     if expires:

@@ -133,7 +133,7 @@ def test_a_snapshot_missing_for_good_is_an_error() -> None:
     history.expire(3)
     waits: list[float] = []
     source = stream(history.on(), around={"sleep": waits.append})
-    with pytest.raises(HistoryChangedError, match="is missing, though earlier and later ones are there"):
+    with pytest.raises(HistoryChangedError, match="is missing, though earlier and later ones exist"):
         source.next(start)
     assert 1 < sum(waits) < 10
     with pytest.raises(HistoryChangedError, match="snapshot 3 is missing among those alive"):
@@ -297,7 +297,7 @@ def test_at_every_step_of_an_operation_a_stream_reads_one_history_or_the_other(
     assert [files for files, _ in groupby(seen)] == ([before] if later == before else [before, later])
     # Only while it is looked at does a roll-back stand still with its work half done.
     assert not holes or later == []
-    assert all("is missing, though earlier and later ones are there" in text for text in holes)
+    assert all("is missing, though earlier and later ones exist" in text for text in holes)
 
 
 # --- branches and tables made anew

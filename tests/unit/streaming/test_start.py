@@ -470,8 +470,8 @@ def test_a_consumer_can_go_on_with_a_changelog() -> None:
     [
         ('{"nextSnapshot": 2}', SnapshotExpiredError, "has yet to read snapshot 2, which has expired: changes can be"),
         ('{"nextSnapshot": 2}', SnapshotExpiredError, "reset the consumer, or give consumer.ignore-progress = true"),
-        ('{"nextSnapshot": 7}', HistoryChangedError, "goes on with snapshot 7, but its snapshots alive are 4 to 5"),
-        ('{"nextSnapshot": 0}', OffsetError, "goes on with snapshot 0, but ids begin with 1"),
+        ('{"nextSnapshot": 7}', HistoryChangedError, "continues with snapshot 7, but its snapshots alive are 4 to 5"),
+        ('{"nextSnapshot": 0}', OffsetError, "continues with snapshot 0, but ids begin with 1"),
         ("{}", CorruptFileError, "reset the consumer"),
     ],
 )
