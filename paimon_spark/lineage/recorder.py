@@ -1,4 +1,4 @@
-"""Recorder: writes the rows of commits to the lineage tables, in the background and together.
+"""Recorder: writes rows of commits to the lineage tables, in the background and together.
 
 The first rows of a process are written at once, those of a busy time once an interval. The row of a sink's snapshot is
 written last: where it is, all rows of its batch are. Rows that are not written when the process dies are caught up.

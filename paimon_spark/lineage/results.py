@@ -1,4 +1,4 @@
-"""Results of lineage questions: shown as text or HTML, converted to Arrow, pandas and Spark."""
+"""Results of lineage questions: shown as text or HTML, converted to Arrow and DataFrames."""
 
 from __future__ import annotations
 
