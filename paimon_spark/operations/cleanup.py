@@ -15,7 +15,6 @@ from paimon_spark.operations.operation import (
     Effect,
     Operation,
     Request,
-    Rows,
     Style,
     Type,
     UsageError,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
 
-_NONE_EXPIRED: Final = "No expired partitions."
 _MODES: Final = ("distributed", "local")
 
 
@@ -60,10 +58,6 @@ def _show_partitions(a: Request, found: list[dict[str, Any]]) -> Answer:
 def _expire_partitions(a: Request) -> ExpiredPartitions:
     given = ("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires")
     return a.table().expire_partitions(**{name: a[name] for name in given}, dry_run=a.dry_run)
-
-
-def _expired_rows(a: Request, done: ExpiredPartitions) -> Rows:
-    return [(", ".join(map(unquote, path.split("/"))),) for path in done.partitions] or [(_NONE_EXPIRED,)]
 
 
 def _show_expired(a: Request, done: ExpiredPartitions) -> Answer:
@@ -213,7 +207,9 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="expire_partitions",
         result="expired_partitions STRING",
-        rows=_expired_rows,
+        rows=lambda a, done: (
+            [(", ".join(map(unquote, path.split("/"))),) for path in done.partitions] or [("No expired partitions.",)]
+        ),
         command="partition expire",
         show=_show_expired,
         question=lambda a: f"expire partitions of {a.table().name}",

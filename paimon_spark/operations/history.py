@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
@@ -79,19 +79,10 @@ def _refs(a: Request) -> list[_Ref]:
     for branch in table.branches():
         opened = table.branch(branch.name)
         newest = opened.snapshots()[-1:]
-        head = newest[0].id if newest else None
-        found.append((branch.name, "branch", "main" if branch.is_main else "", head, _when(newest)))
+        head, committed = (newest[0].id, moment(newest[0].time_ms)) if newest else (None, "-")
+        found.append((branch.name, "branch", "main" if branch.is_main else "", head, committed))
         found += _refs_on(opened, branch.name)
     return found if a["all"] else [row for row in found if row[1] != "guard"]
-
-
-def _show_refs(a: Request, found: list[_Ref]) -> Answer:
-    columns = ("name", "kind", "branch", "snapshot", "committed")
-    return rows(columns, found, empty="no tags, branches, savepoints or consumers")
-
-
-def _when(newest: Sequence[Any]) -> str:
-    return moment(newest[0].time_ms) if newest else "-"
 
 
 def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
@@ -239,10 +230,6 @@ def _finding(finding: Finding) -> list[str]:
     return out if finding.repaired else [*out, f"  {safe(finding.remedy)}"]
 
 
-def _finding_row(a: Request, f: Finding) -> tuple[Any, ...]:
-    return f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """A commit to draw, with text beside it; `parent` is None for the first, or where the history is cut.
@@ -344,7 +331,11 @@ OPERATIONS = (
         _refs,
         (command_flag("all", "list the guard tags of branches, too", "-a"),),
         command="refs",
-        show=_show_refs,
+        show=lambda a, found: rows(
+            ("name", "kind", "branch", "snapshot", "committed"),
+            found,
+            empty="no tags, branches, savepoints or consumers",
+        ),
     ),
     Operation(
         "find what is wrong with the tags, branches and history of a table; exit code 1 when anything is",
@@ -352,7 +343,9 @@ OPERATIONS = (
         (Argument("repair", "repair what can be repaired", Type.BOOLEAN, default=False, is_flag=True),),
         procedure="doctor",
         result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",
-        rows=lambda a, found: [_finding_row(a, f) for f in found],
+        rows=lambda a, found: [
+            (f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired) for f in found
+        ],
         is_own=True,
         command="doctor",
         show=_show_doctor,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paimon_spark.errors import SqlSyntaxError
@@ -22,13 +21,7 @@ Value: TypeAlias = object
 """None, bool, int, float, Decimal, str, or a mapping of such; as evaluated by Spark also date, datetime, bytes."""
 
 
-class NoLiteral(Enum):
-    """Type of NO_LITERAL."""
-
-    NO_LITERAL = "not a literal"
-
-
-NO_LITERAL: Final = NoLiteral.NO_LITERAL
+NO_LITERAL: Final = object()
 """Stands for the value of an expression that only Spark can evaluate."""
 _CONSTANTS: Final = {"NULL": None, "TRUE": True, "FALSE": False}
 _NUMBER: Final = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(E[+-]?\d+)?(L|S|Y|F|D|BD)?", re.ASCII)
