@@ -86,7 +86,7 @@ def _refuse_sorting(a: Request) -> None:
 
 
 def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
-    """The partitions whose youngest file is at least so old."""
+    """The partitions whose newest file is at least as old as `idle`."""
     from paimon_spark.format import binary_row
     from paimon_spark.metadata.live_files import live_entries
     from paimon_spark.metadata.manifests import data_manifests

@@ -53,8 +53,7 @@ def execute(
 def parse(sql: str) -> Statement:
     """Parse a statement; what no reader takes is a Query.
 
-    Raises:
-        SqlSyntaxError: blank, several statements, or a statement on Paimon's tables with wrong syntax.
+    Raises SqlSyntaxError: blank, several statements, or a statement on Paimon's tables with wrong syntax.
     """
     cursor = Cursor(sql)
     if cursor.at_end:

@@ -42,9 +42,7 @@ def split_arguments(sql: str) -> list[str]:
 def evaluate(session: Session, texts: Sequence[str]) -> list[Value]:
     """The values of expressions without columns: literals are parsed here, the others evaluated by one Spark query.
 
-    Raises:
-        SqlSyntaxError: a text is blank.
-        Spark's own errors: an expression is wrong, or names columns.
+    Raises SqlSyntaxError: a text is blank. An expression that is wrong or names columns raises Spark's own errors.
     """
     found: list[Value] = [parse_literal(text) for text in texts]
     others = [i for i, value in enumerate(found) if value is NO_LITERAL]
@@ -60,8 +58,7 @@ def parse_literal(text: str) -> Value:
 
     Timestamps and dates stay text, which is read in the session's zone when it names none.
 
-    Raises:
-        SqlSyntaxError: blank, or a quote does not end.
+    Raises SqlSyntaxError: blank, or a quote does not end.
     """
     tokens = tokenize(text)
     if not tokens:

@@ -165,9 +165,7 @@ def column_position(cursor: Cursor) -> Position | None:
 def column_clause(cursor: Cursor) -> ColumnClause:
     """Read `path TYPE [NOT NULL] [DEFAULT …] [COMMENT '…'] [FIRST | AFTER other]`.
 
-    Raises:
-        SqlSyntaxError, InvalidInputError: the syntax is wrong.
-        UnsupportedFeatureError: a type or a clause that Paimon tables do not support.
+    Raises UnsupportedFeatureError: a type or clause that Paimon tables do not support; else as `row_type`.
     """
     path = column_path(cursor)
     cursor.take(":")
