@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -156,16 +155,10 @@ def _show_reset(a: Request, made: Any) -> Answer:
 
 
 def _clear_consumers(a: Request) -> tuple[str, ...]:
-    table, including, excluding = a.table(), a["includingConsumers"] or ".*", a["excludingConsumers"]
-    if not a.dry_run:
-        return tuple(table.clear_consumers(including, excluding))
-    try:
-        wanted, unwanted = re.compile(including), None if excluding is None else re.compile(excluding)
-    except re.error as e:
-        raise UsageError(f"{e.pattern!r} is not a regular expression: {e}") from e
-    return tuple(
-        c.name for c in table.consumers() if wanted.fullmatch(c.name) and not (unwanted and unwanted.fullmatch(c.name))
-    )
+    from paimon_spark.maintenance.consumers import matching_consumers
+
+    table, chosen = a.table(), (a["includingConsumers"] or ".*", a["excludingConsumers"])
+    return tuple(matching_consumers(table.handle, *chosen)) if a.dry_run else table.clear_consumers(*chosen)
 
 
 def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:

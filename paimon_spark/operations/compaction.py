@@ -36,8 +36,6 @@ _STRATEGIES: Final = ("full", "minor")
 
 
 def _compact(a: Request) -> CompactResult | None:
-    if a["partitions"] and a["where"]:
-        raise InvalidInputError(f"{a.caller}: partitions and where cannot be used together; give one of them")
     _refuse_sorting(a)
     strategy = _strategy(a)
     table = a.table()
