@@ -299,8 +299,10 @@ def _manifest_file_meta(row: dict[str, Any], path: str) -> ManifestFileMeta:
     name = row["_FILE_NAME"]
     if not isinstance(name, str) or not _is_safe(name):
         raise CorruptFileError(f"{path} names a manifest {name!r}, which is not a plain file name", path=path)
-    found = manifest_format.value_of(ManifestFileMeta, row)
-    return found._replace(partition_stats=manifest_format.value_of(SimpleStats, row["_PARTITION_STATS"]))
+    stats = row["_PARTITION_STATS"]
+    nulls = stats.get("_NULL_COUNTS")
+    partition_stats = SimpleStats(stats["_MIN_VALUES"], stats["_MAX_VALUES"], None if nulls is None else tuple(nulls))
+    return manifest_format.value_of(ManifestFileMeta, {**row, "_PARTITION_STATS": partition_stats})
 
 
 def files_of(entries: pa.Table) -> list[DataFileMeta]:
