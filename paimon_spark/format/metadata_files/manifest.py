@@ -139,7 +139,11 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
     for i, (path, data) in enumerate(files):
         if i not in containers:
             groups.append([i])
-            tables.append(_columnar_entries(path, data))
+            try:
+                records = manifest_format.decode(data, path)
+                tables.append(pa.Table.from_batches(list(map(_flat, records)), ENTRY_SCHEMA))
+            except _BadEntryError as e:
+                raise e.error(path) from e
             counts[i] = len(tables[-1])
     if not tables:
         return no_rows(ENTRY_SCHEMA), counts
@@ -148,13 +152,6 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
         return entries, counts
     order = _interleaved(groups, np.array(counts, np.int64))
     return entries.take(arrow_numpy.take_indices(order)), counts
-
-
-def _columnar_entries(path: str, data: bytes) -> pa.Table:
-    try:
-        return pa.Table.from_batches([_flat(r) for r in manifest_format.decode(data, path)], ENTRY_SCHEMA)
-    except _BadEntryError as e:
-        raise e.error(path) from e
 
 
 def _interleaved(groups: list[list[int]], counts: Any) -> Any:
