@@ -113,7 +113,13 @@ def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = N
     """
     path = consumer_path(handle, name)
     if next_snapshot is None:
-        _check_there(handle, name)
+        names = consumer_names(handle)
+        if name not in names:
+            raise NotFoundError(
+                f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
+                f"its consumers are {', '.join(names) or 'none'}",
+                name=name,
+            )
         handle.store.delete(path)
         return None
     if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int):
@@ -150,16 +156,6 @@ def expire_consumers(handle: TableHandle, older_than_ms: int) -> tuple[str, ...]
     """
     going = [_name(i) for i in _files(handle) if i.modified_ms is not None and i.modified_ms < older_than_ms]
     return _delete(handle, going)
-
-
-def _check_there(handle: TableHandle, name: str) -> None:
-    names = consumer_names(handle)
-    if name not in names:
-        raise NotFoundError(
-            f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
-            f"its consumers are {', '.join(names) or 'none'}",
-            name=name,
-        )
 
 
 def _files(handle: TableHandle) -> list[FileInfo]:

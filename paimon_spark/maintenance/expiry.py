@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
-from paimon_spark.maintenance.change import change_table, preview, reopened
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
@@ -104,13 +104,12 @@ def expire_snapshots(
     """Expire the branch's old snapshots. The head always stays."""
     now = clock_ms()
 
-    def plan() -> TableChange | None:
-        current = reopened(handle)
+    def plan(current: TableHandle) -> TableChange | None:
         expired, next_id = _expired_snapshot_files(current, limits, now)
         return _snapshot_change(current, expired, next_id) if expired else None
 
     rule_of(handle, handle.options.expiry.snapshots, limits, now)  # refuses contradicting limits before the lock
-    return preview(handle, plan()) if dry_run else change_table(handle, SNAPSHOT_EXPIRY, plan, wait_ms=wait_ms)
+    return change_branch(handle, SNAPSHOT_EXPIRY, plan, dry_run=dry_run, wait_ms=wait_ms)
 
 
 def expire_changelogs(
@@ -128,13 +127,12 @@ def expire_changelogs(
     """
     now = clock_ms()
 
-    def plan() -> TableChange | None:
-        current = reopened(handle)
+    def plan(current: TableHandle) -> TableChange | None:
         expired, next_id = _expired_changelog_files(current, limits, now, delete_all)
         return _changelog_change(current, expired, next_id) if expired else None
 
     rule_of(handle, handle.options.expiry.changelogs, limits, now)
-    return preview(handle, plan()) if dry_run else change_table(handle, CHANGELOG_EXPIRY, plan, wait_ms=wait_ms)
+    return change_branch(handle, CHANGELOG_EXPIRY, plan, dry_run=dry_run, wait_ms=wait_ms)
 
 
 def rule_of(handle: TableHandle, retention: Retention, limits: Limits, at_ms: int) -> Rule:

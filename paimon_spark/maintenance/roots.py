@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,9 @@ def all_roots(handle: TableHandle) -> list[Root]:
         _check_listing(branch, found)
     order = {kind.value: n for n, kind in enumerate(RootKind)}
     roots = [root for root in found.values() if root is not None]
-    return sorted(roots, key=lambda r: (r.branch_directory != MAIN, r.branch_directory, order[r.key[0]], _place(r)))
+    return sorted(
+        roots, key=lambda r: (r.branch_directory != MAIN, r.branch_directory, order[r.key[0]], r.snapshot.id, r.name)
+    )
 
 
 def branch_directories(handle: TableHandle) -> list[TableHandle]:
@@ -93,10 +95,6 @@ def still_there(handle: TableHandle, root: Root) -> bool:
     directory, prefix, decoder = _FILES[root.kind](at.layout)
     found = find_decoded(at.store, f"{directory}/{prefix}{root.name}", decoder)
     return found is not None and found.base_manifest_list == root.snapshot.base_manifest_list
-
-
-def _place(root: Root) -> tuple[int, str]:
-    return root.snapshot.id, root.name
 
 
 def _find(branch: TableHandle, kind: RootKind, found: dict[tuple[str, str, str], Root | None]) -> None:
@@ -163,9 +161,13 @@ _FILES: Final[dict[RootKind, Callable[[Layout], _Files]]] = {
 
 
 Ids = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 _TOGETHER: Final = 256
 """Lists fetched together."""
+
+_READ_BYTES: Final = 8 << 20
+"""Bytes of manifests decoded together."""
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -256,6 +258,21 @@ def changelog_lists(root: Root) -> tuple[str, ...]:
     """The list of changelog manifests, if the root needs it and has one."""
     name = root.snapshot.changelog_manifest_list
     return () if name is None or root.kind is RootKind.TAG else (name,)
+
+
+def grouped(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the items in groups of at most `_READ_BYTES`, or of one larger item: what is decoded together."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if group and total + size > _READ_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size
+    if group:
+        yield group
 
 
 def union(parts: Iterable[Ids | None]) -> Ids:

@@ -52,11 +52,7 @@ SINK_PREFIX: Final = "sink-"
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """The query whose batches are looked for.
-
-    Attributes:
-        is_named: the commit user was given by name; otherwise it is made of the query's id.
-    """
+    """The query whose batches are searched; `is_named`: its commit user was given, not derived from its id."""
 
     query_id: str
     commit_user: str

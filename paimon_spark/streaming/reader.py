@@ -216,13 +216,7 @@ class BatchPlanner:
 
     def after(self, snapshot: Snapshot) -> StreamOffset:
         """The offset after a snapshot."""
-        return StreamOffset(
-            self.handle.location,
-            self.handle.branch,
-            snapshot.id,
-            snapshot.delta_manifest_list,
-            snapshot.total_record_count,
-        )
+        return history.offset_after(self.handle, snapshot)
 
     def at(self, units: SnapshotUnits, phase: Phase, count: int) -> StreamOffset:
         """The offset after `count` units of a snapshot."""
