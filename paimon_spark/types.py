@@ -232,6 +232,11 @@ def in_any_case(name: str, names: Iterable[str]) -> str | None:
     return near[0] if len(near) == 1 else None
 
 
+def quoted(name: str) -> str:
+    """`name` as an identifier of Spark's SQL: in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _suffix(t: DataType) -> str:
     return "" if t.nullable else " NOT NULL"
 

@@ -74,11 +74,6 @@ def split_name(text: str) -> tuple[str, str]:
     return parts[-2], parts[-1]
 
 
-def quoted(name: str) -> str:
-    """`name` as an identifier of Spark's SQL: in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def database_url(warehouse: str, database: str) -> str:
     """The directory of a database."""
     return f"{_trimmed(warehouse)}/{_checked(database, 'database')}{DATABASE_SUFFIX}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from functools import reduce
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from paimon_spark.format.arrays.arrow_numpy import (
     boolean_array,
     fixed_array,
     microseconds,
+    one_chunk,
     scalar_of,
     validity,
     values,
@@ -119,9 +121,11 @@ def text_matches(op: TextOp, array: pa.Array, pattern: str) -> pa.BooleanArray:
 def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     match predicate:
         case And(children):
-            return _fold(pc.and_kleene, True, children, batch)
+            masks = [_evaluate(c, batch) for c in children]
+            return reduce(pc.and_kleene, masks) if masks else _constant(True, batch.num_rows)
         case Or(children):
-            return _fold(pc.or_kleene, False, children, batch)
+            masks = [_evaluate(c, batch) for c in children]
+            return reduce(pc.or_kleene, masks) if masks else _constant(False, batch.num_rows)
         case Not(child):
             return pc.invert(_evaluate(child, batch))
         case Constant(value):
@@ -142,16 +146,6 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Bool
             return text_matches(op, column_of(batch, column), pattern)
 
 
-def _fold(
-    kernel: Any, neutral: bool, children: tuple[Predicate, ...], batch: pa.RecordBatch | pa.Table
-) -> pa.BooleanArray:
-    result: pa.BooleanArray | None = None
-    for child in children:
-        value = _evaluate(child, batch)
-        result = value if result is None else kernel(result, value)
-    return _constant(neutral, batch.num_rows) if result is None else result
-
-
 def _constant(value: bool | None, length: int) -> pa.BooleanArray:
     if value is None:
         return pa.nulls(length, pa.bool_())
@@ -159,21 +153,13 @@ def _constant(value: bool | None, length: int) -> pa.BooleanArray:
 
 
 def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
-    """The values of a column or nested field; null where a row around the field is null.
-
-    Raises:
-        ColumnNotFoundError: the batch has no such column.
-    """
+    """The values of a column or nested field; null where a row around it is null. Raises ColumnNotFoundError."""
     index = batch.schema.get_field_index(column.path[0])
     if index < 0:
         raise ColumnNotFoundError(
             f"column {column} of the condition is not among {batch.schema.names}", column=str(column)
         )
-    array = batch.column(index)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # older Arrow keeps zero chunks apart
-            array = pa.nulls(0, array.type) if array.num_chunks == 0 else array.chunk(0)
+    array = one_chunk(batch.column(index))
     for name in column.path[1:]:
         array = pc.struct_field(array, name)
     return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array

@@ -18,8 +18,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from paimon_spark.errors import PredicateSyntaxError
-from paimon_spark.options.location import quoted
-from paimon_spark.types import DataType
+from paimon_spark.types import DataType, quoted
 
 Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime
 """A non-null value of a column's type: TIMESTAMP naive datetime, local-zoned one UTC-aware, TIME int milliseconds."""
@@ -181,59 +180,49 @@ _MOST_SHOWN = 10
 
 def show(predicate: Predicate) -> str:
     """The predicate as SQL. Long IN lists are cut, so the text is not for parsing."""
-    match predicate:
-        case And(children):
-            return " AND ".join(_inside(c) for c in children) or "true"
-        case Or(children):
-            return " OR ".join(_inside(c) for c in children) or "false"
-        case Not(child):
-            return f"NOT {_inside(child)}"
-        case Constant(value):
-            return "NULL" if value is None else str(value).lower()
-        case Compare(op, column, literal):
-            return f"{column} {op.value} {literal_text(literal)}"
-        case NullSafeEqual(column, literal):
-            return f"{column} <=> {'NULL' if literal is None else literal_text(literal)}"
-        case In(column, literals, has_null):
-            shown = [literal_text(v) for v in literals[:_MOST_SHOWN]] + ["NULL"] * has_null
-            if len(literals) > _MOST_SHOWN:
-                shown.append(f"… {len(literals) - _MOST_SHOWN} more")
-            return f"{column} IN ({', '.join(shown)})"
-        case IsNull(column):
-            return f"{column} IS NULL"
-        case IsNotNull(column):
-            return f"{column} IS NOT NULL"
-        case Text(op, column, pattern):
-            return f"{column} {op.value.upper()} {literal_text(pattern)}"
+    return _sql(predicate, False)
 
 
 def sql_text(predicate: Predicate) -> str:
     """The predicate as SQL that `parse_predicate` reads back as an equal predicate."""
+    return _sql(predicate, True)
+
+
+def _sql(predicate: Predicate, is_exact: bool) -> str:
+    def inside(child: Predicate) -> str:
+        text = _sql(child, is_exact)
+        return f"({text})" if is_exact or isinstance(child, And | Or | Not) else text
+
+    name, value = (_quoted, _typed) if is_exact else (str, literal_text)
     match predicate:
-        case And(children) | Or(children) if children:
-            return (" AND " if isinstance(predicate, And) else " OR ").join(f"({sql_text(c)})" for c in children)
-        case And() | Or():
-            return str(isinstance(predicate, And)).lower()
+        case And(children):
+            return " AND ".join(map(inside, children)) or "true"
+        case Or(children):
+            return " OR ".join(map(inside, children)) or "false"
         case Not(child):
-            return f"NOT ({sql_text(child)})"
-        case Constant(value):
-            return "NULL" if value is None else str(value).lower()
+            return f"NOT {inside(child)}"
+        case Constant(constant):
+            return "NULL" if constant is None else str(constant).lower()
         case Compare(op, column, literal):
-            return f"{_quoted(column)} {op.value} {_typed(literal)}"
-        case NullSafeEqual(column, literal):
-            return f"{_quoted(column)} <=> {'NULL' if literal is None else _typed(literal)}"
+            return f"{name(column)} {op.value} {value(literal)}"
+        case NullSafeEqual(column, wanted):
+            return f"{name(column)} <=> {'NULL' if wanted is None else value(wanted)}"
+        case In(column, (), _) if is_exact:  # false for values, null for null
+            return f"{name(column)} IS NULL AND NULL"
         case In(column, literals, has_null):
-            if not literals:  # false for values, null for null
-                return f"{_quoted(column)} IS NULL AND NULL"
-            return f"{_quoted(column)} IN ({', '.join([*map(_typed, literals), *['NULL'] * has_null])})"
+            most = len(literals) if is_exact else _MOST_SHOWN
+            shown = [*map(value, literals[:most]), *["NULL"] * has_null]
+            if len(literals) > most:
+                shown.append(f"… {len(literals) - most} more")
+            return f"{name(column)} IN ({', '.join(shown)})"
         case IsNull(column):
-            return f"{_quoted(column)} IS NULL"
+            return f"{name(column)} IS NULL"
         case IsNotNull(column):
-            return f"{_quoted(column)} IS NOT NULL"
-        case Text(TextOp.LIKE, column, pattern):
-            return f"{_quoted(column)} LIKE {literal_text(pattern)}"
+            return f"{name(column)} IS NOT NULL"
+        case Text(op, column, pattern) if is_exact and op is not TextOp.LIKE:
+            return f"{op.value.replace(' ', '')}({name(column)}, {literal_text(pattern)})"
         case Text(op, column, pattern):
-            return f"{op.value.replace(' ', '')}({_quoted(column)}, {literal_text(pattern)})"
+            return f"{name(column)} {op.value.upper()} {literal_text(pattern)}"
 
 
 def _quoted(column: Column) -> str:
@@ -268,11 +257,6 @@ def literal_text(literal: Literal) -> str:
     return str(literal)
 
 
-def _inside(predicate: Predicate) -> str:
-    text = show(predicate)
-    return f"({text})" if isinstance(predicate, And | Or | Not) else text
-
-
 class LikeShape(NamedTuple):
     """A pattern taken apart.
 
@@ -290,8 +274,7 @@ class LikeShape(NamedTuple):
 def like_pattern(pattern: str, escape: str = "\\") -> str:
     """`pattern` checked, and with a backslash as its escape character whatever it was.
 
-    Raises:
-        PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
+    Raises PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
     """
     out: list[str] = []
     chars = iter(pattern)

@@ -6,6 +6,7 @@ is refused by name, never approximated.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from datetime import tzinfo
 from decimal import Decimal, InvalidOperation
@@ -46,6 +47,14 @@ _COMPARISONS: Final[dict[type, tuple[Op, Op]]] = {
     exp.LTE: (Op.LE, Op.GE),
     exp.GT: (Op.GT, Op.LT),
     exp.GTE: (Op.GE, Op.LE),
+}
+_OPERATORS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
 }
 _TEXT_FUNCTIONS: Final = {
     "startswith": TextOp.STARTS_WITH,
@@ -107,8 +116,7 @@ def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None,
 def resolve_column(path: tuple[str, ...], row_type: RowType) -> Column:
     """The column, or field inside row columns, that `path` names.
 
-    Raises:
-        ColumnNotFoundError: no such column, or several that differ only in case.
+    Raises ColumnNotFoundError: no such column, or several that differ only in case.
     """
     names: list[str] = []
     inside: RowType = row_type
@@ -160,7 +168,10 @@ class _Builder:
             case exp.Or():
                 return Or(tuple(self.predicate(part) for part in e.flatten()))
             case exp.Not():
-                return self._negation(e.this)
+                inner = e.this
+                if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
+                    return IsNotNull(self.column(inner.this))
+                return Not(self.predicate(inner))
             case exp.Boolean():
                 return Constant(bool(e.this))
             case exp.Null():
@@ -185,11 +196,6 @@ class _Builder:
             return self._comparison(e)
         raise self._unsupported(e)
 
-    def _negation(self, inner: Node) -> Predicate:
-        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
-            return IsNotNull(self.column(inner.this))
-        return Not(self.predicate(inner))
-
     def _comparison(self, e: Node) -> Predicate:
         left, right = _unwrap(e.this), _unwrap(e.expression)
         if not _is_column(left) and not _is_column(right):
@@ -204,20 +210,7 @@ class _Builder:
             return Constant(None)
         if type(a) is not type(b) or not isinstance(a, int | str):
             raise self._unsupported(e)
-        order = (a > b) - (a < b)  # type: ignore[operator]
-        match _COMPARISONS[type(e)][0]:
-            case Op.EQ:
-                return Constant(order == 0)
-            case Op.NE:
-                return Constant(order != 0)
-            case Op.LT:
-                return Constant(order < 0)
-            case Op.LE:
-                return Constant(order <= 0)
-            case Op.GT:
-                return Constant(order > 0)
-            case Op.GE:
-                return Constant(order >= 0)
+        return Constant(_OPERATORS[_COMPARISONS[type(e)][0]](a, b))
 
     def _sides(self, e: Node) -> tuple[Column, Literal | None, bool]:
         """Column, literal, and whether the literal came first."""
@@ -251,12 +244,8 @@ class _Builder:
             raise self._unsupported(e)
         column = self.column(e.this)
         low, high = self.literal(_unwrap(e.args["low"])), self.literal(_unwrap(e.args["high"]))
-        return And(
-            (
-                literals.compare(Op.GE, column, low, self.zone),
-                literals.compare(Op.LE, column, high, self.zone),
-            )
-        )
+        not_below = literals.compare(Op.GE, column, low, self.zone)
+        return And((not_below, literals.compare(Op.LE, column, high, self.zone)))
 
     def _like(self, e: exp.Like | exp.Escape) -> Predicate:
         like, escape = e, "\\"
@@ -265,12 +254,7 @@ class _Builder:
             if not isinstance(like, exp.Like) or not isinstance(mark, str) or len(mark) != 1:
                 raise self._unsupported(e)
             escape = mark
-        column, pattern = self._text_column(like.this), self.literal(_unwrap(like.expression))
-        if pattern is None:
-            return Constant(None)
-        if not isinstance(pattern, str):
-            raise self._unsupported(e)
-        return Text(TextOp.LIKE, column, like_pattern(pattern, escape))
+        return self._text(e, TextOp.LIKE, like.this, like.expression, escape)
 
     def _function(self, e: Node) -> Predicate:
         name = (str(e.this) if isinstance(e, exp.Anonymous) else e.key).lower()
@@ -280,12 +264,15 @@ class _Builder:
             return IsNull(column) if name == "isnull" else IsNotNull(column)
         if name not in _TEXT_FUNCTIONS or len(args) != 2:
             raise self._unsupported(e)
-        pattern = self.literal(_unwrap(args[1]))
+        return self._text(e, _TEXT_FUNCTIONS[name], args[0], args[1])
+
+    def _text(self, e: Node, op: TextOp, subject: Node, pattern_node: Node, escape: str = "\\") -> Predicate:
+        column, pattern = self._text_column(subject), self.literal(_unwrap(pattern_node))
         if pattern is None:
             return Constant(None)
         if not isinstance(pattern, str):
             raise self._unsupported(e)
-        return Text(_TEXT_FUNCTIONS[name], self._text_column(args[0]), pattern)
+        return Text(op, column, like_pattern(pattern, escape) if op is TextOp.LIKE else pattern)
 
     def column(self, e: Node) -> Column:
         e = _unwrap(e)

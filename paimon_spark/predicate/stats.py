@@ -1,4 +1,4 @@
-"""Evaluation of predicates on statistics, of many files at once and of single row groups: may any row match?
+"""Evaluation of predicates on statistics of files and row groups: may any row match?
 
 Conservative: rows are ruled out only when none of them can make the predicate true. Unknown statistics, floats whose
 NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep them.
@@ -74,10 +74,7 @@ StatsOf: TypeAlias = Callable[[str], "ColumnStats | None"]
 def may_match(predicate: Predicate, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> Bool:
     """For each file, False when certainly no row makes `predicate` true.
 
-    Args:
-        predicate: literals are of their columns' types.
-        row_counts: rows in each file, an upper bound.
-        stats_of: called once for each mention of a column.
+    Literals of the predicate are of their columns' types; `row_counts` may be upper bounds.
     """
     return _Judge(row_counts, stats_of).may(predicate, True)
 
@@ -130,19 +127,13 @@ class _Judge:
 
     def _has_values(self, column: Column) -> Bool:
         """False where every value is null, so that no comparison is true."""
-        stats = self._stats(column)
-        if stats is None or stats.null_counts is None:
-            return self._all(True)
-        has: Bool = stats.null_counts < self.rows
-        return has
+        return self._is_null(column, False)
 
     def _is_null(self, column: Column, wanted: bool) -> Bool:
-        if not wanted:
-            return self._has_values(column)
         stats = self._stats(column)
         if stats is None or stats.null_counts is None:
             return self._all(True)
-        some: Bool = stats.null_counts != 0
+        some: Bool = stats.null_counts != 0 if wanted else stats.null_counts < self.rows
         return some
 
     def _compare(self, op: Op, column: Column, literal: Literal) -> Bool:
@@ -167,10 +158,9 @@ class _Judge:
 
     def _in(self, column: Column, literals: tuple[Literal, ...]) -> Bool:
         if len(literals) > _MOST_LITERALS:
-            low, high = _ends(literals)
-            if low is None or high is None:
+            if any(v != v for v in literals):  # NaN, which has no order
                 return self._has_values(column)
-            return self._compare(Op.GE, column, low) & self._compare(Op.LE, column, high)
+            return self._compare(Op.GE, column, min(literals)) & self._compare(Op.LE, column, max(literals))
         result = self._all(False)
         for literal in literals:
             result |= self._compare(Op.EQ, column, literal)
@@ -220,13 +210,6 @@ def _compare_float_bounds(op: Op, minimum: pa.Array, maximum: pa.Array, literal:
 def _nan_or_null(bound: pa.Array) -> Bool:
     unknown: Bool = ~validity(bound) | values(pc.is_nan(bound))
     return unknown
-
-
-def _ends(literals: tuple[Literal, ...]) -> tuple[Literal | None, Literal | None]:
-    """Least and greatest literal; None, None where they have no common order (NaN among them)."""
-    if any(v != v for v in literals):
-        return None, None
-    return min(literals), max(literals)
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:
@@ -283,11 +266,9 @@ def _leaf_may_match(predicate: Predicate, b: Bounds) -> bool:
         case In(column, literals):
             return any(_compare_bounds(Op.EQ, column, literal, b) for literal in literals)
         case Text(TextOp.STARTS_WITH, _, prefix):
-            lower, upper = b.lower, b.upper
-            return not (
-                (isinstance(upper, str) and upper < prefix)
-                or (isinstance(lower, str) and lower[: len(prefix)] > prefix)
-            )
+            is_below = isinstance(b.upper, str) and b.upper < prefix
+            is_above = isinstance(b.lower, str) and b.lower[: len(prefix)] > prefix
+            return not (is_below or is_above)
     return True
 
 
@@ -296,7 +277,7 @@ def _compare_bounds(op: Op, column: Column, literal: Any, b: Bounds) -> bool:
         return True
     # NaN is larger than every number and no statistic counts it.
     lower, top = _of_type(b.lower, literal), _of_type(b.upper, literal)
-    upper = None if _is_floating(column) else top
+    upper = None if isinstance(column.type, AtomicType) and column.type.name in ("FLOAT", "DOUBLE") else top
     match op:
         case Op.EQ:
             return (lower is None or bool(lower <= literal)) and (top is None or bool(top >= literal))
@@ -320,7 +301,3 @@ def _of_type(bound: Any, literal: Any) -> Any:
     if isinstance(literal, datetime) and (bound.tzinfo is None) != (literal.tzinfo is None):
         return None
     return bound
-
-
-def _is_floating(column: Column) -> bool:
-    return isinstance(column.type, AtomicType) and column.type.name in ("FLOAT", "DOUBLE")

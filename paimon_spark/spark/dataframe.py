@@ -1,4 +1,4 @@
-"""Reads as Spark DataFrames: by our data source, by Spark's own Parquet reader, or of Arrow rows in memory."""
+"""Reads as DataFrames: by our data source, Spark's Parquet reader, or from memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyspark.sql.types import DoubleType, FloatType, StructType
 from paimon_spark.engine.tasks.split import BUCKET, DataSplit, ReadRequest, SplitMode
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.lineage import JOB
-from paimon_spark.options.location import MAIN, quoted
+from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import is_missing_source, register, session_or_new
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, RowType
+from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, RowType, quoted
 
 SETTING: Final = "spark.paimon-spark.native-parquet"
 """Setting of a session; false lets every read go through Python."""

@@ -1,4 +1,4 @@
-"""MERGE with any number of clauses; the first clause that holds for a row applies. User's process.
+"""MERGE with any number of clauses; the first that holds for a row applies.
 
 The rows of table and source are joined once. Clauses are evaluated in stages, as their names mean different columns:
 those of both where rows match, those of the source in clauses for its rows, those of the table in clauses for its rows.
@@ -25,7 +25,6 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import MergeClauses
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import MergeEngine
-from paimon_spark.options.location import quoted
 from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,
@@ -39,6 +38,7 @@ from paimon_spark.spark.row_level import (
     refuse_twice,
 )
 from paimon_spark.spark.schema import arrow_schema, fitted, spark_type
+from paimon_spark.types import quoted
 
 _IN_TARGET: Final = "__paimon_in_target"
 _IN_SOURCE: Final = "__paimon_in_source"

@@ -18,7 +18,6 @@ import pyarrow as pa
 import paimon_spark
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.scan.stream_units import bucket_of
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.options.stream_read import ReadLimits
@@ -165,7 +164,7 @@ def rows_of_plan(plan: Plan, dice: random.Random) -> list[Row]:
     types = {f.name: str(f.type) for f in plan.row_type.fields}
     buckets: dict[tuple[bytes, int], list[DataSplit]] = defaultdict(list)
     for split in plan.splits:
-        buckets[bucket_of(split)].append(split)
+        buckets[split.partition, split.bucket].append(split)
     rows: list[Row] = []
     for key in dice.sample(sorted(buckets), len(buckets)):
         for split in buckets[key]:

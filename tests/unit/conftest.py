@@ -29,7 +29,10 @@ def _no_session_is_left() -> Iterator[None]:
     """Fail the test that leaves a Spark session: verbs of later tests would run as its jobs."""
     yield
     module = sys.modules.get("pyspark.sql.session")
-    assert module is None or module.SparkSession._instantiatedSession is None, "the test left a Spark session"
+    left = module and module.SparkSession._instantiatedSession
+    if left:
+        left.stop()
+        pytest.fail("the test left a Spark session")
 
 
 @pytest.fixture(autouse=True)

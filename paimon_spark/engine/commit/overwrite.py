@@ -26,7 +26,7 @@ from paimon_spark.engine.commit.entries import (
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.file_stats import Partitions
-from paimon_spark.engine.scan.prune import manifests_wanted
+from paimon_spark.engine.scan.prune import Filters, manifests_wanted
 from paimon_spark.errors import InvalidInputError, PredicateSyntaxError
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
@@ -94,9 +94,7 @@ class _ByPredicate:
     predicate: Predicate | None
 
     def manifests(self, metas: Sequence[ManifestFileMeta]) -> Bool:
-        return manifests_wanted(
-            metas, self.handle.schema.partition_type, self.predicate, real_buckets_only=False, lowest_level=0
-        )
+        return manifests_wanted(self.handle, metas, Filters(self.predicate))
 
     def entries(self, entries: pa.Table) -> Bool:
         if self.predicate is None or len(entries) == 0:

@@ -26,8 +26,8 @@ from paimon_spark.engine.read.metadata_columns import tracking_column
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.data_files import DataFiles
-from paimon_spark.engine.write.request import WriteRequest, new_file_id
-from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
+from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id
+from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
@@ -76,7 +76,7 @@ def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vector
         marks = {r.data_file_name: Mark(e.file_name, r.cardinality) for e in index for r in e.deletion_vectors or ()}
         for group in pick(bucket.files, marks, options, full=full, ordered=ordered):
             files = tuple(bucket.files[n] for n in group)
-            _refuse_newer(handle, max(f.schema_id for f in files))
+            check_file_schemas(handle, max(f.schema_id for f in files), "its compaction was planned")
             concerned = {marks[f.file_name].index_file for f in files if f.file_name in marks}
             entries = tuple(e for e in index if e.file_name in concerned or (ordered and concerned))
             out.append(BucketTask(bucket.partition, bucket.bucket, bucket.total_buckets, files, entries))
@@ -147,18 +147,6 @@ def _numbered(new: tuple[DataFileMeta, ...], old: tuple[DataFileMeta, ...]) -> t
     return tuple(
         f._replace(min_sequence_number=min(first + i, largest), max_sequence_number=largest) for i, f in enumerate(new)
     )
-
-
-def _refuse_newer(handle: TableHandle, schema_id: int) -> None:
-    """Refuse files that may have columns unknown to the handle: written again, they would lose them."""
-    if schema_id > handle.schema.id:
-        raise CommitConflictError(
-            f"the definition of {handle.describe()} changed while its compaction was planned, from schema "
-            f"{handle.schema.id} to {schema_id}. Nothing was changed; do it again",
-            table=handle.name,
-            branch=handle.branch,
-            schema_id=schema_id,
-        )
 
 
 def _refused(handle: TableHandle, feature: str, why: str) -> UnsupportedFeatureError:

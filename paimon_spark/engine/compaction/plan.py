@@ -11,6 +11,7 @@ Source: Java `spark/procedure/CompactProcedure`, `mergetree/MergeTreeWriter`, `m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -25,7 +26,7 @@ from paimon_spark.engine.compaction.append import append_tasks
 from paimon_spark.engine.compaction.keyed import hides_level0, keyed_tasks
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.scan.file_stats import Partitions
-from paimon_spark.engine.scan.prune import manifests_wanted
+from paimon_spark.engine.scan.prune import Filters, manifests_wanted
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.manifest import FileKind, files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -86,10 +87,8 @@ def entries_of(
         entries = _touched(handle, buckets).live(snapshot)
     else:
         metas = data_manifests(handle, snapshot)
-        wanted = manifests_wanted(
-            metas, handle.schema.partition_type, predicate, real_buckets_only=False, lowest_level=0
-        )
-        entries = live_entries(handle, [m for m, yes in zip(metas, wanted.tolist(), strict=True) if yes])
+        wanted = manifests_wanted(handle, metas, Filters(predicate))
+        entries = live_entries(handle, list(itertools.compress(metas, wanted)))
     if predicate is not None and len(entries):
         found = Partitions(handle, column(entries, "partition"))
         entries = selected(entries, found.matching(predicate)[found.codes])

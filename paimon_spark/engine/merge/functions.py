@@ -7,13 +7,12 @@ Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunctio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged, Rows
-from paimon_spark.engine.merge.partial_update import PartialUpdate
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -22,18 +21,20 @@ from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import RowKind
 
+if TYPE_CHECKING:
+    from paimon_spark.engine.merge.aggregators import Aggregator, Events
 
-class _PicksRows:
-    """Base of the engines whose result is one of the rows."""
 
-    sees_single_rows = False
+class _Engine:
+    """Base of the engines that need no other columns than those merged."""
+
     newest_wins = False
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(columns)
 
 
-class Deduplicate(_PicksRows):
+class Deduplicate(_Engine):
     """The newest row wins, a delete too."""
 
     def __init__(self, ignore_delete: bool) -> None:
@@ -46,7 +47,7 @@ class Deduplicate(_PicksRows):
         return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
 
 
-class FirstRow(_PicksRows):
+class FirstRow(_Engine):
     """The oldest row wins; there is nothing to delete."""
 
     def __init__(self, ignore_delete: bool) -> None:
@@ -67,7 +68,7 @@ def _kinds_at(groups: Groups, places: Rows) -> Kinds | None:
     return None if groups.kinds is None else np.where(places == NO_ROW, 0, groups.kinds[places])
 
 
-class Aggregation(_PicksRows):
+class Aggregation(_Engine):
     """Every value column has a function that takes the rows in one by one."""
 
     def __init__(self, functions: Mapping[str, Aggregator], remove_on_delete: bool) -> None:
@@ -82,6 +83,8 @@ class Aggregation(_PicksRows):
         return Merged(kinds, results)
 
     def _events(self, groups: Groups) -> tuple[Events, Kinds | None]:
+        from paimon_spark.engine.merge.aggregators import Events
+
         retracts = groups.retracts()
         if retracts is None:
             return Events(groups), None
@@ -102,13 +105,18 @@ def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFu
         InvalidOptionError: options of the engine or of a column contradict each other or the schema.
         UnsupportedFeatureError: an aggregate function is unknown.
     """
+    # Most tables do without the modules of aggregation.
     match options.merge_engine:
         case MergeEngine.DEDUPLICATE:
             return Deduplicate(options.ignore_delete)
         case MergeEngine.FIRST_ROW:
             return FirstRow(options.ignore_delete)
         case MergeEngine.PARTIAL_UPDATE:
+            from paimon_spark.engine.merge.partial_update import PartialUpdate
+
             return PartialUpdate(schema, options)
         case MergeEngine.AGGREGATION:
+            from paimon_spark.engine.merge.aggregators import Aggregator
+
             functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
             return Aggregation(functions, options.merge.aggregation_removes)

@@ -34,9 +34,9 @@ from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.engine.write.dynamic_buckets import combine
-from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.engine.write.table_writer import TableWriter
-from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
+from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.arrays.arrow_types import record_batch
@@ -243,7 +243,8 @@ def plan_rows(
     beside = other_partitions(handle, base)
     covered = frozenset() if beside is None else beside.covered
     plan = plan_branch(handle, base, ScanQuery(predicate=predicate), partitions_of_other=covered)
-    _refuse_newer_files(handle, plan.splits)
+    newest = max((f.schema_id for s in plan.splits for f in s.files), default=0)
+    check_file_schemas(handle, newest, "its rows were read")
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(
         handle,
@@ -254,19 +255,6 @@ def plan_rows(
         plan.request,
         whole=by_partition and strategy is not DeleteStrategy.RETRACTS and not updates,
     )
-
-
-def _refuse_newer_files(handle: TableHandle, splits: Sequence[DataSplit]) -> None:
-    """Refuse files that may have columns unknown to the handle: written again, they would lose them."""
-    newest = max((f.schema_id for s in splits for f in s.files), default=0)
-    if newest > handle.schema.id:
-        raise CommitConflictError(
-            f"the definition of {handle.describe()} changed while its rows were looked for, from schema "
-            f"{handle.schema.id} to {newest}. Nothing was changed; do it again",
-            table=handle.name,
-            branch=handle.branch,
-            schema_id=newest,
-        )
 
 
 def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:

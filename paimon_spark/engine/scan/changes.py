@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import compress
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.prune import Filters, Selection, manifests_wanted, select, skip_by_statistics
+from paimon_spark.engine.scan.prune import Filters, Selection, manifests_wanted, report_of, select, skip_by_statistics
 from paimon_spark.engine.scan.query import PlanReport, Reason, Tally
 from paimon_spark.engine.scan.units import CHANGES, RAW, Longs, Units, groups_of, row_id_units, single_files
 from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError
-from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, fixed_array, validity, values
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, validity, values
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -61,27 +62,14 @@ def added_files(
         CorruptFileError: metadata cannot be decoded.
     """
     metas, commits = _manifests(handle, wanted)
-    keep = manifests_wanted(
-        metas,
-        handle.schema.partition_type,
-        filters.partition,
-        real_buckets_only=filters.real_buckets_only,
-        lowest_level=filters.lowest_level,
-    )
-    opened = [m for m, ok in zip(metas, keep.tolist(), strict=True) if ok]
+    keep = manifests_wanted(handle, metas, filters)
+    opened, skipped = list(compress(metas, keep)), list(compress(metas, ~keep))
     table = read_manifests(handle, opened)
     counts = [m.num_added_files + m.num_deleted_files for m in opened]
     commit = np.repeat(commits[keep], counts)
     table = table.append_column(COMMIT, fixed_array(commit, pa.int64()))
     table = _only_adds(handle, wanted, table, commit)
-    report = PlanReport(
-        manifests=len(metas),
-        manifests_skipped=len(metas) - len(opened),
-        files_in_skipped=sum(m.num_added_files for m, ok in zip(metas, keep.tolist(), strict=True) if not ok),
-        files=len(table),
-        size_bytes=int(column(table, "file_size").sum()),
-    )
-    return table, report
+    return table, report_of(metas, skipped, sum(m.num_added_files for m in skipped), table)
 
 
 def _manifests(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]]) -> tuple[list[ManifestFileMeta], Longs]:
@@ -93,20 +81,16 @@ def _manifests(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]]) 
     for (snapshot, _), name in zip(wanted, names, strict=True):
         rows = () if name is None else lists[name]
         if rows is None:
-            raise _gone(handle, snapshot, name or "")
+            path = handle.layout.manifest_path(name or "")
+            raise FileMissingError(
+                f"manifest list {handle.store.url(path)} of snapshot {snapshot.id} of {handle.describe()} is gone; has "
+                f"the snapshot expired meanwhile? Here {alive_range(handle)}",
+                path=path,
+                snapshot_id=snapshot.id,
+            )
         metas += rows
         sizes.append(len(rows))
     return metas, np.repeat(np.arange(len(wanted)), sizes)
-
-
-def _gone(handle: TableHandle, snapshot: Snapshot, name: str) -> FileMissingError:
-    path = handle.layout.manifest_path(name)
-    return FileMissingError(
-        f"manifest list {handle.store.url(path)} of snapshot {snapshot.id} of {handle.describe()} is gone; has the "
-        f"snapshot expired meanwhile? Here {alive_range(handle)}",
-        path=path,
-        snapshot_id=snapshot.id,
-    )
 
 
 def _only_adds(
@@ -126,15 +110,9 @@ def _only_adds(
             table=handle.name,
             snapshot_id=snapshot.id,
         )
-    return table.filter(boolean_array(~deleted & ~_taken_back(table, commit, deleted)))
-
-
-def _taken_back(table: pa.Table, commit: Longs, deleted: Bool) -> Bool:
-    """Entries of files that the same commit both adds and deletes."""
-    ids = file_ids(table)
-    ids = np.unique(np.stack([commit, ids]), axis=1, return_inverse=True)[1].reshape(-1)
-    both: Bool = np.bincount(ids[deleted], minlength=int(ids.max()) + 1) > 0
-    return both[ids]
+    ids = np.unique(np.stack([commit, file_ids(table)]), axis=1, return_inverse=True)[1].reshape(-1)
+    taken_back = np.bincount(ids[deleted], minlength=int(ids.max()) + 1) > 0
+    return table.filter(boolean_array(~deleted & ~taken_back[ids]))
 
 
 def change_units(
@@ -163,9 +141,7 @@ def change_units(
     if handle.options.data_evolution:
         if of_stream is None:
             return selection, row_id_units(selection)
-        first_new = first_new_rows(handle, of_stream)
-        commit = column(selection.entries, COMMIT)
-        selection = only_new_rows(handle, selection, commit, of_stream, first_new, tally)
+        selection = _only_new_rows(handle, selection, of_stream, tally)
         return selection, row_id_units(selection, column(selection.entries, COMMIT))
     # No row is merged with another, so each file is judged alone.
     selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
@@ -201,7 +177,7 @@ def column(entries: pa.Table | pa.RecordBatch, name: str) -> Longs:
 _UNKNOWN: Final = -1
 
 
-def first_new_rows(handle: TableHandle, snapshots: Sequence[Snapshot]) -> Longs:
+def _first_new_rows(handle: TableHandle, snapshots: Sequence[Snapshot]) -> Longs:
     """The first new row id of each commit; -1 if the previous snapshot has expired.
 
     Reads that snapshot, where it is not among those given.
@@ -216,36 +192,22 @@ def first_new_rows(handle: TableHandle, snapshots: Sequence[Snapshot]) -> Longs:
     return np.array(out, np.int64)
 
 
-def only_new_rows(
-    handle: TableHandle,
-    selection: Selection,
-    commit: Longs,
-    snapshots: Sequence[Snapshot],
-    first_new: Longs,
-    tally: Tally,
-) -> Selection:
-    """The files whose rows were added by their commit.
-
-    Args:
-        handle: the table.
-        selection: files that commits added.
-        commit: for each file, the number of its commit.
-        snapshots: the commits.
-        first_new: of `first_new_rows`.
-        tally: counts what is skipped.
+def _only_new_rows(handle: TableHandle, selection: Selection, snapshots: Sequence[Snapshot], tally: Tally) -> Selection:
+    """The files whose rows were added by their commit, one of `snapshots`.
 
     Raises:
         SnapshotExpiredError: a file may hold either, and the snapshot that would tell has expired.
     """
     first = selection.entries.column("first_row_id")
-    floor = first_new[commit]
+    commit = column(selection.entries, COMMIT)
+    floor = _first_new_rows(handle, snapshots)[commit]
     unsure = (floor == _UNKNOWN) & validity(first) & validity(selection.entries.column("write_cols"))
     if unsure.any():
         snapshot = snapshots[int(commit[unsure][0])]
         raise SnapshotExpiredError(
             f"snapshot {snapshot.id} of {handle.describe()} added files with some columns; whether their rows "
-            f"were new, snapshot {snapshot.id - 1} knew, and it has expired: {alive_range(handle)}; begin a new query "
-            "at a snapshot alive",
+            f"are new cannot be decided, as snapshot {snapshot.id - 1} has expired: {alive_range(handle)}; begin a "
+            "new query at a snapshot alive",
             table=handle.name,
             branch=handle.branch,
             snapshot_id=snapshot.id - 1,

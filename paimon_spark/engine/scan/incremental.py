@@ -6,31 +6,25 @@ Source: Java `table/source/snapshot/IncrementalDeltaStartingScanner`, `Increment
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.scan.changes import Content, added_files, change_units
 from paimon_spark.engine.scan.one_branch import (
     BranchPlan,
-    check_metadata_columns,
+    branch_plan,
     check_query,
     read_entries,
-    read_request,
     schemas_of,
-    schemas_used,
-    with_tally,
 )
 from paimon_spark.engine.scan.plan import Plan, assembled
-from paimon_spark.engine.scan.prune import Filters, Selection, filters_of, one_batch, select, skip_by_statistics
+from paimon_spark.engine.scan.prune import Filters, Selection, filters_of, select, skip_by_statistics
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
-from paimon_spark.engine.scan.splits import Deletions, deletions_of, make_splits, two_sided_splits
+from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
 from paimon_spark.engine.scan.units import DIFF, append_units, groups_of, key_bounds, overlapping, row_id_units
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, values
 from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
@@ -41,8 +35,6 @@ from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import earliest_snapshot, get_snapshots
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.scan import Incremental, IncrementalMode
-
-_NO_DELETIONS: Final = Deletions({})
 
 
 def plan_incremental(between: ResolvedRange, query: ScanQuery, asked: Incremental) -> Plan:
@@ -56,13 +48,11 @@ def plan_incremental(between: ResolvedRange, query: ScanQuery, asked: Incrementa
     handle = between.handle
     check_query(handle, query)
     if between.is_empty or between.end is None:
-        part = BranchPlan((), read_request(handle, query, {}), PlanReport())
-    elif mode_of(handle, between, asked) is IncrementalMode.DIFF:
+        part = branch_plan(handle, query, (), {}, PlanReport())
+    elif (mode := mode_of(handle, between, asked)) is IncrementalMode.DIFF:
         part = plan_diff(handle, _older_state(between), between.end, query)
     else:
-        changelog = mode_of(handle, between, asked) is IncrementalMode.CHANGELOG
-        part = plan_changes(handle, between.start_id, between.end.id, query, changelog=changelog)
-    check_metadata_columns(handle, query, part.splits)
+        part = plan_changes(handle, between.start_id, between.end.id, query, mode is IncrementalMode.CHANGELOG)
     return assembled(handle, between.end, query, [part])
 
 
@@ -83,7 +73,7 @@ def mode_of(handle: TableHandle, between: ResolvedRange, asked: Incremental) -> 
     return IncrementalMode.CHANGELOG
 
 
-def plan_changes(handle: TableHandle, start_id: int, end_id: int, query: ScanQuery, *, changelog: bool) -> BranchPlan:
+def plan_changes(handle: TableHandle, start_id: int, end_id: int, query: ScanQuery, changelog: bool) -> BranchPlan:
     """Files that the commits after `start_id` up to `end_id` added, rows unmerged and with their kinds.
 
     Without `changelog` the data files of APPEND commits; with it the changelog files of all but OVERWRITE commits.
@@ -91,19 +81,16 @@ def plan_changes(handle: TableHandle, start_id: int, end_id: int, query: ScanQue
     filters = filters_of(handle, query, hide_new_levels=False)
     content = Content.CHANGELOG if changelog else Content.DELTA
     snapshots = get_snapshots(handle, range(start_id + 1, end_id + 1))
-    wanted = [(s, content) for s in snapshots if _counts(s, changelog)]
+    wanted = [
+        (s, content)
+        for s in snapshots
+        if s.commit_kind is CommitKind.APPEND or (changelog and s.commit_kind is not CommitKind.OVERWRITE)
+    ]
     table, report = added_files(handle, wanted, filters)
     schemas, tally = schemas_of(handle, table), Tally()
     selection, units = change_units(handle, table, filters, schemas, tally)
-    splits = make_splits(handle, selection, units, _NO_DELETIONS, end_id)
-    request = read_request(handle, query, schemas_used(schemas, splits))
-    return BranchPlan(tuple(splits), request, with_tally(report, tally))
-
-
-def _counts(snapshot: Snapshot, changelog: bool) -> bool:
-    if changelog:
-        return snapshot.commit_kind is not CommitKind.OVERWRITE
-    return snapshot.commit_kind is CommitKind.APPEND
+    splits = make_splits(handle, selection, units, Deletions(), end_id)
+    return branch_plan(handle, query, splits, schemas, tally.added_to(report))
 
 
 def _older_state(between: ResolvedRange) -> Snapshot | None:
@@ -122,33 +109,27 @@ def plan_diff(handle: TableHandle, before: Snapshot | None, after: Snapshot, que
     filters = filters_of(handle, query, hide_new_levels=False)
     old, old_report = _state(handle, before, filters)
     new, new_report = _state(handle, after, filters)
-    schemas, tally = schemas_of(handle, pa.concat_tables([old, new])), Tally()
     table = pa.concat_tables([old, new])
-    is_new = np.arange(len(table)) >= len(old)
-    table = table.set_column(0, ENTRY_SCHEMA.field("kind"), _marks(is_new))
+    schemas, tally = schemas_of(handle, table), Tally()
+    is_new = fixed_array((np.arange(len(table)) >= len(old)).astype(np.int8), pa.int8())
+    table = table.set_column(0, ENTRY_SCHEMA.field("kind"), is_new)  # takes the place of the kind
     selection = select(handle, table, filters, schemas, tally)
     _check_same_buckets(handle, selection, before, after)
     report = old_report + new_report
     if handle.schema.primary_keys:
-        splits = list(_diff_splits(handle, selection, before, after, tally))
+        splits = _diff_splits(handle, selection, before, after, tally)
     else:
         selection = _only_new(selection, tally)
         selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
         units = row_id_units(selection) if handle.options.data_evolution else append_units(selection)
         splits = make_splits(handle, selection, units, deletions_of(handle, after), after.id)
-    request = read_request(handle, query, schemas_used(schemas, splits))
-    return BranchPlan(tuple(splits), request, with_tally(report, tally))
+    return branch_plan(handle, query, splits, schemas, tally.added_to(report))
 
 
 def _state(handle: TableHandle, snapshot: Snapshot | None, filters: Filters) -> tuple[pa.Table, PlanReport]:
     if snapshot is None:
         return no_rows(ENTRY_SCHEMA), PlanReport()
     return read_entries(handle, data_manifests(handle, snapshot), filters)
-
-
-def _marks(is_new: np.ndarray) -> pa.Array:
-    """1 for entries of the newer state, in the place of their kind."""
-    return pa.Array.from_buffers(pa.int8(), len(is_new), [None, pa.py_buffer(is_new.astype(np.int8).tobytes())])
 
 
 def _check_same_buckets(handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot) -> None:
@@ -173,9 +154,8 @@ def _check_same_buckets(handle: TableHandle, selection: Selection, before: Snaps
 def _only_new(selection: Selection, tally: Tally) -> Selection:
     """Files of the newer state that the older one lacks."""
     new = values(selection.entries.column("kind")) == 1
-    names = one_batch(pa.table([selection.entries.column("file_name")], ["n"])).column(0).dictionary_encode()
-    groups = groups_of(selection)
-    ids = np.unique(np.stack([groups, values(names.indices)]), axis=1, return_inverse=True)[1].reshape(-1)
+    names = values(selection.entries.column("file_name").dictionary_encode().indices)
+    ids = np.unique(np.stack([groups_of(selection), names]), axis=1, return_inverse=True)[1].reshape(-1)
     in_old = np.bincount(ids[~new], minlength=int(ids.max(initial=-1)) + 1) > 0
     wanted = new & ~in_old[ids]
     tally.skip(Reason.UNCHANGED, ~wanted, values(selection.entries.column("file_size")))
@@ -184,18 +164,19 @@ def _only_new(selection: Selection, tally: Tally) -> Selection:
 
 def _diff_splits(
     handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot, tally: Tally
-) -> Iterator[DataSplit]:
+) -> list[DataSplit]:
     """A split for each section of overlapping keys whose files, or their deletion vectors, differ."""
     if not len(selection):
-        return
+        return []
     units = overlapping(groups_of(selection), *key_bounds(handle, selection), DIFF)
-    is_new = values(selection.entries.column("kind")) == 1
-    vectors = deletions_of(handle, before), deletions_of(handle, after)
-    for split in two_sided_splits(handle, selection, units, is_new, vectors, after.id):
+    older = Before(values(selection.entries.column("kind")) == 0, deletions_of(handle, before))
+    out = []
+    for split in make_splits(handle, selection, units, deletions_of(handle, after), after.id, older):
         if _identity(split.before_files, split.before_deletions) == _identity(split.files, split.deletions):
             tally.skip_counts(Reason.UNCHANGED, len(split.before_files) + len(split.files), split.size_bytes)
         else:
-            yield split
+            out.append(split)
+    return out
 
 
 def _identity(

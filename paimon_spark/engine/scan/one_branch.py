@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from paimon_spark.engine.scan.prune import (
     files_that_may_match,
     filters_of,
     manifests_wanted,
+    report_of,
     select,
     skip_by_statistics,
 )
@@ -28,7 +30,7 @@ from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, ke
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.arrays.arrow_numpy import Bool, values
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -39,8 +41,6 @@ from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.types import RowType
-
-_RAW_ONLY_COLUMNS = (FILE_PATH, ROW_INDEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,22 @@ def _plan(
     selection, units = state_units(handle, selection, filters, schemas, tally)
     splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
     splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
+    return branch_plan(handle, query, splits, schemas, tally.added_to(report), partitions)
+
+
+def branch_plan(
+    handle: TableHandle,
+    query: ScanQuery,
+    splits: Sequence[DataSplit],
+    schemas: Mapping[int, TableSchema],
+    report: PlanReport,
+    partitions: frozenset[bytes] = frozenset(),
+) -> BranchPlan:
+    """The plan of these splits. Raises as `check_metadata_columns`."""
     check_metadata_columns(handle, query, splits)
-    return BranchPlan(
-        tuple(splits),
-        read_request(handle, query, schemas_used(schemas, splits)),
-        with_tally(report, tally),
-        partitions,
-    )
+    used = {f.schema_id for s in splits for f in (*s.files, *s.before_files)}
+    request = read_request(handle, query, {i: schemas[i] for i in used})
+    return BranchPlan(tuple(splits), request, report, partitions)
 
 
 @contextmanager
@@ -122,12 +131,7 @@ def output_of(handle: TableHandle, query: ScanQuery) -> RowType:
 
 
 def check_query(handle: TableHandle, query: ScanQuery) -> None:
-    """Refuse queries that are not supported for this table.
-
-    Raises:
-        UnsupportedFeatureError: names the feature or the column's type.
-        ColumnNotFoundError: there is no such column.
-    """
+    """Refuse what this table cannot be asked for. Raises UnsupportedFeatureError, ColumnNotFoundError."""
     known = frozenset(handle.schema.row_type.names)
     named = {f.name for f in output_of(handle, query)} | names_of(query.predicate)
     handle.check_readable(sorted(named & known))
@@ -137,39 +141,16 @@ def read_entries(
     handle: TableHandle, metas: Sequence[ManifestFileMeta], filters: Filters
 ) -> tuple[pa.Table, PlanReport]:
     """Live entries of the manifests that may hold wanted files, and the first half of the report."""
-    wanted = manifests_wanted(
-        metas,
-        handle.schema.partition_type,
-        filters.partition,
-        real_buckets_only=filters.real_buckets_only,
-        lowest_level=filters.lowest_level,
-    )
-    skipped = [m for m, ok in zip(metas, wanted.tolist(), strict=True) if not ok]
-    table = live_entries(handle, [m for m, ok in zip(metas, wanted.tolist(), strict=True) if ok])
-    report = PlanReport(
-        manifests=len(metas),
-        manifests_skipped=len(skipped),
-        files_in_skipped=sum(m.num_added_files - m.num_deleted_files for m in skipped),
-        files=len(table),
-        size_bytes=pc.sum(table.column("file_size")).as_py() or 0,
-    )
-    return table, report
-
-
-def with_tally(report: PlanReport, tally: Tally) -> PlanReport:
-    """The report with what was skipped."""
-    return report + PlanReport(skipped=tuple(tally.skipped))
+    wanted = manifests_wanted(handle, metas, filters)
+    table = live_entries(handle, list(compress(metas, wanted)))
+    skipped = list(compress(metas, ~wanted))
+    alive = sum(m.num_added_files - m.num_deleted_files for m in skipped)
+    return table, report_of(metas, skipped, alive, table)
 
 
 def schemas_of(handle: TableHandle, table: pa.Table) -> dict[int, TableSchema]:
     """The schemas of all entries' files. Raises CorruptFileError: one does not exist."""
     return schemas_by_id(handle, pc.unique(table.column("schema_id")).to_pylist())
-
-
-def schemas_used(schemas: Mapping[int, TableSchema], splits: Iterable[DataSplit]) -> dict[int, TableSchema]:
-    """The schemas that the files of `splits` were written with."""
-    ids = {f.schema_id for s in splits for f in (*s.files, *s.before_files)}
-    return {i: schemas[i] for i in ids}
 
 
 def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, TableSchema]) -> ReadRequest:
@@ -191,12 +172,8 @@ def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, Ta
 
 
 def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterable[DataSplit]) -> None:
-    """Refuse columns on a row's position if rows are combined from several files.
-
-    Raises:
-        UnsupportedFeatureError: `__paimon_file_path` or `__paimon_row_index` of merged rows.
-    """
-    asked = [c for c in query.columns or () if c in _RAW_ONLY_COLUMNS]
+    """Refuse the columns on a row's place if rows are combined from several files. Raises UnsupportedFeatureError."""
+    asked = [c for c in query.columns or () if c in (FILE_PATH, ROW_INDEX)]
     if asked and any(s.mode is not SplitMode.RAW for s in splits):
         raise UnsupportedFeatureError(
             f"{asked[0]} of {handle.describe()}: its rows are put together from several files, so they have no one "
@@ -228,9 +205,14 @@ def state_units(
     elif handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
         # A merged row may match where none of the rows it is made of does.
         wanted |= units.modes != RAW
-    sizes = np.add.reduceat(values(selection.entries.column("file_size"))[units.files], units.starts)
+    return selection, keep_units(selection, units, wanted, tally)
+
+
+def keep_units(selection: Selection, units: Units, wanted: Bool, tally: Tally) -> Units:
+    """Only the units where `wanted` is True; the others are skipped by their statistics."""
+    sizes = units.totals(values(selection.entries.column("file_size")))
     tally.skip_counts(Reason.STATISTICS, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
-    return selection, units.keep(wanted)
+    return units.keep(wanted)
 
 
 def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> list[DataSplit]:
@@ -239,8 +221,7 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, ke
         return splits
     rows = 0
     for i, split in enumerate(splits):
-        certain = _certain_rows(split, keys=keys)
-        rows += 0 if certain is None else certain
+        rows += _certain_rows(split, keys=keys)
         if rows >= query.limit:
             rest = splits[i + 1 :]
             tally.skip_counts(Reason.LIMIT, sum(len(s.files) for s in rest), sum(s.size_bytes for s in rest))
@@ -248,9 +229,14 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, ke
     return splits
 
 
-def _certain_rows(split: DataSplit, *, keys: bool) -> int | None:
-    """The number of rows that a split returns; None if unknown, as it may contain deletes."""
+def _certain_rows(split: DataSplit, *, keys: bool) -> int:
+    """The number of rows that a split returns; 0 if it is unknown, as the split may contain deletes."""
     if split.mode is not SplitMode.RAW or (keys and not all(f.has_no_retracts for f in split.files)):
-        return None
-    deleted = [d.cardinality for d in split.deletions if d is not None]
-    return None if None in deleted else split.row_count - sum(d for d in deleted if d is not None)
+        return 0
+    count = split.row_count
+    for deletion in split.deletions:
+        if deletion is not None:
+            if deletion.cardinality is None:
+                return 0
+            count -= deletion.cardinality
+    return count

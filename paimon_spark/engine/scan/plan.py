@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from paimon_spark.display import facts, grid, section
 from paimon_spark.engine.scan.fallback import other_branch, plan_two_branches
 from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_branch
-from paimon_spark.engine.scan.query import PlanReport, ScanQuery, bulleted, human_bytes
+from paimon_spark.engine.scan.query import PlanReport, ScanQuery, human_bytes
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -65,7 +66,8 @@ class Plan:
         largest = max((s.size_bytes for s in self.splits), default=0)
         if largest:
             lines.append(f"largest split: {human_bytes(largest)}")
-        return bulleted(f"plan of {self.table_name}, branch {self.branch}, {at}", lines)
+        title = f"plan of {self.table_name}, branch {self.branch}, {at}"
+        return "\n  ".join([title, *lines])
 
     def _repr_html_(self) -> str:
         at = "no snapshot" if self.snapshot is None else self.snapshot.brief
@@ -108,16 +110,16 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery,
     """
     other = other_branch(handle)
     if other is not None:
-        return assembled(
-            handle, snapshot, query, plan_two_branches(handle, snapshot, other, query, travelled=travelled)
-        )
+        parts = plan_two_branches(handle, snapshot, other, query, travelled=travelled)
+        return assembled(handle, snapshot, query, parts)
     if snapshot is None:
         return assembled(handle, snapshot, query, [plan_branch(handle, snapshot, query)])
     key = _cache_key(handle, snapshot, query)
     found: Plan | None = CACHE.get(key)
     if found is None:
         found = assembled(handle, snapshot, query, [plan_branch(handle, snapshot, query)])
-        CACHE.put(key, found, _memory(found))
+        files = sum(len(s.files) for s in found.splits)
+        CACHE.put(key, found, 2000 + _SPLIT_BYTES * len(found.splits) + _FILE_BYTES * files)
     return found
 
 
@@ -155,12 +157,7 @@ def _cache_key(handle: TableHandle, snapshot: Snapshot, query: ScanQuery) -> tup
     )
 
 
-def _memory(plan: Plan) -> int:
-    files = sum(len(s.files) for s in plan.splits)
-    return 2000 + _SPLIT_BYTES * len(plan.splits) + _FILE_BYTES * files
-
-
 def _modes(splits: Sequence[DataSplit]) -> str:
-    counts = {mode: sum(s.mode is mode for s in splits) for mode in SplitMode}
-    shown = [f"{n} {mode.value}" for mode, n in counts.items() if n]
+    counts = Counter(s.mode for s in splits)
+    shown = [f"{counts[mode]} {mode.value}" for mode in SplitMode if counts[mode]]
     return f" ({', '.join(shown)})" if shown else ""

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.buckets import BucketFilter, bucket_filter
 from paimon_spark.engine.scan.file_stats import FileStats, Partitions
-from paimon_spark.engine.scan.query import Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, boolean_array, validity, values
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import wall_clock_of
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.predicate.stats import ColumnStats, may_match
@@ -47,21 +47,18 @@ class Filters:
     """
 
     partition: Predicate | None
-    keys: Predicate | None
-    rest: Predicate | None
-    bucket: BucketFilter | None
-    lowest_level: int
-    real_buckets_only: bool
+    keys: Predicate | None = None
+    rest: Predicate | None = None
+    bucket: BucketFilter | None = None
+    lowest_level: int = 0
+    real_buckets_only: bool = False
     created_since: int | None = None
 
 
 def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool = True) -> Filters:
     """The parts of `query` that allow skipping manifests and files.
 
-    Args:
-        handle: the table.
-        query: what is asked.
-        hide_new_levels: whether tables that merge by lookup hide rows that no compaction has seen.
+    With `hide_new_levels`, tables that merge by lookup hide rows that no compaction has seen.
     """
     schema = handle.schema
     partition_keys, keys = frozenset(schema.partition_keys), frozenset(schema.trimmed_primary_keys)
@@ -79,7 +76,7 @@ def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool =
         conjunction(rest),
         bucket_filter(handle, conjunction(parts)),
         lowest,
-        handle.options.bucket == -2,
+        handle.options.bucket == POSTPONE_BUCKET,
         None if query.created_since_ms is None else wall_clock_of(query.created_since_ms),
     )
 
@@ -96,11 +93,7 @@ def lowest_level(handle: TableHandle) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The remaining entries and their partitions.
-
-    Attributes:
-        entries: one chunk; columns of `ENTRY_SCHEMA`.
-    """
+    """The remaining entries, with the columns of `ENTRY_SCHEMA`, and their partitions."""
 
     entries: pa.RecordBatch
     partitions: Partitions
@@ -136,7 +129,7 @@ def select(
         filters: what may be skipped.
         schemas: schema by id, for every file.
         tally: counts what is skipped.
-        partitions_of_other: partitions that another branch answers.
+        partitions_of_other: partitions that are read from another branch.
     """
     entries = one_batch(table)
     selection = Selection(entries, Partitions(handle, entries.column("partition")))
@@ -218,37 +211,32 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
-def manifests_wanted(
-    metas: Sequence[ManifestFileMeta],
-    partition_type: RowType,
-    partition_filter: Predicate | None,
-    *,
-    real_buckets_only: bool,
-    lowest_level: int,
-) -> Bool:
-    """For each manifest, False if none of its files can match.
-
-    Args:
-        metas: lines of manifest lists.
-        partition_type: the partition columns.
-        partition_filter: over partition columns only.
-        real_buckets_only: whether files of negative buckets are passed over.
-        lowest_level: files of lower levels are passed over.
-    """
+def manifests_wanted(handle: TableHandle, metas: Sequence[ManifestFileMeta], filters: Filters) -> Bool:
+    """For each manifest, False if `filters` exclude all of its files."""
     wanted = np.ones(len(metas), np.bool_)
-    if real_buckets_only:
+    if filters.real_buckets_only:
         wanted &= np.array([m.max_bucket is None or m.max_bucket >= 0 for m in metas], np.bool_)
-    if lowest_level > 0:
-        wanted &= np.array([m.max_level is None or m.max_level >= lowest_level for m in metas], np.bool_)
-    if partition_filter is not None and len(metas):
+    if filters.lowest_level > 0:
+        wanted &= np.array([m.max_level is None or m.max_level >= filters.lowest_level for m in metas], np.bool_)
+    if filters.partition is not None and len(metas):
         entries = np.array([m.num_added_files + m.num_deleted_files for m in metas], np.int64)
-        wanted &= may_match(partition_filter, entries, _partition_stats(metas, partition_type)) | (entries <= 0)
+        stats = _partition_stats(metas, handle.schema.partition_type)
+        wanted &= may_match(filters.partition, entries, stats) | (entries <= 0)
     return wanted
+
+
+def report_of(
+    metas: Sequence[ManifestFileMeta], skipped: Sequence[ManifestFileMeta], files_in_skipped: int, table: pa.Table
+) -> PlanReport:
+    """The first half of a report: the manifests, and the files of those opened."""
+    size_bytes = pc.sum(table.column("file_size")).as_py() or 0
+    return PlanReport(len(metas), len(skipped), files_in_skipped, len(table), size_bytes)
 
 
 def _partition_stats(metas: Sequence[ManifestFileMeta], partition_type: RowType) -> Callable[[str], ColumnStats | None]:
     low = array_of([m.partition_stats.min_values for m in metas], pa.binary())
     high = array_of([m.partition_stats.max_values for m in metas], pa.binary())
+    nulls = [m.partition_stats.null_counts for m in metas]
     names = partition_type.names
 
     def stats_of(name: str) -> ColumnStats | None:
@@ -257,12 +245,7 @@ def _partition_stats(metas: Sequence[ManifestFileMeta], partition_type: RowType)
         return ColumnStats(
             decode_column(low, i, dtype, exact=False),
             decode_column(high, i, dtype, exact=False),
-            _null_counts([m.partition_stats.null_counts for m in metas], i),
+            np.array([c[i] if c is not None and i < len(c) and c[i] is not None else -1 for c in nulls], np.int64),
         )
 
     return stats_of
-
-
-def _null_counts(counts: Sequence[Any], i: int) -> npt.NDArray[np.int64]:
-    known = [c[i] if c is not None and i < len(c) and c[i] is not None else -1 for c in counts]
-    return np.array(known, np.int64)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -91,14 +90,7 @@ class PlanReport:
         return self.size_bytes - sum(s.size_bytes for s in self.skipped)
 
     def __add__(self, other: PlanReport) -> PlanReport:
-        return PlanReport(
-            self.manifests + other.manifests,
-            self.manifests_skipped + other.manifests_skipped,
-            self.files_in_skipped + other.files_in_skipped,
-            self.files + other.files,
-            self.size_bytes + other.size_bytes,
-            self.skipped + other.skipped,
-        )
+        return PlanReport(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def lines(self) -> list[str]:
         """The report as lines of text."""
@@ -121,13 +113,15 @@ class Tally:
 
     def skip(self, reason: Reason, gone: Bool, sizes: npt.NDArray[np.int64]) -> None:
         """Count the files where `gone` is True."""
-        files = int(np.count_nonzero(gone))
-        if files:
-            self.skipped.append(Skipped(reason, files, int(sizes[gone].sum())))
+        if gone.any():
+            self.skip_counts(reason, int(np.count_nonzero(gone)), int(sizes[gone].sum()))
 
     def skip_counts(self, reason: Reason, files: int, size_bytes: int) -> None:
         if files:
             self.skipped.append(Skipped(reason, files, size_bytes))
+
+    def added_to(self, report: PlanReport) -> PlanReport:
+        return replace(report, skipped=(*report.skipped, *self.skipped))
 
 
 def human_bytes(size: int) -> str:
@@ -140,8 +134,3 @@ def human_bytes(size: int) -> str:
         if amount < 1024:
             return f"{amount:.1f} {unit}"
     return f"{amount / 1024:.1f} TiB"
-
-
-def bulleted(title: str, lines: Sequence[str]) -> str:
-    """A title and indented lines."""
-    return "\n".join([title, *(f"  {line}" for line in lines)])

@@ -6,8 +6,9 @@ Source: Java `utils/BinPacking.packForOrdered`, `table/source/snapshot/SnapshotR
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from itertools import compress, repeat
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -47,18 +48,31 @@ _FIELDS: Final = {
 _FOR_KEYS: Final = ("min_key", "max_key", "file_source")
 
 
-class _Bin(NamedTuple):
-    """Neighbouring units that make a split: files from `start` to `end` of the units' files."""
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The earlier of two states whose files are compared.
 
-    start: int
-    end: int
-    mode: int
+    Attributes:
+        files: for each entry, whether it belongs to this state.
+        deletions: its deletion vectors.
+    """
+
+    files: Bool
+    deletions: Deletions
 
 
 def make_splits(
-    handle: TableHandle, selection: Selection, units: Units, deletions: Deletions, snapshot_id: int
+    handle: TableHandle,
+    selection: Selection,
+    units: Units,
+    deletions: Deletions,
+    snapshot_id: int,
+    before: Before | None = None,
 ) -> list[DataSplit]:
-    """Splits of all units: no split crosses a bucket or mixes modes, units keep their order."""
+    """Splits of all units: no split crosses a bucket or mixes modes, units keep their order.
+
+    With `before` the entries are those of two states, and each unit becomes a split.
+    """
     if not len(units):
         return []
     units = reordered(units)
@@ -67,50 +81,60 @@ def make_splits(
     buckets, totals = (
         values(selection.entries.column(name))[units.files].tolist() for name in ("bucket", "total_buckets")
     )
+    earlier = [] if before is None else before.files[units.files].tolist()
     paths: dict[tuple[int, int], tuple[bytes, str]] = {}
     directories = selection.partitions.directories
     out = []
-    for start, end, mode in _bins(handle, selection, units):
+    for start, end, mode in _bins(handle, selection, units, packed=before is None):
         place = codes[start], buckets[start]
         if place not in paths:
             row = selection.partitions.row_bytes[place[0]]
             paths[place] = row, directories.bucket_path(row, place[1])
         partition, bucket_path = paths[place]
         chosen = tuple(files[start:end])
+        old: tuple[DataFileMeta, ...] = ()
+        old_vectors: tuple[DeletionFile | None, ...] = ()
+        if before is not None:
+            old = tuple(compress(chosen, earlier[start:end]))
+            old_vectors = before.deletions.of(partition, place[1], old)
+            chosen = tuple(f for f, is_old in zip(chosen, earlier[start:end], strict=True) if not is_old)
         vectors = () if mode == CHANGES else deletions.of(partition, place[1], chosen)
         out.append(
             DataSplit(
-                handle.branch, snapshot_id, partition, place[1], bucket_path, MODES[mode], chosen, vectors,
-                total_buckets=totals[start],
-                elsewhere=directories.elsewhere(partition, place[1], (f.file_name for f in chosen)),
+                handle.branch, snapshot_id, partition, place[1], bucket_path, MODES[mode], chosen, vectors, old,
+                old_vectors, totals[start],
+                directories.elsewhere(partition, place[1], (f.file_name for f in (*old, *chosen))),
             )
         )  # fmt: skip
     return out
 
 
-def _bins(handle: TableHandle, selection: Selection, units: Units) -> Iterator[_Bin]:
-    """Ordered bin packing: a bin is closed before the unit that would make it too heavy."""
+def _bins(handle: TableHandle, selection: Selection, units: Units, *, packed: bool) -> Iterator[tuple[int, int, int]]:
+    """Neighbouring units that make a split: their first file, the one behind their last, and the mode.
+
+    Unless `packed`, each unit is a bin. A bin is closed before the unit that would make it too heavy.
+    """
+    starts, modes = units.starts.tolist(), units.modes.tolist()
+    if not packed:
+        yield from zip(starts, [*starts[1:], len(units.files)], modes, strict=True)
+        return
     target, cost = handle.options.split_target_bytes, handle.options.split_open_cost_bytes
     sizes = values(selection.entries.column("file_size"))[units.files]
     weights = np.maximum(np.add.reduceat(sizes, units.starts), cost).tolist()
-    starts, modes = units.starts.tolist(), units.modes.tolist()
     groups = units.groups.tolist()
     begin, weight = 0, 0
     for i, unit_weight in enumerate(weights):
         if i > begin and (weight + unit_weight > target or groups[i] != groups[begin] or modes[i] != modes[begin]):
-            yield _Bin(starts[begin], starts[i], modes[begin])
+            yield starts[begin], starts[i], modes[begin]
             begin, weight = i, 0
         weight += unit_weight
-    yield _Bin(starts[begin], len(units.files), modes[begin])
+    yield starts[begin], len(units.files), modes[begin]
 
 
 def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[DataFileMeta]:
-    """The files of some entries, without the statistics and index bytes that only planning uses.
+    """The files of the entries `numbers`, without the statistics and index bytes that only planning uses.
 
-    Args:
-        entries: manifest entries.
-        numbers: which of them, in which order.
-        keys: whether what only files of tables with keys need is wanted: smallest and largest keys, and the source.
+    With `keys` also what only tables with keys need: smallest and largest keys, and the source.
     """
     if not len(numbers):
         return []
@@ -147,15 +171,15 @@ def _objects(array: pa.Array) -> list[Any]:
     return objects
 
 
+@dataclass(frozen=True, slots=True)
 class Deletions:
     """Deletion vectors of one snapshot, by bucket and data file name."""
 
-    def __init__(self, by_bucket: Mapping[tuple[bytes, int], Mapping[str, DeletionFile]]) -> None:
-        self._by_bucket = by_bucket
+    by_bucket: Mapping[tuple[bytes, int], Mapping[str, DeletionFile]] = field(default_factory=dict)
 
     def of(self, partition: bytes, bucket: int, files: Sequence[DataFileMeta]) -> tuple[DeletionFile | None, ...]:
         """The vector of each file; empty when none has one."""
-        known = self._by_bucket.get((partition, bucket))
+        known = self.by_bucket.get((partition, bucket))
         if not known:
             return ()
         found = tuple(known.get(f.file_name) for f in files)
@@ -166,13 +190,10 @@ def deletions_of(handle: TableHandle, snapshot: Snapshot | None) -> Deletions:
     """The deletion vectors of a snapshot. Reads its index manifest.
 
     They apply whether or not the table still has `deletion-vectors.enabled`: a vector stays in force until its
-    file is rewritten.
-
-    Raises:
-        CorruptFileError: the index manifest cannot be decoded.
+    file is rewritten. Raises CorruptFileError.
     """
     if snapshot is None or snapshot.index_manifest is None:
-        return Deletions({})
+        return Deletions()
     return deletions_among(handle, read_index_manifest(handle, snapshot.index_manifest))
 
 
@@ -188,51 +209,3 @@ def deletions_among(handle: TableHandle, entries: Iterable[IndexManifestEntry]) 
         for vector in entry.deletion_vectors:
             bucket[vector.data_file_name] = DeletionFile(path, vector.offset, vector.length, vector.cardinality)
     return Deletions(by_bucket)
-
-
-def two_sided_splits(
-    handle: TableHandle,
-    selection: Selection,
-    units: Units,
-    after: Bool,
-    deletions: tuple[Deletions, Deletions],
-    snapshot_id: int,
-) -> Iterator[DataSplit]:
-    """A split for each unit, in their order.
-
-    Args:
-        handle: the table.
-        selection: files of both sides.
-        units: which of them belong together.
-        after: for each file of the selection, whether it is of the later side.
-        deletions: deletion vectors of the earlier side, and of the later one.
-        snapshot_id: what the splits are planned from.
-    """
-    if not len(units):
-        return
-    files = file_metas(selection.entries, units.files, keys=True)
-    later = after[units.files].tolist()
-    codes = selection.partitions.codes[units.files].tolist()
-    buckets, totals = (
-        values(selection.entries.column(name))[units.files].tolist() for name in ("bucket", "total_buckets")
-    )
-    starts = units.starts.tolist()
-    directories = selection.partitions.directories
-    for start, end, mode in zip(starts, [*starts[1:], len(files)], units.modes.tolist(), strict=True):
-        partition, bucket = selection.partitions.row_bytes[codes[start]], buckets[start]
-        sides = [tuple(files[i] for i in range(start, end) if later[i] == side) for side in (False, True)]
-        vectors = [deletions[i].of(partition, bucket, sides[i]) for i in (0, 1)]
-        yield DataSplit(
-            handle.branch,
-            snapshot_id,
-            partition,
-            bucket,
-            directories.bucket_path(partition, bucket),
-            MODES[mode],
-            sides[1],
-            vectors[1],
-            sides[0],
-            vectors[0],
-            totals[start],
-            directories.elsewhere(partition, bucket, (f.file_name for side in sides for f in side)),
-        )

@@ -17,9 +17,9 @@ Source: Java `table/source/DataTableStreamScan`, `table/source/snapshot/Snapshot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Final
 
 import numpy as np
@@ -31,12 +31,12 @@ from paimon_spark.engine.scan.one_branch import (
     BranchPlan,
     check_metadata_columns,
     check_query,
+    keep_units,
     named_in_errors,
     read_entries,
     read_request,
     schemas_of,
     state_units,
-    with_tally,
 )
 from paimon_spark.engine.scan.prune import (
     Filters,
@@ -44,25 +44,25 @@ from paimon_spark.engine.scan.prune import (
     files_that_may_match,
     filters_of,
     manifests_wanted,
+    report_of,
     select,
 )
-from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
-from paimon_spark.engine.scan.splits import Deletions, deletions_of, make_splits, two_sided_splits
+from paimon_spark.engine.scan.query import PlanReport, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
 from paimon_spark.engine.scan.units import REPLACED, Longs, Units, groups_of, key_bounds, overlapping, reordered
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import FormatError, SnapshotExpiredError
-from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, byte_slices, take_indices, values
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, byte_slices, take_indices, values
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.live_files import delta_entries, file_ids
-from paimon_spark.metadata.manifests import data_manifests, delta_manifests
+from paimon_spark.metadata.live_files import file_ids
+from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 from paimon_spark.options.core import ChangelogProducer, MergeEngine
 
-_NO_DELETIONS: Final = Deletions({})
 _DIGEST_BYTES: Final = 8
 _WHOLE_PARTITION: Final = -1
 """In the place of a bucket: all of them."""
@@ -73,12 +73,8 @@ class SnapshotUnits:
     """The units that a stream reads of one snapshot.
 
     Attributes:
-        snapshot: the snapshot.
-        content: what is read of it.
         files, size_bytes, row_counts: of each unit, in order; rows are physical ones.
         digest: short, of the units' order and files.
-        request: what readers of the splits need to know.
-        report: what was kept and skipped.
     """
 
     snapshot: Snapshot
@@ -93,7 +89,8 @@ class SnapshotUnits:
     _query: ScanQuery
     _selection: Selection
     _units: Units
-    _deletions: tuple[Deletions, Deletions]
+    _deletions: Deletions
+    _before: Before | None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -106,19 +103,10 @@ class SnapshotUnits:
             CorruptFileError: a manifest holds a damaged row.
         """
         units = self._units.slice(start, end)
-        place = self._handle, self._selection, units
         with named_in_errors(self._handle, self.snapshot):
-            if self.content is Content.OVERWRITE:
-                splits = list(two_sided_splits(*place, added(self._selection), self._deletions, self.snapshot.id))
-            else:
-                splits = make_splits(*place, self._deletions[1], self.snapshot.id)
+            splits = make_splits(self._handle, self._selection, units, self._deletions, self.snapshot.id, self._before)
         check_metadata_columns(self._handle, self._query, splits)
         return tuple(splits)
-
-
-def bucket_of(split: DataSplit) -> tuple[bytes, int]:
-    """The partition bytes and bucket of a split."""
-    return split.partition, split.bucket
 
 
 def order_of(splits: Sequence[DataSplit]) -> Callable[[DataSplit], tuple[bytes, int]] | None:
@@ -162,11 +150,7 @@ def plan_units(
     check_query(handle, query)
     filters = stream_filters(handle, query, content)
     with named_in_errors(handle, snapshot):
-        if content is Content.STATE:
-            return _state(handle, snapshot, query, filters)
-        if content is Content.OVERWRITE:
-            return _overwrite(handle, snapshot, query, filters)
-        return _changes(handle, [(snapshot, content)], query, filters)
+        return _units(handle, [(snapshot, content)], query, filters)
 
 
 def plan_whole(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], query: ScanQuery) -> BranchPlan:
@@ -179,21 +163,15 @@ def plan_whole(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], 
     splits: list[DataSplit] = []
     schemas: dict[int, TableSchema] = {}
     report = PlanReport()
-    for run in _runs(wanted):
-        units, more = _whole(handle, run, query)
-        splits += more
-        schemas |= units.request.file_schemas
-        report += units.report
+    for together, run in groupby(wanted, lambda w: w[1] in (Content.DELTA, Content.CHANGELOG)):
+        for some in [list(run)] if together else [[w] for w in run]:
+            units, more = _whole(handle, some, query)
+            splits += more
+            schemas |= units.request.file_schemas
+            report += units.report
     request = read_request(handle, query, schemas)
     begins = bool(wanted) and all(content is Content.STATE for _, content in wanted)
     return BranchPlan(tuple(splits), replace(request, as_inserts=begins), report)
-
-
-def _runs(wanted: Sequence[tuple[Snapshot, Content]]) -> Iterator[list[tuple[Snapshot, Content]]]:
-    """Runs of neighbouring snapshots that are planned together."""
-    for together, run in groupby(wanted, lambda w: w[1] in (Content.DELTA, Content.CHANGELOG)):
-        some = list(run)
-        yield from [some] if together else ([w] for w in some)
 
 
 def _whole(
@@ -203,7 +181,7 @@ def _whole(
         units = plan_units(handle, *wanted[0], query)
         return units, units.splits(0, len(units))
     try:
-        units = _changes(handle, wanted, query, stream_filters(handle, query, wanted[0][1]))
+        units = _units(handle, wanted, query, stream_filters(handle, query, wanted[0][1]))
         return units, units.splits(0, len(units))
     except FormatError:
         for one in wanted:
@@ -231,58 +209,33 @@ def stream_filters(handle: TableHandle, query: ScanQuery, content: Content) -> F
     )
 
 
-def _state(handle: TableHandle, snapshot: Snapshot, query: ScanQuery, filters: Filters) -> SnapshotUnits:
-    table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
-    schemas, tally = schemas_of(handle, table), Tally()
-    selection = select(handle, table, filters, schemas, tally).in_byte_order()
-    selection, units = state_units(handle, selection, filters, schemas, tally)
-    found = _Found(
-        selection, units, schemas, with_tally(report, tally), (_NO_DELETIONS, deletions_of(handle, snapshot))
-    )
-    return _snapshot_units(handle, snapshot, Content.STATE, query, found)
-
-
-def _changes(
+def _units(
     handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], query: ScanQuery, filters: Filters
 ) -> SnapshotUnits:
-    """The changes of neighbouring snapshots, reported for the last one."""
-    table, report = added_files(handle, wanted, filters)
-    schemas, tally = schemas_of(handle, table), Tally()
-    selection, units = change_units(handle, table, filters, schemas, tally, of_stream=[s for s, _ in wanted])
-    return _snapshot_units(handle, *wanted[-1], query, _Found(selection, units, schemas, with_tally(report, tally)))
-
-
-def _overwrite(handle: TableHandle, snapshot: Snapshot, query: ScanQuery, filters: Filters) -> SnapshotUnits:
-    table, report = replaced_files(handle, snapshot, filters)
-    schemas, tally = schemas_of(handle, table), Tally()
-    selection, units = replacing_units(handle, table, filters, schemas, tally)
-    deletions = vectors_around(handle, snapshot) if len(units) else (_NO_DELETIONS, _NO_DELETIONS)
-    found = _Found(selection, units, schemas, with_tally(report, tally), deletions)
-    return _snapshot_units(handle, snapshot, Content.OVERWRITE, query, found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The planned entries of a snapshot.
-
-    Attributes:
-        schemas: schema by id, for every file.
-        deletions: deletion vectors before the commit, and after it.
-    """
-
-    selection: Selection
-    units: Units
-    schemas: Mapping[int, TableSchema]
-    report: PlanReport
-    deletions: tuple[Deletions, Deletions] = (_NO_DELETIONS, _NO_DELETIONS)
-
-
-def _snapshot_units(
-    handle: TableHandle, snapshot: Snapshot, content: Content, query: ScanQuery, found: _Found
-) -> SnapshotUnits:
-    selection, units = found.selection, reordered(found.units)
+    """The units of one snapshot, or the changes of neighbouring ones, reported for the last."""
+    (snapshot, content), tally = wanted[-1], Tally()
+    deletions, before = Deletions(), None
+    if content is Content.STATE:
+        table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
+        schemas = schemas_of(handle, table)
+        selection = select(handle, table, filters, schemas, tally).in_byte_order()
+        selection, units = state_units(handle, selection, filters, schemas, tally)
+        deletions = deletions_of(handle, snapshot)
+    elif content is Content.OVERWRITE:
+        table, report = _replaced_files(handle, snapshot, filters)
+        schemas = schemas_of(handle, table)
+        selection, units = _replacing_units(handle, table, filters, schemas, tally)
+        if len(units):
+            deletions = deletions_of(handle, snapshot)
+            removed = values(selection.entries.column("kind")) == FileKind.DELETE
+            before = Before(removed, _vectors_before(handle, snapshot))
+    else:
+        table, report = added_files(handle, wanted, filters)
+        schemas = schemas_of(handle, table)
+        selection, units = change_units(handle, table, filters, schemas, tally, of_stream=[s for s, _ in wanted])
+    units = reordered(units)
     used = np.unique(column(selection.entries, "schema_id")[units.files]).tolist()
-    request = read_request(handle, query, {i: found.schemas[i] for i in used})
+    request = read_request(handle, query, {i: schemas[i] for i in used})
     return SnapshotUnits(
         snapshot=snapshot,
         content=content,
@@ -291,12 +244,13 @@ def _snapshot_units(
         row_counts=units.totals(column(selection.entries, "row_count")),
         digest=_digest(selection, units),
         request=replace(request, as_inserts=content is Content.STATE),
-        report=found.report,
+        report=tally.added_to(report),
         _handle=handle,
         _query=query,
         _selection=selection,
         _units=units,
-        _deletions=found.deletions,
+        _deletions=deletions,
+        _before=before,
     )
 
 
@@ -314,85 +268,51 @@ def _digest(selection: Selection, units: Units) -> str:
     return found.hexdigest()
 
 
-def replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) -> tuple[pa.Table, PlanReport]:
-    """Entries of the files that the commit removed (DELETE) or added, but not both.
-
-    Raises:
-        FileMissingError: metadata is gone.
-        CorruptFileError: metadata cannot be decoded.
-    """
+def _replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) -> tuple[pa.Table, PlanReport]:
+    """Entries of the files that the commit removed (DELETE) or added, but not both."""
     metas = delta_manifests(handle, snapshot)
-    wanted = manifests_wanted(
-        metas,
-        handle.schema.partition_type,
-        filters.partition,
-        real_buckets_only=filters.real_buckets_only,
-        lowest_level=filters.lowest_level,
-    ).tolist()
-    opened = [m for m, ok in zip(metas, wanted, strict=True) if ok]
-    table = delta_entries(handle, opened)
+    wanted = manifests_wanted(handle, metas, filters)
+    table = read_manifests(handle, list(compress(metas, wanted)))
     if len(table):
         ids, removed = file_ids(table), column(table, "kind") == FileKind.DELETE
         sides = [np.bincount(ids[side], minlength=int(ids.max()) + 1) > 0 for side in (removed, ~removed)]
         table = table.filter(boolean_array(~(sides[0] & sides[1])[ids]))
-    skipped = [m for m, ok in zip(metas, wanted, strict=True) if not ok]
-    report = PlanReport(
-        manifests=len(metas),
-        manifests_skipped=len(skipped),
-        files_in_skipped=sum(m.num_added_files + m.num_deleted_files for m in skipped),
-        files=len(table),
-        size_bytes=int(column(table, "file_size").sum()),
-    )
-    return table, report
+    skipped = list(compress(metas, ~wanted))
+    files = sum(m.num_added_files + m.num_deleted_files for m in skipped)
+    return table, report_of(metas, skipped, files, table)
 
 
-def added(selection: Selection) -> Bool:
-    """For each entry, whether its file was added."""
-    return np.asarray(values(selection.entries.column("kind")) != FileKind.DELETE, np.bool_)
-
-
-def replacing_units(
-    handle: TableHandle,
-    table: pa.Table,
-    filters: Filters,
-    schemas: Mapping[int, TableSchema],
-    tally: Tally,
+def _replacing_units(
+    handle: TableHandle, table: pa.Table, filters: Filters, schemas: Mapping[int, TableSchema], tally: Tally
 ) -> tuple[Selection, Units]:
     """Sections of overlapping keys that may hold a wanted row, with the files of both sides."""
     selection = select(handle, table, filters, schemas, tally).in_byte_order()
+    groups = groups_of(selection)
     if not len(selection):
-        return selection, overlapping(groups_of(selection), groups_of(selection), groups_of(selection), REPLACED)
+        return selection, overlapping(groups, groups, groups, REPLACED)
     low, high = key_bounds(handle, selection)
     # Files of a postponed bucket are not sorted by key: they stay together.
     waiting = values(selection.entries.column("bucket")) < 0
     low, high = np.where(waiting, 0, low), np.where(waiting, high.max(), high)
-    units = overlapping(groups_of(selection), low, high, REPLACED)
+    units = overlapping(groups, low, high, REPLACED)
     may_match = files_that_may_match(handle, selection, filters.rest, schemas)
     if may_match is None or handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
         return selection, units
-    wanted = units.any_of(may_match)
-    sizes = units.totals(values(selection.entries.column("file_size")))
-    tally.skip_counts(Reason.STATISTICS, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
-    return selection, units.keep(wanted)
+    return selection, keep_units(selection, units, units.any_of(may_match), tally)
 
 
-def vectors_around(handle: TableHandle, snapshot: Snapshot) -> tuple[Deletions, Deletions]:
-    """Deletion vectors before the commit, and after it.
-
-    Raises:
-        SnapshotExpiredError: the snapshot before has expired, and with it the vectors of the files removed.
-    """
-    after = deletions_of(handle, snapshot)
+def _vectors_before(handle: TableHandle, snapshot: Snapshot) -> Deletions:
+    """Deletion vectors before the commit. Raises SnapshotExpiredError: they have expired."""
     if snapshot.id <= 1:
-        return Deletions({}), after
+        return Deletions()
     before = find_snapshot(handle, snapshot.id - 1)
     if before is None and handle.options.deletion_vectors:
         raise SnapshotExpiredError(
-            f"snapshot {snapshot.id} of {handle.describe()} overwrote files; which of their rows were deleted before, "
-            f"snapshot {snapshot.id - 1} knew, and it has expired: {alive_range(handle)}; "
+            f"snapshot {snapshot.id} of {handle.describe()} overwrote files, but snapshot {snapshot.id - 1} with the "
+            f"deletion vectors of those files has expired: {alive_range(handle)}; "
             "begin a new query at a snapshot alive, or leave out streaming-read-overwrite",
             table=handle.name,
             branch=handle.branch,
             snapshot_id=snapshot.id - 1,
         )
-    return deletions_of(handle, before), after
+    return deletions_of(handle, before)

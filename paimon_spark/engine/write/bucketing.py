@@ -1,24 +1,18 @@
-"""Which bucket each row belongs to, and what `_TOTAL_BUCKETS` of its files is.
+"""The partition and bucket of each row, for all kinds of buckets.
 
-unaware   append tables without buckets: always bucket 0
-fixed     a hash of the bucket key
-dynamic   by the index of key hashes, in `dynamic_bucketing`; by the keys of the whole table, in `cross_partition`,
-          where a key may move between partitions
-postponed all rows wait in one bucket until a compaction gives them theirs
+unaware    append tables without buckets: always bucket 0
+fixed      a hash of the bucket key
+dynamic    by the index of key hashes, in `dynamic_buckets`; by all keys of the table, in `cross_partition`, where a
+           key may move between partitions
+postponed  all rows wait in one bucket until a compaction moves them
 
 Source: Paimon spec, chapter Bucket; Java `table/BucketMode`, `table/sink/FixedBucketRowKeyExtractor`.
-
-Which partition each row belongs to: partition columns → numbers and BinaryRow bytes.
-
-Only the distinct partitions of a batch are encoded, never its rows.
-
-Placed: the rows of a batch and where they go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,16 +34,34 @@ from paimon_spark.types import RowType
 I64 = npt.NDArray[np.int64]
 
 UNAWARE: Final = -1
+_MOST_CODES: Final = 1 << 62
+_PER_MILLI: Final = {"us": 1000, "ns": 1_000_000}
 
 
-class Bucketing(Protocol):
-    """Buckets of rows. Not safe for threads."""
+class Placed(NamedTuple):
+    """Rows to write, and where.
+
+    Attributes:
+        batch: the rows; not those given where keys move between partitions.
+        partitions: partition number of each; one number when all are alike.
+        buckets: bucket of each; one number when all are alike.
+    """
+
+    batch: pa.RecordBatch
+    partitions: I64 | int
+    buckets: I64 | int
+
+
+class Bucketing:
+    """Finds the bucket of each row. Not safe for threads.
+
+    Attributes:
+        total_buckets: `_TOTAL_BUCKETS` of new files.
+        constant: the bucket of all rows, when there is only one.
+    """
 
     total_buckets: int
-    """`_TOTAL_BUCKETS` of new files."""
-
-    constant: int | None
-    """The bucket of all rows, when there is but one."""
+    constant: int | None = None
 
     def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
         """Where every row (canonical types) goes whose partition numbers are given.
@@ -57,70 +69,48 @@ class Bucketing(Protocol):
         Raises:
             CommitConflictError: a partition has another number of buckets than the table.
         """
-        ...
-
-    def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-        """The messages of all buckets, with what is to be committed of the buckets themselves."""
-        ...
-
-    def abort(self) -> None:
-        """Remove the files made. Raises nothing."""
-        ...
-
-
-class _WithoutIndex:
-    """Buckets of which nothing is to be kept, in the partition that a row names."""
-
-    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64 | int:
-        """The bucket of every row; one number when all are alike."""
         raise NotImplementedError
 
-    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
-        return Placed(batch, partitions, self.of(batch, partitions))
-
     def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """The messages of all buckets, with the index files of the buckets if they have any."""
         return list(messages)
 
     def abort(self) -> None:
-        """Nothing was made."""
+        """Remove the index files made. Raises nothing."""
 
 
-class OneBucket(_WithoutIndex):
+class OneBucket(Bucketing):
     """All rows of a partition in one bucket: append tables without buckets, and postponed buckets."""
 
     def __init__(self, bucket: int = 0, total_buckets: int = UNAWARE) -> None:
-        self.constant: int | None = bucket
+        self.constant = self._bucket = bucket
         self.total_buckets = total_buckets
 
-    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> int:
-        assert self.constant is not None
-        return self.constant
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        return Placed(batch, partitions, self._bucket)
 
 
-class FixedBuckets(_WithoutIndex):
-    """Buckets by a hash of the bucket key, as many in every partition as the option `bucket` says."""
+class FixedBuckets(Bucketing):
+    """Buckets by a hash of the bucket key; option `bucket` says how many."""
 
     def __init__(self, request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> None:
         handle = request.handle
         self.total_buckets = handle.options.bucket
-        self.constant: int | None = 0 if self.total_buckets == 1 else None
+        self.constant = 0 if self.total_buckets == 1 else None
         self._handle = handle
         self._keys = list(handle.schema.bucket_keys)
         self._partitions = partitions
         self._states = states
         self._checked = 0
 
-    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64 | int:
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
         self._check()
         if self.constant is not None:
-            return self.constant
-        return row_buckets(self._handle, batch.select(self._keys)).astype(np.int64)
+            return Placed(batch, partitions, self.constant)
+        return Placed(batch, partitions, row_buckets(self._handle, batch.select(self._keys)).astype(np.int64))
 
     def _check(self) -> None:
-        """Partitions not seen before must have as many buckets as the table.
-
-        Source: Java `AbstractFileStoreWrite.checkNumBuckets`.
-        """
+        """New partitions must have as many buckets as the table (Java `AbstractFileStoreWrite.checkNumBuckets`)."""
         new = self._partitions.rows[self._checked :]
         if not new:
             return
@@ -133,16 +123,16 @@ class FixedBuckets(_WithoutIndex):
 
 
 def row_buckets(handle: TableHandle, keys: pa.RecordBatch) -> npt.NDArray[np.int32]:
-    """The bucket of every row of bucket key columns, of a table with fixed buckets.
+    """The bucket of each row of bucket key columns, of a table with fixed buckets.
 
     Raises:
-        UnsupportedFeatureError: the bucket function takes no keys of this type.
+        UnsupportedFeatureError: the bucket function does not support a type of the key.
     """
     return bucket_hash.buckets(keys, handle.options.bucket, handle.options.bucket_function)
 
 
 def partition_text(handle: TableHandle, row: bytes) -> str:
-    """A partition as its directories name it, for messages; `the table` when there are no partitions."""
+    """A partition for messages, as its directories name it; `the table` when there are no partitions."""
     partition_type = handle.schema.partition_type
     if not partition_type.fields:
         return "the table"
@@ -153,20 +143,16 @@ def partition_text(handle: TableHandle, row: bytes) -> str:
 def _other_bucket_count(handle: TableHandle, row: bytes, found: int) -> CommitConflictError:
     return CommitConflictError(
         f"{handle.describe()} has bucket = {handle.options.bucket}, but the files of {partition_text(handle, row)} are "
-        f"in {found} buckets: rows of one key would come to lie in two buckets. Overwrite that partition to bring it "
-        f"to {handle.options.bucket} buckets, or set the option bucket back to {found}",
+        f"in {found} buckets: a key could be in two buckets. Overwrite that partition to change it to "
+        f"{handle.options.bucket} buckets, or set the option bucket back to {found}",
         table=handle.name,
         branch=handle.branch,
         buckets=found,
     )
 
 
-_MOST_CODES: Final = 1 << 62
-_PER_MILLI: Final = {"us": 1000, "ns": 1_000_000}
-
-
 class PartitionNumbers:
-    """Partitions seen so far, numbered from 0 by first appearance; the same row bytes always have one number.
+    """Partitions of rows, numbered from 0 by first appearance. Encodes distinct partitions of a batch, not its rows.
 
     Attributes:
         rows: BinaryRow bytes of each partition, by number.
@@ -272,17 +258,3 @@ def _row_values(column: pa.Array) -> list[Any]:
         valid = arrow_numpy.validity(column).tolist()
         out = [v if ok else None for v, ok in zip(out, valid, strict=True)]
     return out
-
-
-class Placed(NamedTuple):
-    """Rows to write, and where.
-
-    Attributes:
-        batch: the rows; others than came in where keys move between partitions.
-        partitions: partition number of each; one number when all are alike.
-        buckets: bucket of each; one number when all are alike.
-    """
-
-    batch: pa.RecordBatch
-    partitions: I64 | int
-    buckets: I64 | int

@@ -1,7 +1,7 @@
 """Keys that may move between partitions: a primary key that lacks a partition column, in dynamic buckets.
 
-No index on disk says where a key is. One writer looks it up among all keys of the base snapshot and those it wrote;
-rows of a key that is in another partition become what the merge engine wants:
+No index on disk has the places of keys. One writer looks them up among all keys of the base snapshot and those it
+wrote; for a key in another partition the merge engine decides:
 
 deduplicate                   -D to the partition it leaves, then the row where it goes
 partial-update, aggregation   the row goes to the partition where the key is
@@ -20,17 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.bucketing import PartitionNumbers, Placed
+from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers, Placed, partition_text
 from paimon_spark.engine.write.dynamic_buckets import DYNAMIC
 from paimon_spark.engine.write.key_places import NOWHERE, KeyPlaces
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.binary_row import decode_column
-from paimon_spark.metadata.partition_path import partition_path
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.write import MOST_BUCKETS
 from paimon_spark.types import VALUE_KIND, RowKind
@@ -39,19 +37,14 @@ I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 
-class CrossPartitions:
-    """A `Bucketing` of tables whose keys may move between partitions. Sees all rows of the write.
-
-    Args:
-        request: what is written; `existing_keys` says what there is.
-        partitions: the row bytes behind partition numbers.
+class CrossPartitions(Bucketing):
+    """Buckets of tables whose keys may move between partitions. Gets all rows of the write.
 
     Raises:
-        UnsupportedFeatureError: nobody gave the keys that there are.
+        UnsupportedFeatureError: the request has no `existing_keys`.
     """
 
     total_buckets = DYNAMIC
-    constant: int | None = None
 
     def __init__(self, request: WriteRequest, partitions: PartitionNumbers) -> None:
         handle = request.handle
@@ -81,7 +74,7 @@ class CrossPartitions:
         Raises:
             DataError: a key of the table is in two places already.
             UnsupportedFeatureError: a row would have to be deleted, and the table ignores deletes.
-            CorruptFileError, StorageError: the keys that there are cannot be read.
+            CorruptFileError, StorageError: the existing keys cannot be read.
         """
         self._load()
         columns = batch.select(self._keys)
@@ -101,21 +94,18 @@ class CrossPartitions:
         Raises:
             InvalidInputError: an overwrite has keys of a partition that it does not replace.
         """
-        stray = sorted(self._kept_hit - self._written)
-        if stray:
+        kept_hit = sorted(self._kept_hit - self._written)
+        if kept_hit:
             raise InvalidInputError(
                 f"the overwrite of partitions of {self._handle.describe()} has keys that are in other partitions, such "
-                f"as {self._partition_text(stray[0])}, from which an overwrite moves no rows; append these rows, or "
+                f"as {self._partition_text(kept_hit[0])}, from which an overwrite moves no rows; append these rows, or "
                 "delete them there first",
                 table=self._handle.name,
             )
         return list(messages)
 
-    def abort(self) -> None:
-        """Nothing was made."""
-
     def _load(self) -> None:
-        """Take up the keys of the base."""
+        """Read the keys of the base, once."""
         if self._loaded:
             return
         self._loaded = True
@@ -139,7 +129,7 @@ class CrossPartitions:
                 self._room.add(partition, known.bucket, len(numbers))
 
     def _moved(self, batch: pa.RecordBatch, rows: _ByKey, wanted: I64) -> Placed:
-        """Every row where it says, after a -D where its key was before."""
+        """Each row in its own partition, after a -D where its key was before."""
         previous = np.where(rows.first, rows.known_partition, np.roll(rows.wanted, 1))
         placed = previous != rows.wanted
         new = self._assigned(rows, placed, wanted)
@@ -173,11 +163,11 @@ class CrossPartitions:
         buckets = np.where(placed, self._assigned(rows, placed, wanted), rows.known_bucket)[begins]
         rows.keep(self._places, target, buckets)
         partitions, numbers = rows.in_order(target), rows.in_order(buckets)
-        strays = partitions != wanted
-        if not strays.any():
+        elsewhere = partitions != wanted
+        if not elsewhere.any():
             return Placed(batch, wanted, numbers)
         if self._engine is MergeEngine.FIRST_ROW:
-            kept = np.flatnonzero(~strays)
+            kept = np.flatnonzero(~elsewhere)
             return Placed(batch.take(arrow_numpy.take_indices(kept)), wanted[kept], numbers[kept])
         return Placed(self._in_partitions(batch, partitions), partitions, numbers)
 
@@ -210,13 +200,11 @@ class CrossPartitions:
             )
 
     def _partition_text(self, number: int) -> str:
-        partition_type = self._handle.schema.partition_type
-        values = binary_row.decode(self._partitions.rows[number], [f.type for f in partition_type], raw_timestamps=True)
-        return "partition " + partition_path(partition_type, values, self._handle.options)
+        return partition_text(self._handle, self._partitions.rows[number])
 
 
 class _ByKey(NamedTuple):
-    """The rows of a batch ordered by key; rows of a key as they came.
+    """The rows of a batch ordered by key; rows of one key in order of arrival.
 
     Attributes:
         order: row numbers.
@@ -243,13 +231,13 @@ class _ByKey(NamedTuple):
         return cls(order, keys, first, wanted[order], partitions, buckets)
 
     def in_order(self, values: npt.NDArray[np.generic]) -> I64:
-        """What is known of the rows, as they came."""
+        """Values of the ordered rows, in the order of the batch."""
         out = np.empty(len(values), np.int64)
         out[self.order] = values
         return out
 
     def keep(self, places: KeyPlaces, partitions: I64, buckets: I64) -> None:
-        """Let the last row of each key say where the key is."""
+        """Set the place of each key to that of its last row."""
         last = np.roll(self.first, -1)
         places.partitions[self.keys[last]] = partitions[last]
         places.buckets[self.keys[last]] = buckets[last]
@@ -263,7 +251,7 @@ class _Room:
         self._counts: dict[int, dict[int, int]] = {}
 
     def add(self, partition: int, bucket: int, keys: int) -> None:
-        """Know of keys that are there."""
+        """Count existing keys."""
         counts = self._counts.setdefault(partition, {})
         counts[bucket] = counts.get(bucket, 0) + keys
 
@@ -285,13 +273,13 @@ class _Room:
         return out
 
     def leave(self, partitions: I64, buckets: I64) -> None:
-        """Know of keys that went to another partition."""
+        """Subtract keys that moved to another partition."""
         places, gone = np.unique(partitions * (MOST_BUCKETS + 1) + buckets, return_counts=True)
         for place, keys in zip(places.tolist(), gone.tolist(), strict=True):
             self.add(place // (MOST_BUCKETS + 1), place % (MOST_BUCKETS + 1), -keys)
 
     def _free(self, partition: int) -> Iterator[tuple[int, int]]:
-        """Buckets that are not full, and for how many keys; those that are there first."""
+        """Buckets that are not full, with the number of free places; existing ones first."""
         counts = self._counts.setdefault(partition, {})
         there = sorted(counts)
         for bucket in there:

@@ -24,7 +24,6 @@ from paimon_spark.errors import StorageError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.format.data_files.avro import fits_avro
 from paimon_spark.format.data_files.registry import open_writer
 from paimon_spark.format.data_files.requests import FileWrite
 from paimon_spark.format.metadata_files.data_file import (
@@ -115,6 +114,8 @@ def _file_options(request: WriteRequest, bucket: int) -> DataFileOptions:
     options = request.handle.options.data_files
     if bucket != POSTPONE_BUCKET:
         return options
+    from paimon_spark.format.data_files.avro import fits_avro  # only postponed buckets need it
+
     options = replace(options, prefix=f"{options.prefix}-u-{request.commit_user}-s-{request.writer_number}-w-")
     if not all(fits_avro(f.type) for f in schema.fields):
         return options

@@ -1,22 +1,15 @@
-"""Buckets of tables that have no bucket count: a key stays in the bucket that its hash was put in first.
+"""Buckets of tables without a bucket count: a key stays in the bucket that its hash was put in first.
 
-The index of a snapshot (HASH files) says which hashes each bucket has. New keys are placed in one of two ways:
+The index of a snapshot (HASH files, one for each bucket) has the hashes of each bucket. New keys are placed
 
 - by one writer, or by several among which keys are divided (`WriteRequest.assigner`): as Java does, each bucket is
   filled up to `dynamic-bucket.target-row-num`, then the next is begun;
-- by writers that may each see any key (`WriteRequest.shares_buckets`): by the hash and the base snapshot alone, so
-  that all of them put a new key in the same place. Buckets that were not full then share the new keys.
+- by writers that may each get any key (`WriteRequest.shares_buckets`): by the hash and the base snapshot alone, so
+  that all of them put a new key in the same place. Buckets that were not full then share the new keys. The HASH
+  files of such writers are united before the commit (`combine`).
 
 Source: Java `index/HashBucketAssigner`, `index/PartitionIndex`, `index/SimpleHashBucketAssigner`,
 `index/DynamicBucketIndexMaintainer`, `index/BucketAssigner`.
-
-Dynamic buckets as the router asks for them: rows of many partitions at once.
-
-Which bucket each key hash of a partition is in: a map of integers that grows, as sorted arrays.
-
-Messages of writers that shared buckets, made ready for one commit. Driver only.
-
-A bucket has one HASH file. Writers that shared it each wrote one: what the base snapshot had, and their own new keys.
 """
 
 from __future__ import annotations
@@ -33,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.write.bucketing import PartitionNumbers, Placed
+from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers, Placed
 from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.bucket_hash import hashes as row_hashes
@@ -47,7 +40,11 @@ from paimon_spark.options.write import DynamicBucketOptions
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
+DYNAMIC: Final = -1
+"""`_TOTAL_BUCKETS` of files in dynamic buckets."""
 _ADD: Final = 0
+_BUCKET_BITS: Final = 16
+_SMALL: Final = 1 << 16
 
 
 class DynamicBuckets:
@@ -272,10 +269,6 @@ def assigner_channels(
     return (start + number) % np.int32(channels)
 
 
-DYNAMIC: Final = -1
-"""`_TOTAL_BUCKETS` of files in dynamic buckets."""
-
-
 def is_cross_partition(schema: TableSchema) -> bool:
     """Whether a key may move from one partition to another, which no index on disk tells.
 
@@ -284,16 +277,10 @@ def is_cross_partition(schema: TableSchema) -> bool:
     return bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
 
 
-class DynamicBucketing:
-    """A `Bucketing` of tables with primary keys and `bucket` = -1.
-
-    Args:
-        request: what is written.
-        partitions: the row bytes behind partition numbers.
-    """
+class DynamicBucketing(Bucketing):
+    """Buckets of tables with primary keys and `bucket` = -1, by the index of key hashes."""
 
     total_buckets = DYNAMIC
-    constant: int | None = None
 
     def __init__(self, request: WriteRequest, partitions: PartitionNumbers) -> None:
         self._keys = list(request.handle.schema.trimmed_primary_keys)
@@ -301,27 +288,23 @@ class DynamicBucketing:
         self._buckets = DynamicBuckets(request)
 
     def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
-        """Where every row goes. Raises as `of`."""
-        return Placed(batch, partitions, self.of(batch, partitions))
-
-    def of(self, batch: pa.RecordBatch, partitions: I64 | int) -> I64:
-        """The bucket of every row. Raises as `DynamicBuckets.assign`."""
+        """Where every row goes. Raises as `DynamicBuckets.assign`."""
         hashes = row_hashes(batch.select(self._keys))
         if isinstance(partitions, int):
-            return self._buckets.assign(self._partitions.rows[partitions], hashes).astype(np.int64)
+            buckets = self._buckets.assign(self._partitions.rows[partitions], hashes)
+            return Placed(batch, partitions, buckets.astype(np.int64))
         out = np.empty(len(hashes), np.int64)
         order = np.argsort(partitions, kind="stable")
         numbers, starts = np.unique(partitions[order], return_index=True)
         for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
             out[rows] = self._buckets.assign(self._partitions.rows[number], hashes[rows])
-        return out
+        return Placed(batch, partitions, out)
 
     def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-        """The messages of all buckets, with the index files of what was new. Raises as `DynamicBuckets.close`."""
+        """Add the index files of buckets with new keys. Raises as `DynamicBuckets.close`."""
         return _with_index(messages, self._buckets.close())
 
     def abort(self) -> None:
-        """Remove the index files written. Raises nothing."""
         self._buckets.abort()
 
 
@@ -339,10 +322,6 @@ def _with_index(
     for (partition, bucket), entry in left.items():  # rows that a merge engine made nothing of
         out.append(CommitMessage(partition, bucket, DYNAMIC, Increment(new_index_files=(entry,))))
     return out
-
-
-_BUCKET_BITS = 16
-_SMALL = 1 << 16
 
 
 class HashIndex:

@@ -1,8 +1,7 @@
-"""WriteRequest: what a writing task needs to know. Picklable.
+"""WriteRequest: what a writing task needs to know; the names of a job's files, and removing them.
 
-Names of the files of one job, so that those of tasks that were killed can be found and removed.
-
-The UUID in such a name begins with text that all files of the job share; 60 random bits keep jobs apart.
+The UUID in a file name begins with text that all files of a job share, 60 random bits, so that files of killed tasks
+are found.
 """
 
 from __future__ import annotations
@@ -15,21 +14,24 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 
-from paimon_spark.errors import StorageError
+from paimon_spark.errors import CommitConflictError, StorageError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.storage.store import Store
 
+_LOG = logging.getLogger(__name__)
+
+_SHARED: Final = 19
+"""Characters of a UUID that a job's files share: `xxxxxxxx-xxxx-4xxx-`."""
+_NOT_DATA: Final = frozenset(
+    ("snapshot", "schema", "manifest", "branch", "tag", "changelog", "consumer", "statistics", "service", "sink")
+)
+"""Directories of a table without files of writers."""
+
 
 class KnownKeys(NamedTuple):
-    """Keys of rows of one bucket.
-
-    Attributes:
-        partition: BinaryRow bytes.
-        bucket: its number.
-        keys: the primary key columns in order, canonical types.
-    """
+    """Keys of rows of one bucket: the primary key columns in order, canonical types."""
 
     partition: bytes
     bucket: int
@@ -38,26 +40,24 @@ class KnownKeys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Rows to write to one branch.
+    """Rows to write to one branch. Picklable.
 
     Attributes:
         handle: the branch, with its latest schema and the options in force for this write.
         commit_user: who will commit; a part of some file names.
         base: the head of the branch when the write was planned; sequence numbers, bucket counts and hash indexes
-            continue from it. None: the branch has no snapshot, or the write replaces everything it touches
-            (`ignores_existing`).
+            continue from it. None: the branch has no snapshot, or the write replaces everything it touches.
         ignores_existing: an overwrite: nothing is continued (Java `ignorePreviousFiles`).
         writer_number: number of this writer among those that run beside each other; 0 when there is one.
         shares_buckets: whether another writer of the same job may write rows of the same bucket. Sequence numbers
             of such writers must differ, so each takes those of its own residue class (see `merge_tree`).
-        assigner: (number, count) when the keys of a table with dynamic buckets are divided among writers, so that
-            no two see the same key: this one sees those of channel `number` of `dynamic_buckets.assigner_channels`,
-            and puts new ones into buckets of its own residue class modulo `count`. None: one writer sees all keys,
-            or `shares_buckets`.
-        job: of `job_files.new_job`, when files of killed writers are to be found again by their names.
-        existing_keys: reads all keys of `base`; picklable. Only asked for by tables whose keys may move between
+        assigner: (number, count) when the keys of a table with dynamic buckets are divided among writers: this one
+            gets those of channel `number` of `dynamic_buckets.assigner_channels`, and puts new ones into buckets of
+            its own residue class modulo `count`. None: one writer gets all keys, or `shares_buckets`.
+        job: of `new_job`, when files of killed writers are to be found again by their names.
+        existing_keys: reads all keys of `base`; picklable. Only called for tables whose keys may move between
             partitions. With `ignores_existing`: keys of partitions that are not replaced, or only if rows come.
-        padded: columns of type CHAR whose values are filled up with spaces, of `char_keys.padded_keys`.
+        padded: CHAR columns whose values are padded with spaces, of `char_keys.padded_keys`.
         directories: where files of partitions go.
     """
 
@@ -77,23 +77,29 @@ class WriteRequest:
         object.__setattr__(self, "directories", PartitionDirectories(self.handle))
 
 
-_LOG = logging.getLogger(__name__)
+def check_file_schemas(handle: TableHandle, newest_schema_id: int, doing: str) -> None:
+    """Refuse to rewrite files with columns unknown to the handle, which the new files would lack.
 
-_SHARED: Final = 19
-"""Characters of a UUID that a job's files share: `xxxxxxxx-xxxx-4xxx-`."""
-_NOT_DATA: Final = frozenset(
-    ("snapshot", "schema", "manifest", "branch", "tag", "changelog", "consumer", "statistics", "service", "sink")
-)
-"""Directories of a table that hold nothing that writers make."""
+    Raises:
+        CommitConflictError: `newest_schema_id`, the newest schema of the files, is newer than the handle's.
+    """
+    if newest_schema_id > handle.schema.id:
+        raise CommitConflictError(
+            f"the schema of {handle.describe()} changed while {doing}, from schema {handle.schema.id} to "
+            f"{newest_schema_id}. Nothing was changed; try again",
+            table=handle.name,
+            branch=handle.branch,
+            schema_id=newest_schema_id,
+        )
 
 
 def new_job() -> str:
-    """Text that no other job's files have."""
+    """A new job id: text in the names of the job's files and of no others."""
     return str(uuid4())[:_SHARED]
 
 
 def job_of(digest: bytes) -> str:
-    """As `new_job`, but the same for the same digest, of which the first 16 bytes count."""
+    """A job id made from the first 16 bytes of a digest."""
     return str(UUID(bytes=digest[:16], version=4))[:_SHARED]
 
 
@@ -104,12 +110,7 @@ def new_file_id(job: str | None) -> str:
 
 
 def remove_job_files(handle: TableHandle, job: str) -> int:
-    """Remove all files that writers of `job` have made, whole or not. Driver; lists the table; raises nothing.
-
-    Returns how many there were.
-
-    Only for jobs of which no commit was tried.
-    """
+    """Remove all files of a job that tried no commit; return how many. Driver; lists the table; raises nothing."""
     store, root = handle.store, handle.layout.root
     found: list[str] = []
     try:
@@ -118,7 +119,7 @@ def remove_job_files(handle: TableHandle, job: str) -> int:
                 _find(store, f"{root}/{info.name}", job, found)
         store.delete_many(found)
     except StorageError as e:
-        _LOG.warning("files of a failed write to %s may stay, with %s in their names: %s", handle.describe(), job, e)
+        _LOG.warning("files of a failed write to %s may remain, with %s in their names: %s", handle.describe(), job, e)
     return len(found)
 
 

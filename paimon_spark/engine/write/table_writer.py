@@ -1,8 +1,6 @@
 """TableWriter: batches of a user in, CommitMessages out; the entry of this package.
 
-The writer of a bucket without keys: rows go to files as they come.
-
-Source: Java `append/AppendOnlyWriter`.
+Source: Java `table/sink/TableWriteImpl`, `table/BucketMode`, `append/AppendOnlyWriter`.
 """
 
 from __future__ import annotations
@@ -13,14 +11,8 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.write.bucketing import (
-    UNAWARE,
-    Bucketing,
-    FixedBuckets,
-    OneBucket,
-    PartitionNumbers,
-)
-from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
+from paimon_spark.engine.write.bucketing import UNAWARE, Bucketing, FixedBuckets, OneBucket, PartitionNumbers
+from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.dynamic_buckets import DynamicBucketing, is_cross_partition
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
@@ -29,6 +21,9 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
 
+SHARED_STRIDE: Final = 1 << 32
+"""Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""
+
 
 class TableWriter:
     """Writes rows into data files of their buckets. Runs in executors and in process; never commits.
@@ -36,7 +31,7 @@ class TableWriter:
     As a context manager it aborts when the block fails. Not safe for threads.
 
     Args:
-        request: what is written, and what is continued.
+        request: what to write, and the snapshot it continues.
         source: the schema of the batches: columns of the table by name, in any order, and perhaps `_VALUE_KIND`.
 
     Raises:
@@ -48,14 +43,15 @@ class TableWriter:
         handle = request.handle
         options = handle.options.write
         self._request = request
+        self._keyed = bool(handle.schema.primary_keys)
         self._mapper = InputMapper(handle.schema, source, options, handle.describe(), request.padded)
         self._states = BucketStates(handle, None if request.ignores_existing else request.base)
         partitions = PartitionNumbers(handle.schema.partition_type)
-        bucketing = create_bucketing(request, partitions, self._states)
-        self._router = Router(options, partitions, bucketing, self._bucket_writer, early=not handle.schema.primary_keys)
+        bucketing = _bucketing(request, partitions, self._states)
+        self._router = Router(options, partitions, bucketing, self._bucket_writer, early=not self._keyed)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows. After an error only `abort` may be called.
+        """Write rows. After an error only `abort` may be called.
 
         Raises:
             DataError: a value does not fit its column; names the column and the value.
@@ -67,11 +63,11 @@ class TableWriter:
             self._router.write(rows)
 
     def close(self) -> list[CommitMessage]:
-        """Finish all files: one message for every bucket that got rows. Raises as `write`."""
+        """Finish all files: one message for each bucket that got rows. Raises as `write`."""
         return self._router.close()
 
     def abort(self) -> None:
-        """Remove every file made, also those of messages already given out. Raises nothing."""
+        """Remove every file made, including those of messages already returned. Raises nothing."""
         self._router.abort()
 
     def __enter__(self) -> TableWriter:  # noqa: PYI034  Self needs Python 3.11
@@ -82,39 +78,28 @@ class TableWriter:
             self.abort()
 
     def _bucket_writer(self, partition: bytes, bucket: int) -> BucketWriter:
-        if self._request.handle.schema.primary_keys:
-            # Tables without keys need none of the merge engines.
-            from paimon_spark.engine.write.merge_tree import MergeTreeWriter, PostponedWriter
+        if not self._keyed:
+            unaware = self._request.handle.options.bucket == UNAWARE
+            largest = NO_SEQUENCE if unaware else self._states.of(partition).max_sequence(bucket)
+            return AppendWriter(self._request, partition, bucket, largest)
+        # Tables without keys need none of the merge engines.
+        from paimon_spark.engine.write.merge_tree import MergeTreeWriter, PostponedWriter
 
-            if bucket == POSTPONE_BUCKET:
-                return PostponedWriter(self._request, partition, bucket)
-            return MergeTreeWriter(self._request, partition, bucket, self._max_sequence(partition, bucket))
-        return AppendWriter(self._request, partition, bucket, self._max_sequence(partition, bucket))
-
-    def _max_sequence(self, partition: bytes, bucket: int) -> int:
-        if not self._request.handle.schema.primary_keys and self._request.handle.options.bucket == UNAWARE:
-            return NO_SEQUENCE
-        return self._states.of(partition).max_sequence(bucket)
-
-
-SHARED_STRIDE: Final = 1 << 32
-"""Distance of the sequence numbers of writers that share a bucket: none writes so many rows into one bucket."""
+        if bucket == POSTPONE_BUCKET:
+            return PostponedWriter(self._request, partition, bucket)
+        return MergeTreeWriter(self._request, partition, bucket, self._states.of(partition).max_sequence(bucket))
 
 
 class AppendWriter:
-    """Writes rows of one bucket of a table without keys. A `BucketWriter`.
+    """Writes rows of one bucket of a table without keys, in order of arrival. A `BucketWriter`.
 
-    Args:
-        request: what is written.
-        partition: BinaryRow bytes of the partition.
-        bucket: bucket number.
-        max_sequence: largest sequence number of the bucket's live files; -1 when there are none, and for tables
-            without buckets, where every writer counts from 0.
+    `max_sequence` is the largest sequence number of the bucket's live files; -1 when there are none, and for tables
+    without buckets, where every writer counts from 0.
     """
 
     def __init__(self, request: WriteRequest, partition: bytes, bucket: int, max_sequence: int) -> None:
         first = first_sequence_number(request, max_sequence)
-        self._rolling: RollingWriter = DataFiles(request, partition, bucket).data(first_sequence_number=first)
+        self._rolling = DataFiles(request, partition, bucket).data(first_sequence_number=first)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._rolling.write(batch)
@@ -123,35 +108,29 @@ class AppendWriter:
     def buffered_bytes(self) -> int:
         return self._rolling.buffered_bytes
 
-    def release(self) -> None:
-        """End the row group that is being gathered."""
-        self._rolling.flush()
-
     def close(self) -> Increment:
         return Increment(new_files=self._rolling.close())
+
+    def release(self) -> None:
+        self._rolling.flush()
 
     def abort(self) -> None:
         self._rolling.abort()
 
 
 def first_sequence_number(request: WriteRequest, max_sequence: int) -> int:
-    """Where the sequence numbers of a writer begin, in a bucket whose largest is `max_sequence`."""
+    """The first sequence number of a writer in a bucket whose largest is `max_sequence`."""
     if request.shares_buckets and request.handle.options.bucket > 0:
         return max_sequence + 1 + request.writer_number * SHARED_STRIDE
     return max_sequence + 1
 
 
-def create_bucketing(request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> Bucketing:
-    """How rows of the table find their buckets.
-
-    Raises:
-        UnsupportedFeatureError: the table's buckets cannot be written here.
-    """
+def _bucketing(request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> Bucketing:
     handle = request.handle
-    bucket = handle.options.bucket
+    bucket, keyed = handle.options.bucket, bool(handle.schema.primary_keys)
     if bucket > 0:
         return FixedBuckets(request, partitions, states)
-    if bucket == UNAWARE and not handle.schema.primary_keys:
+    if bucket == UNAWARE and not keyed:
         return OneBucket()
     if bucket == UNAWARE and is_cross_partition(handle.schema):
         # Few tables need what it imports.
@@ -160,11 +139,11 @@ def create_bucketing(request: WriteRequest, partitions: PartitionNumbers, states
         return CrossPartitions(request, partitions)
     if bucket == UNAWARE:
         return DynamicBucketing(request, partitions)
-    if bucket == POSTPONE_BUCKET and handle.schema.primary_keys:
+    if bucket == POSTPONE_BUCKET and keyed:
         return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)
     raise UnsupportedFeatureError(
-        f"{handle.describe()} has bucket = {bucket}, whose rows cannot be put into buckets here; "
-        "write it with Java Paimon, or copy it to a table with a fixed number of buckets",
+        f"{handle.describe()} has bucket = {bucket}, which cannot be written here; write it with Java Paimon, or copy "
+        "it to a table with a fixed number of buckets",
         feature=f"bucket={bucket}",
         table=handle.name,
     )

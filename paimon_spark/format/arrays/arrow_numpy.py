@@ -1,4 +1,4 @@
-"""Conversions between Arrow arrays, numpy arrays that share their buffers, and Python values.
+"""Conversions between Arrow arrays, numpy views of their buffers, and Python values.
 
 `Array.to_numpy()`, `pa.array()` and `pa.scalar()` import pandas when it is installed, which costs every Python worker
 a third of a second; these functions never do. Views must not be written to.
@@ -77,6 +77,35 @@ def fixed_array(data: npt.NDArray[Any], type: pa.DataType, valid: Bool | None = 
 
 def _validity_buffer(valid: Bool | None) -> pa.Buffer | None:
     return None if valid is None or bool(valid.all()) else pack_bits(valid)
+
+
+def valid_or_none(array: pa.Array) -> Bool | None:
+    """As `validity`; None when nothing is null."""
+    return None if array.null_count == 0 else validity(array)
+
+
+def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 0:
+        return pa.nulls(0, column.type)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def offsets_of(sizes: Any) -> npt.NDArray[np.int32]:
+    """Offsets of lists, text or bytes of such sizes. Raises OverflowError for more than two gigabytes."""
+    out = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=out[1:])
+    if out[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("more than two gigabytes in one column")
+    return out.astype(np.int32)
+
+
+def ranges(first: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """`counts[0]` numbers from `first[0]` up, then `counts[1]` from `first[1]`, and so on."""
+    jumps = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return jumps + np.arange(int(counts.sum()), dtype=np.int64)
 
 
 def byte_slices(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -163,7 +192,8 @@ def _array(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:
     if pa.types.is_boolean(t):
         return boolean_array(np.array([_checked(v, bool, False) for v in items], np.bool_), valid)
     if pa.types.is_decimal128(t):
-        raw = b"".join(_decimal(v, t) for v in items)
+        numbers = [unscaled_value(Decimal(_checked(v, (Decimal, int), 0)), t.precision, t.scale) for v in items]
+        raw = b"".join(n.to_bytes(_DECIMAL_BYTES, "little", signed=True) for n in numbers)
         return fixed_array(np.frombuffer(raw, f"V{_DECIMAL_BYTES}"), t, valid)
     if pa.types.is_floating(t):
         dtype = "f4" if pa.types.is_float32(t) else "f8"
@@ -188,28 +218,15 @@ def _integer(value: Any, t: pa.DataType) -> int:
             raise TypeError("a datetime is no date")
         return int((value - _EPOCH_DATE).days)
     if pa.types.is_timestamp(t):
-        return _ticks(value, t)
+        micros = microseconds(value)
+        return micros * 1000 if t.unit == "ns" else micros // {"s": 1_000_000, "ms": 1000, "us": 1}[t.unit]
     return int(_checked(value, int, 0))
-
-
-def _ticks(value: datetime, t: pa.TimestampType) -> int:
-    micros = microseconds(value)
-    per_tick = {"s": 1_000_000, "ms": 1000, "us": 1}.get(t.unit)
-    return micros * 1000 if per_tick is None else micros // per_tick
 
 
 def microseconds(value: datetime) -> int:
     """Epoch microseconds of a datetime; of the wall clock, as if UTC, when it has no zone."""
     wall = value if value.tzinfo is None else value.astimezone(timezone.utc).replace(tzinfo=None)
     return (wall - _EPOCH) // _MICROSECOND
-
-
-def _decimal(value: Decimal | int | None, t: pa.Decimal128Type) -> bytes:
-    if value is None:
-        return bytes(_DECIMAL_BYTES)
-    if isinstance(value, (bool, float)):
-        raise TypeError(f"{type(value).__name__} is no decimal")
-    return unscaled_value(Decimal(value), t.precision, t.scale).to_bytes(_DECIMAL_BYTES, "little", signed=True)
 
 
 def unscaled_value(value: Decimal, precision: int, scale: int) -> int:
@@ -233,8 +250,7 @@ def _texts(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:
     raw = [p.encode() for p in parts] if text else parts
     offsets = np.zeros(len(raw) + 1, "i8" if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else "i4")
     np.cumsum([len(r) for r in raw], out=offsets[1:])
-    validity = None if bool(valid.all()) else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))]
+    buffers = [_validity_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))]
     return pa.Array.from_buffers(t, len(raw), buffers)
 
 
@@ -245,11 +261,10 @@ def objects(column: pa.ChunkedArray | pa.Array) -> Iterable[Any]:
     """
     if len(column) and column.null_count == len(column):
         return repeat(None)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-    out = _present(column)
-    if column.null_count:
-        valid = validity(column).tolist()
+    array = one_chunk(column)
+    out = _present(array)
+    if array.null_count:
+        valid = validity(array).tolist()
         # `out` may be endless, `valid` is not.
         return [v if ok else None for ok, v in zip(valid, out, strict=False)]
     return out
@@ -267,10 +282,15 @@ def _present(array: pa.Array) -> Iterable[Any]:
     if pa.types.is_list(t):
         return _tuples(array.values.slice(first, last - first), bounds)
     raw = data[first:last]
+    is_text = pa.types.is_string(t)
     if _repeats(raw, bounds):
         one = raw[: bounds[1]].tobytes()
-        return repeat(one.decode() if pa.types.is_string(t) else one)
-    return _text_pieces(raw.tobytes(), bounds) if pa.types.is_string(t) else _pieces(raw.tobytes(), bounds)
+        return repeat(one.decode() if is_text else one)
+    joined = raw.tobytes()
+    if is_text and joined.isascii():
+        return _pieces(joined.decode(), bounds)
+    pieces = _pieces(joined, bounds)
+    return [piece.decode() for piece in pieces] if is_text else pieces
 
 
 def _repeats(raw: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> bool:
@@ -284,12 +304,6 @@ def _repeats(raw: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> bool:
 
 def _pieces(raw: Any, bounds: npt.NDArray[np.int64]) -> list[Any]:
     return [raw[a:b] for a, b in pairwise(bounds.tolist())]
-
-
-def _text_pieces(raw: bytes, bounds: npt.NDArray[np.int64]) -> list[str]:
-    if raw.isascii():
-        return _pieces(raw.decode(), bounds)
-    return [piece.decode() for piece in _pieces(raw, bounds)]
 
 
 def _tuples(items: pa.Array, bounds: npt.NDArray[np.int64]) -> Iterable[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Rebuilding of nested Arrow arrays around converted children, and the leaves of nested columns.
+"""Rebuilding of nested Arrow arrays with converted children; leaves of nested columns.
 
 A null row is not a row of nulls, a null list not an empty one: validity and offsets are carried over as
 they are and only the children change.
@@ -16,6 +16,11 @@ from paimon_spark.format.arrays import arrow_numpy
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 """A function over arrays that keeps their length and nulls."""
+
+
+def converted(array: pa.Array, convert: Convert | None) -> pa.Array:
+    """The array, converted where there is a conversion."""
+    return array if convert is None else convert(array)
 
 
 def validity_buffer(array: pa.Array) -> pa.Buffer | None:
@@ -37,18 +42,16 @@ def with_children(array: pa.StructArray, kind: pa.StructType, children: Sequence
 def with_elements(array: pa.ListArray, kind: pa.ListType, convert: Convert | None) -> pa.ListArray:
     """A list array of type `kind` with every element converted."""
     array = trimmed(array)
-    values = array.values if convert is None else convert(array.values)
-    return _with_values(array, kind, values)
+    return _with_values(array, kind, converted(array.values, convert))
 
 
 def with_entries(array: pa.MapArray, kind: pa.MapType, keys: Convert | None, values: Convert | None) -> pa.MapArray:
     """A map array of type `kind` with every key and value converted."""
     array = trimmed(array)
     old_keys, old_values = keys_and_values(array)
-    new_keys = old_keys if keys is None else keys(old_keys)
-    new_values = old_values if values is None else values(old_values)
+    children = [converted(old_keys, keys), converted(old_values, values)]
     entry_type = pa.struct([kind.key_field, kind.item_field])
-    entries = pa.Array.from_buffers(entry_type, len(new_keys), [None], null_count=0, children=[new_keys, new_values])
+    entries = pa.Array.from_buffers(entry_type, len(old_keys), [None], null_count=0, children=children)
     return _with_values(array, kind, entries)
 
 
@@ -212,7 +215,12 @@ def _conversion(kind: pa.DataType, choose: Choose) -> Convert | None:
         steps = [_conversion(f.type, choose) for f in kind]
         if target == kind and not any(steps) and all(f.nullable for f in kind):
             return None
-        return lambda a: with_children(a, target, [_child(a, i, s) for i, s in enumerate(steps)])
+
+        def rebuilt(array: pa.StructArray) -> pa.StructArray:
+            children = [field_values(array, i, f.nullable) for i, f in enumerate(kind)]
+            return with_children(array, target, list(map(converted, children, steps)))
+
+        return rebuilt
     if pa.types.is_map(kind):
         keys, values = _conversion(kind.key_type, choose), _conversion(kind.item_type, choose)
         return (lambda a: with_entries(a, target, keys, values)) if keys or values else None
@@ -221,8 +229,3 @@ def _conversion(kind: pa.DataType, choose: Choose) -> Convert | None:
         return (lambda a: with_elements(a, target, elements)) if elements else None
     found = choose(kind)
     return None if found is None else found.convert
-
-
-def _child(array: pa.StructArray, i: int, step: Convert | None) -> pa.Array:
-    child = field_values(array, i, array.type.field(i).nullable)
-    return child if step is None else step(child)

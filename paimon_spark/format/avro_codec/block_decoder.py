@@ -32,7 +32,6 @@ PADDING: Final = 16
 
 _ZIGZAG: Final = np.array([(n >> 1) ^ -(n & 1) for n in range(256)], np.int64)
 _ONE: Final = np.uint64(1)
-_SEVEN: Final = np.uint64(7)
 _HIGH_BITS: Final = np.uint64(0x8080808080808080)
 _LOW_BITS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
 _EACH_BYTE: Final = np.uint64(0x0101010101010101)
@@ -118,11 +117,7 @@ class Reader(Protocol):
 
 
 def reader_of(t: AvroType, source: Source) -> Reader:
-    """A reader of `t`.
-
-    Raises:
-        UnknownShapeError: for types that need another decoder.
-    """
+    """A reader of `t`. Raises UnknownShapeError for types that need another decoder."""
     match t.kind:
         case "null":
             return _Nulls()
@@ -361,9 +356,8 @@ class _Array:
         first = _pick([np.cumsum(all_counts) - all_counts], slots, valid)
         # Item slots by parent; a stable sort keeps each parent's items in order.
         by_parent = np.argsort(_concat(self.parents, np.dtype(np.int64)), kind="stable")
-        items = self.item.finish(by_parent[_ranges(first, counts)], None)
-        offsets = np.zeros(len(slots) + 1, np.int32)
-        np.cumsum(counts, out=offsets[1:])
+        items = self.item.finish(by_parent[arrow_numpy.ranges(first, counts)], None)
+        offsets = arrow_numpy.offsets_of(counts)
         validity = None if valid is None or valid.all() else arrow_numpy.pack_bits(valid)
         return pa.Array.from_buffers(
             pa.list_(items.type), len(slots), [validity, pa.py_buffer(offsets)], children=[items]
@@ -376,13 +370,6 @@ def _one_byte_stride(item: AvroType) -> int:
         return 1
     branch = item.null_branch
     return 2 if branch is not None and item.inner[1 - branch].kind in ("int", "long") else 0
-
-
-def _ranges(first: I64, counts: I64) -> I64:
-    """`counts[0]` numbers from `first[0]` up, then `counts[1]` from `first[1]`, and so on."""
-    total = int(counts.sum())
-    jumps = np.repeat(first - (np.cumsum(counts) - counts), counts)
-    return jumps + np.arange(total, dtype=np.int64)
 
 
 def _concat(chunks: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Encoding of Arrow columns as Avro records, without a loop over rows, and containers of them.
+"""Encoding of Arrow columns as Avro records, and container files of such records.
 
 Every record is a row of pieces. Numbers, lengths and branches that follow each other are the bytes of one
 matrix with a mask; text and bytes are pieces as they lie in their Arrow buffers; Arrow joins the pieces of each row.
@@ -37,13 +37,10 @@ _EMPTY: Final = arrow_numpy.scalar(b"", pa.binary())
 def encode(values: pa.Array, t: AvroType) -> pa.Array:
     """Every value as Avro writes it, as a binary array: joined, they are the payload of a block.
 
-    Args:
-        values: of the Arrow type that `decoder.arrow_type` gives, or any whose buffers are the same
-            (dates and timestamps are their numbers).
-        t: the Avro type.
+    `values` are of the Arrow type that `decoder.arrow_type` gives for `t`, or of any whose buffers are the same
+    (dates and timestamps are their numbers).
 
-    Raises:
-        FormatError: a null where `t` has none, a type that is not written, or more than two gigabytes.
+    Raises FormatError: a null where `t` has none, a type that is not written, or more than two gigabytes.
     """
     row = _Row(len(values))
     if row.length == 0:
@@ -118,7 +115,7 @@ class _Row:
         matrix = np.concatenate([m for m, _ in self.columns], axis=1)
         mask = np.concatenate([m for _, m in self.columns], axis=1)
         self.columns = []
-        self.pieces.append(_binary(_offsets(mask.sum(axis=1)), pa.py_buffer(matrix[mask]), None))
+        self.pieces.append(_binary(arrow_numpy.offsets_of(mask.sum(axis=1)), pa.py_buffer(matrix[mask]), None))
 
 
 def _put(row: _Row, values: pa.Array, t: AvroType, where: Bool | None) -> None:
@@ -175,7 +172,7 @@ def _put_list(row: _Row, values: pa.Array, t: AvroType, where: Bool | None) -> N
         inner_offsets, items = _items(values)
         counts = np.zeros(len(where), np.int64)
         counts[kept] = np.diff(inner_offsets)
-        offsets = _offsets(counts)
+        offsets = arrow_numpy.offsets_of(counts)
     row.long(counts, where)
     if len(items):
         encoded = encode(items, t.inner[0]) if t.kind == "array" else _entries(items, t)
@@ -226,14 +223,6 @@ def _binary(offsets: npt.NDArray[np.int32], data: pa.Buffer | None, valid: Bool 
     validity = None if valid is None else arrow_numpy.pack_bits(valid)
     buffers = [validity, pa.py_buffer(np.ascontiguousarray(offsets)), data]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-
-
-def _offsets(sizes: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    out = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=out[1:])
-    if out[-1] > np.iinfo(np.int32).max:
-        raise OverflowError("more than two gigabytes in one column")
-    return out.astype(np.int32)
 
 
 def _matrix(values: npt.NDArray[Any]) -> Bytes:

@@ -43,8 +43,6 @@ Assign = Callable[[pa.Array], pa.Array]
 """Converts arrays of one type; raises DataError for a value that does not fit."""
 
 _DAY_MS: Final = 86_400_000
-_EXACT_FLOATS: Final = {"FLOAT": 24, "DOUBLE": 53}
-"""Bits of integers that every value of the type can have."""
 _TOLD_APART: Final = {"FLOAT": 6, "DOUBLE": 15}
 """Digits of decimals that the type tells apart and gives back."""
 
@@ -58,19 +56,19 @@ def assignment(source: pa.DataType, target: DataType, column: str, where: str) -
         column: its name, or the path of a nested field.
         where: how messages call the table.
 
-    Raises:
-        SchemaMismatchError: no such cast, or one that could lose; the message has the cast to write.
+    Raises SchemaMismatchError: no such cast, or one that could lose; the message has the cast to write.
     """
     if pa.types.is_dictionary(source) or pa.types.is_run_end_encoded(source):
         inner = assignment(source.value_type, target, column, where)
-        return lambda a: inner(_decoded(a))
+        decode = pa.DictionaryArray.dictionary_decode if pa.types.is_dictionary(source) else pc.run_end_decode
+        return lambda a: inner(decode(a))
     if pa.types.is_null(source):
         kind = arrow_type(target)
         return lambda a: pa.nulls(len(a), kind)
     found = _rule(source, target)
     if found is None:
         raise SchemaMismatchError(
-            f"column {column} of {where} is {target}, and the rows to write have {_spelled(source)}, which is not "
+            f"column {column} of {where} is {target}, and the rows to write have {source}, which is not "
             f"converted implicitly, as values could be lost; write CAST({column} AS {_bare(target)})",
             column=column,
         )
@@ -80,9 +78,10 @@ def assignment(source: pa.DataType, target: DataType, column: str, where: str) -
 def _rule(source: pa.DataType, target: DataType) -> Assign | None:
     match target:
         case AtomicType(name="BOOLEAN"):
-            return _same if pa.types.is_boolean(source) else None
+            return _cast(pa.bool_()) if pa.types.is_boolean(source) else None
         case AtomicType() if target.name in INTEGER_NAMES:
-            return _to_integer(source, arrow_type(target))
+            is_whole = pa.types.is_integer(source) or (pa.types.is_decimal(source) and source.scale <= 0)
+            return _cast(arrow_type(target)) if is_whole else None
         case AtomicType(name="FLOAT" | "DOUBLE"):
             return _to_float(source, target)
         case AtomicType(name="DATE"):
@@ -100,19 +99,9 @@ def _rule(source: pa.DataType, target: DataType) -> Assign | None:
     return None
 
 
-def _same(array: pa.Array) -> pa.Array:
-    return array
-
-
 def _cast(kind: pa.DataType) -> Assign:
     """A cast that Arrow checks: it raises ArrowInvalid when a value would change."""
     return lambda a: a if a.type == kind else a.cast(kind)
-
-
-def _to_integer(source: pa.DataType, kind: pa.DataType) -> Assign | None:
-    if pa.types.is_integer(source) or (pa.types.is_decimal(source) and source.scale <= 0):
-        return _cast(kind)
-    return None
 
 
 def _to_float(source: pa.DataType, target: AtomicType) -> Assign | None:
@@ -130,7 +119,7 @@ def _to_float(source: pa.DataType, target: AtomicType) -> Assign | None:
 
 def _to_decimal(source: pa.DataType, kind: pa.Decimal128Type) -> Assign | None:
     if pa.types.is_decimal(source):
-        return _same if source == kind else lambda a: _rescaled(a, kind)
+        return _cast(kind) if source == kind else lambda a: _rescaled(a, kind)
     if pa.types.is_integer(source):
         wide = pa.decimal128(20, 0)
         return lambda a: _rescaled(a.cast(wide), kind)
@@ -307,15 +296,5 @@ def shown(array: pa.Array, index: int) -> str:
     return text if len(text) <= 60 else text[:57] + "…" + text[-1]
 
 
-def _decoded(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        return array.dictionary_decode()
-    return pc.run_end_decode(array)
-
-
 def _bare(target: DataType) -> str:
     return str(target.with_nullable(True))
-
-
-def _spelled(source: pa.DataType) -> str:
-    return str(source)

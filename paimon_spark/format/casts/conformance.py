@@ -1,4 +1,4 @@
-"""Conversion of arrays that a data file's library decodes into canonical arrays, and of those for Spark.
+"""Conversion of arrays read from data files to canonical arrays, and of those for Spark.
 
 Writers differ: decimals over any physical type, text without its annotation, times as plain integers,
 nanosecond timestamps for columns that need milliseconds, other nullability. None of it changes a value.
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
-from paimon_spark.format.arrays.nested import Convert, with_children, with_elements, with_entries
+from paimon_spark.format.arrays.nested import Convert, converted, with_children, with_elements, with_entries
 from paimon_spark.format.casts.timestamps import INT96, from_int96, rescale
 from paimon_spark.types import (
     ArrayType,
@@ -36,11 +36,8 @@ from paimon_spark.types import (
 def conformer(found: pa.DataType, wanted: DataType, path: str, *, padded_chars: bool = False) -> Convert | None:
     """How arrays of the file's type `found` become canonical arrays of `wanted`; None when they already are.
 
-    Args:
-        found: the Arrow type the file's library gives.
-        wanted: the column's type in the file's schema.
-        path: the column, for messages.
-        padded_chars: CHAR comes filled up with spaces, as ORC has it; Java reads it without.
+    `path` is the column, for messages. With `padded_chars` CHAR comes filled up with spaces, as in ORC; Java reads it
+    without.
 
     Raises:
         FormatError: the file holds something else than the schema says.
@@ -58,7 +55,8 @@ def conformer(found: pa.DataType, wanted: DataType, path: str, *, padded_chars: 
             return _row(found, wanted, target, path, padded_chars)
         case ArrayType() if _is_list(found):
             element = conformer(found.value_type, wanted.element, path + ".element", padded_chars=padded_chars)
-            return lambda a: with_elements(_plain_list(a), target, element)
+            plain = pa.list_(found.value_type)
+            return lambda a: with_elements(a if pa.types.is_list(a.type) else a.cast(plain), target, element)
         case MapType():
             return _map(found, wanted.key, wanted.value, target, path, padded_chars)
         case MultisetType():
@@ -99,8 +97,7 @@ def _row(found: pa.DataType, wanted: RowType, target: pa.DataType, path: str, pa
 
     def convert(array: pa.Array) -> pa.Array:
         fields = array.flatten()
-        children = [fields[i] if step is None else step(fields[i]) for i, step in steps]
-        return with_children(array, target, children)
+        return with_children(array, target, [converted(fields[i], step) for i, step in steps])
 
     return convert
 
@@ -148,10 +145,6 @@ def _is_list(t: pa.DataType) -> bool:
     )  # fmt: skip
 
 
-def _plain_list(array: pa.Array) -> pa.ListArray:
-    return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_type))
-
-
 def _atomic(found: pa.DataType, wanted: DataType, target: pa.DataType) -> Convert | None:
     """A conversion between types without children; None if there is no such conversion."""
     if pa.types.is_dictionary(found):
@@ -164,8 +157,10 @@ def _atomic(found: pa.DataType, wanted: DataType, target: pa.DataType) -> Conver
             return lambda a: a.cast(target)
         case DecimalType() if pa.types.is_decimal(found):
             return lambda a: a.cast(target)
-        case TimeType():
-            return _time(found, target)
+        case TimeType() if pa.types.is_int32(found):
+            return lambda a: a.cast(target)
+        case TimeType() if pa.types.is_time(found):
+            return lambda a: a.cast(target, safe=False)
         case TimestampType() if pa.types.is_timestamp(found):
             return lambda a: rescale(a, target)
         case TimestampType() if found == INT96:
@@ -187,21 +182,12 @@ def _is_bytes(t: pa.DataType) -> bool:
     )  # fmt: skip
 
 
-def _time(found: pa.DataType, target: pa.DataType) -> Convert | None:
-    if pa.types.is_int32(found):
-        return lambda a: a.cast(target)
-    if pa.types.is_time(found):
-        return lambda a: a.cast(target, safe=False)
-    return None
-
-
 def fit(
     batches: Iterable[pa.RecordBatch], sources: Sequence[str], target: pa.Schema, table: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield each of `batches` with the columns called `sources`, in that order, as the fields of `target`.
 
-    Raises:
-        DataError: a value does not fit into Spark's type.
+    Raises DataError for a value that does not fit into Spark's type.
     """
     made_for: pa.Schema | None = None
     steps: list[tuple[int, Convert | None]] = []
@@ -244,7 +230,7 @@ def fitter(source: pa.DataType, target: pa.DataType) -> Convert | None:
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         # Fields are found by name, so `target` may have fewer.
         steps = [(i := source.get_field_index(f.name), fitter(source.field(i).type, f.type)) for f in target]
-        return lambda a: with_children(a, target, [_step(a.field(i), step) for i, step in steps])
+        return lambda a: with_children(a, target, [converted(a.field(i), step) for i, step in steps])
     if pa.types.is_map(source) and pa.types.is_map(target):
         keys, items = fitter(source.key_type, target.key_type), fitter(source.item_type, target.item_type)
         return lambda a: with_entries(a, target, keys, items)
@@ -252,7 +238,3 @@ def fitter(source: pa.DataType, target: pa.DataType) -> Convert | None:
         element = fitter(source.value_type, target.value_type)
         return lambda a: with_elements(a, target, element)
     return lambda a: pc.cast(a, target, safe=True)
-
-
-def _step(array: pa.Array, convert: Convert | None) -> pa.Array:
-    return array if convert is None else convert(array)

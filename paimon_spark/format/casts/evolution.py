@@ -1,4 +1,4 @@
-"""Changes of column types: which type may become which, and casts of old values as Java makes them.
+"""Changes of column types: those allowed, and casts of old values as Java makes them.
 
 Every rule is one function over arrays. Rules without a form in Arrow or numpy work on the distinct values.
 Conversions that involve a local time zone use that of this process, as Java uses the JVM's.
@@ -9,7 +9,7 @@ Source: Paimon spec, chapter Schema; Java `casting/CastExecutors` and its rules,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -44,25 +44,17 @@ def caster(source: DataType, target: DataType) -> Convert:
 
     The function raises DataError for a value that has no counterpart where Java fails too.
 
-    Raises:
-        UnsupportedFeatureError: there is no such cast, in Java or here.
+    Raises UnsupportedFeatureError when there is no such cast, in Java or here.
     """
-    found = _rule(source, target)
-    if found is None:
-        raise UnsupportedFeatureError(
-            f"a column changed from {source} to {target}; old files cannot be read as the new type, "
-            "read a version before the change or leave the column out with the option columns",
-            feature=f"cast {source} to {target}",
-        )
-    return found
-
-
-def _rule(source: DataType, target: DataType) -> Convert | None:
     for find in (_to_number, _to_decimal, _to_boolean, _to_text, _to_bytes, _to_time):
         found = find(source, target)
         if found is not None:
             return found
-    return None
+    raise UnsupportedFeatureError(
+        f"a column changed from {source} to {target}; old files cannot be read as the new type, "
+        "read a version before the change or leave the column out with the option columns",
+        feature=f"cast {source} to {target}",
+    )
 
 
 def _name(t: DataType) -> str:
@@ -170,12 +162,14 @@ def _to_bytes(source: DataType, target: DataType) -> Convert | None:
 
 def _to_time(source: DataType, target: DataType) -> Convert | None:
     """To dates, times and timestamps."""
-    if _name(target) == "DATE":
-        return _by_source(source, TimestampType, timestamps.dates, cast_text.parsed_dates)
-    if isinstance(target, TimeType):
-        return _by_source(source, TimestampType, timestamps.times, cast_text.parsed_times)
     if not isinstance(target, TimestampType):
-        return None
+        if isinstance(target, TimeType):
+            convert, parse = timestamps.times, cast_text.parsed_times
+        elif _name(target) == "DATE":
+            convert, parse = timestamps.dates, cast_text.parsed_dates
+        else:
+            return None
+        return convert if isinstance(source, TimestampType) else parse if isinstance(source, CharType) else None
     if isinstance(source, TimestampType):
         return lambda a: timestamps.between_timestamps(a, source, target)
     if _name(source) in ("INT", "BIGINT"):
@@ -189,14 +183,6 @@ def _to_time(source: DataType, target: DataType) -> Convert | None:
     return None
 
 
-def _by_source(
-    source: DataType, kind: type[DataType], convert: Callable[[pa.Array], pa.Array], parse: Convert
-) -> Convert | None:
-    if isinstance(source, kind):
-        return convert
-    return parse if isinstance(source, CharType) else None
-
-
 def _truncated(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Floats towards zero, NaN to 0, clamped to 32 or 64 bits; the narrow types then keep the low bits."""
     wide = pa.int64() if kind == pa.int64() else pa.int32()
@@ -205,7 +191,7 @@ def _truncated(array: pa.Array, kind: pa.DataType) -> pa.Array:
     top = float(info.max)
     inside = np.where(np.isnan(data) | (data >= top) | (data <= info.min), 0.0, data).astype(info.dtype)
     clamped = np.where(data >= top, info.max, np.where(data <= info.min, info.min, inside)).astype(info.dtype)
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     return arrow_numpy.fixed_array(clamped, wide, valid).cast(kind, safe=False)
 
 
@@ -232,7 +218,7 @@ def _decimal_to_integer(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if len(whole) == 0:
         return pa.nulls(0, kind)
     low, _ = unscaled_words(whole)
-    valid = None if whole.null_count == 0 else arrow_numpy.validity(whole)
+    valid = arrow_numpy.valid_or_none(whole)
     return arrow_numpy.fixed_array(np.ascontiguousarray(low).view(np.int64), pa.int64(), valid).cast(kind, safe=False)
 
 
@@ -243,7 +229,7 @@ def _decimal_to_float(array: pa.Array, source: DecimalType) -> pa.Array:
         return pa.nulls(0, pa.float64())
     low, _ = unscaled_words(array)
     data = np.ascontiguousarray(low).view(np.int64).astype(np.float64) / 10.0**source.scale
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     return arrow_numpy.fixed_array(data, pa.float64(), valid)
 
 
@@ -295,10 +281,7 @@ _EXPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
 def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
     """Whether a column of `source` may become one of `target`, nullability aside; rows and collections only stay.
 
-    Args:
-        source: the type of the values there are.
-        target: the type they shall have.
-        explicit: whether values may be changed by it, as `CAST` does.
+    With `explicit` values may be changed by it, as `CAST` does.
     """
     if source.with_nullable(True) == target.with_nullable(True):
         return True
@@ -327,20 +310,13 @@ def root(t: DataType) -> str:
 
 
 def check_default(column: str, t: DataType, text: str | None) -> None:
-    """Check that the text of a default can be a value of the column.
-
-    Raises:
-        InvalidInputError: it cannot.
-    """
+    """Check that the text of a default can be a value of the column. Raises InvalidInputError."""
     if text is None:
         return
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
-    if not _is_value(t, bare):
-        raise InvalidInputError(f"column {column}: the default {text!r} is no value of type {t}", column=column)
-
-
-def _is_value(t: DataType, text: str) -> bool:
     try:
-        return int(caster(STRING, t)(array_of([text], pa.string())).null_count) == 0
+        is_value = caster(STRING, t)(array_of([bare], pa.string())).null_count == 0
     except (DataError, UnsupportedFeatureError):
-        return False
+        is_value = False
+    if not is_value:
+        raise InvalidInputError(f"column {column}: the default {text!r} is no value of type {t}", column=column)

@@ -1,4 +1,4 @@
-"""Store assignment for columns with children: ROW by name, ARRAY, MAP, MULTISET and VARIANT."""
+"""Store assignment of nested columns: ROW by name, ARRAY, MAP, MULTISET and VARIANT."""
 
 from __future__ import annotations
 
@@ -200,10 +200,8 @@ def _gathered(array: pa.Array, plain: pa.ListType) -> pa.ListArray:
     valid = arrow_numpy.validity(array)
     sizes = np.where(valid, arrow_numpy.values(array.sizes), 0).astype(np.int64)
     starts = arrow_numpy.values(array.offsets).astype(np.int64)
-    ends = np.cumsum(sizes)
-    places = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
-    values = array.values.take(arrow_numpy.take_indices(places))
-    offsets = np.concatenate([np.zeros(1, np.int64), ends]).astype(np.int32)
+    values = array.values.take(arrow_numpy.take_indices(arrow_numpy.ranges(starts, sizes)))
+    offsets = arrow_numpy.offsets_of(sizes)
     return pa.Array.from_buffers(
         plain,
         len(array),

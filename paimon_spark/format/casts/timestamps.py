@@ -1,4 +1,4 @@
-"""Timestamps, dates and times: units, time zones, INT96, and casts between them as Java makes them.
+"""Casts between timestamps, dates and times: units, time zones and INT96.
 
 Source: Java `utils/DateTimeUtils`, the rules of `casting/CastExecutors`.
 """
@@ -36,12 +36,11 @@ _EPOCH: Final = datetime(1970, 1, 1)
 def rescale(array: pa.Array, target: pa.TimestampType) -> pa.Array:
     """Timestamps in the unit and zone of `target`; digits that do not fit are cut downwards.
 
-    Raises:
-        DataError: an instant does not fit 64 bits of the finer unit.
+    Raises DataError for an instant that does not fit 64 bits of the finer unit.
     """
     if array.type.unit == target.unit:
         return array.cast(pa.int64()).cast(target)
-    return arrow_numpy.fixed_array(_count(array, PER_SECOND[target.unit]), target, _valid(array))
+    return arrow_numpy.fixed_array(_count(array, PER_SECOND[target.unit]), target, arrow_numpy.valid_or_none(array))
 
 
 def from_int96(array: pa.Array, target: pa.TimestampType) -> pa.Array:
@@ -64,15 +63,11 @@ def to_int96(array: pa.Array) -> pa.Array:
     words = np.empty(len(array), np.dtype([("nanos", "<i8"), ("day", "<i4")]))
     words["nanos"] = of_day
     words["day"] = days + _EPOCH_JULIAN_DAY
-    return arrow_numpy.fixed_array(words, INT96, _valid(array))
+    return arrow_numpy.fixed_array(words, INT96, arrow_numpy.valid_or_none(array))
 
 
 def _finer(data: I64, factor: int, rest: I64 | int, valid: Bool) -> I64:
-    """`data * factor + rest`, with `rest` from 0 to `factor` exclusive; 0 where not `valid`.
-
-    Raises:
-        DataError: 64 bits do not hold it.
-    """
+    """`data * factor + rest`, with `rest` from 0 to `factor` exclusive; 0 where not `valid`. Raises DataError."""
     last, last_rest = divmod(2**63 - 1, factor)
     first, first_rest = divmod(-(2**63), factor)
     outside = valid & (
@@ -85,10 +80,6 @@ def _finer(data: I64, factor: int, rest: I64 | int, valid: Bool) -> I64:
         )
     out: I64 = np.where(valid, data * factor + rest, 0)
     return out
-
-
-def _valid(array: pa.Array) -> Any:
-    return None if array.null_count == 0 else arrow_numpy.validity(array)
 
 
 def _count(array: pa.Array, per_second: int) -> Any:
@@ -106,16 +97,13 @@ def _rezoned(data: Any, array: pa.Array, per_second: int, shift: Callable[[datet
     seconds = np.where(valid, data, 0) // per_second
     distinct, inverse = np.unique(seconds, return_inverse=True)
     moved = np.empty(len(distinct), np.int64)
-    for i, second in enumerate(distinct.tolist()):
-        moved[i] = _moved(second, shift)
-    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
-
-
-def _moved(second: int, shift: Callable[[datetime], datetime]) -> int:
+    second = 0
     try:
-        return (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
+        for i, second in enumerate(distinct.tolist()):
+            moved[i] = (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
     except (OverflowError, ValueError) as e:
         raise DataError(f"a timestamp {second} seconds from 1970 cannot change its time zone: {e}") from e
+    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
 
 
 def _to_wall_clock(instant: datetime) -> datetime:
@@ -133,7 +121,7 @@ def wall_clock(array: pa.Array) -> pa.Array:
         return array
     per_second = PER_SECOND[array.type.unit]
     data = _rezoned(arrow_numpy.values(array), array, per_second, _to_wall_clock)
-    return arrow_numpy.fixed_array(data, pa.timestamp(array.type.unit), _valid(array))
+    return arrow_numpy.fixed_array(data, pa.timestamp(array.type.unit), arrow_numpy.valid_or_none(array))
 
 
 def between_timestamps(array: pa.Array, source: TimestampType, target: TimestampType) -> pa.Array:
@@ -143,11 +131,11 @@ def between_timestamps(array: pa.Array, source: TimestampType, target: Timestamp
     if source.local_zone != target.local_zone:
         shift = _to_wall_clock if source.local_zone else _to_instant
         data = _rezoned(data, array, PER_SECOND[array.type.unit], shift)
-        array = arrow_numpy.fixed_array(data, array.type, _valid(array))
+        array = arrow_numpy.fixed_array(data, array.type, arrow_numpy.valid_or_none(array))
     data = _count(array, PER_SECOND[kind.unit])
     if target.precision < source.precision:
         data = _cut(data, target.precision, PER_SECOND[kind.unit])
-    return arrow_numpy.fixed_array(data, kind, _valid(array))
+    return arrow_numpy.fixed_array(data, kind, arrow_numpy.valid_or_none(array))
 
 
 def _cut(data: Any, precision: int, per_second: int) -> Any:
@@ -171,19 +159,19 @@ def dates(array: pa.Array) -> pa.Array:
         days = np.sign(ms) * (np.abs(ms) // _DAY_MS)
     else:
         days = _count(wall_clock(array), 1) // (_DAY_MS // 1000)
-    return arrow_numpy.fixed_array(days.astype(np.int32), pa.date32(), _valid(array))
+    return arrow_numpy.fixed_array(days.astype(np.int32), pa.date32(), arrow_numpy.valid_or_none(array))
 
 
 def times(array: pa.Array) -> pa.Array:
     """The time of day of each timestamp, on the wall clock, cut to milliseconds."""
     of_day = _count(wall_clock(array), 1_000) % _DAY_MS
-    return arrow_numpy.fixed_array(of_day.astype(np.int32), pa.time32("ms"), _valid(array))
+    return arrow_numpy.fixed_array(of_day.astype(np.int32), pa.time32("ms"), arrow_numpy.valid_or_none(array))
 
 
 def epoch_seconds(array: pa.Array) -> pa.Array:
     """Seconds since 1970, towards zero from milliseconds; zones do not matter."""
     ms = _count(array, 1_000)
-    return arrow_numpy.fixed_array(np.sign(ms) * (np.abs(ms) // 1_000), pa.int64(), _valid(array))
+    return arrow_numpy.fixed_array(np.sign(ms) * (np.abs(ms) // 1_000), pa.int64(), arrow_numpy.valid_or_none(array))
 
 
 def from_seconds(array: pa.Array, target: TimestampType) -> pa.Array:
@@ -209,5 +197,5 @@ def from_times(array: pa.Array, target: TimestampType) -> pa.Array:
 
 def _of_ms(ms: Any, array: pa.Array, target: TimestampType) -> pa.Array:
     kind = arrow_type(target)
-    found = arrow_numpy.fixed_array(ms, pa.timestamp("ms"), _valid(array))
-    return arrow_numpy.fixed_array(_count(found, PER_SECOND[kind.unit]), kind, _valid(array))
+    found = arrow_numpy.fixed_array(ms, pa.timestamp("ms"), arrow_numpy.valid_or_none(array))
+    return arrow_numpy.fixed_array(_count(found, PER_SECOND[kind.unit]), kind, arrow_numpy.valid_or_none(array))

@@ -24,6 +24,7 @@ from paimon_spark.format.arrays.nested import (
     Convert,
     Replacement,
     convert_table,
+    converted,
     replaced_fields,
     with_children,
     with_elements,
@@ -111,10 +112,6 @@ def _column(record: AvroType, f: DataField, inside: str = "") -> tuple[int, Conv
     return number, _conformer(record.inner[number], f.type, inside + f.name)
 
 
-def _converted(array: pa.Array, convert: Convert | None) -> pa.Array:
-    return array if convert is None else convert(array)
-
-
 def _unwrapped(t: AvroType) -> AvroType:
     """The type itself of a nullable type."""
     return t if t.null_branch is None else t.inner[1 - t.null_branch]
@@ -138,7 +135,8 @@ def _conformer(found: AvroType, wanted: DataType, path: str) -> Convert | None:
             scale = int((found.attributes or {}).get("scale", wanted.scale))
             return lambda a: decimals(a.cast(pa.binary()), wanted, scale)
         case TimestampType() if found.kind == "long":
-            unit = pa.timestamp(_unit(found, wanted))
+            logical = (found.logical or "").rpartition("-")[2]
+            unit = pa.timestamp(_UNITS.get(logical, timestamp_unit(wanted.precision)))
             return lambda a: rescale(a.cast(unit), target)
     return conformer(decoder.arrow_type(found), wanted, path)
 
@@ -155,7 +153,7 @@ def _row(found: AvroType, wanted: RowType, target: pa.DataType, path: str) -> Co
 
     def convert(array: pa.Array) -> pa.Array:
         fields = array.flatten()
-        return with_children(array, target, [_converted(fields[i], c) for i, c in steps])
+        return with_children(array, target, [converted(fields[i], c) for i, c in steps])
 
     return convert
 
@@ -174,7 +172,7 @@ def _map(found: AvroType, key: DataType, value: DataType | None, target: pa.Data
 
     def convert(array: pa.ListArray) -> pa.MapArray:
         entries = array.values
-        children = [_converted(entries.field(at_key), keys), _converted(entries.field(at_value), values)]
+        children = [converted(entries.field(at_key), keys), converted(entries.field(at_value), values)]
         if children[0].null_count:
             raise FormatError(f"column {path} has a null map key")
         kind = pa.struct([target.key_field, target.item_field])
@@ -186,17 +184,10 @@ def _map(found: AvroType, key: DataType, value: DataType | None, target: pa.Data
     return convert
 
 
-def _unit(found: AvroType, wanted: TimestampType) -> str:
-    logical = (found.logical or "").rpartition("-")[2]
-    return _UNITS.get(logical, timestamp_unit(wanted.precision))
-
-
 def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array:
     """Decimals from big-endian two's complement bytes of any length up to 16.
 
-    Raises:
-        FormatError: a value is empty or longer.
-        pa.ArrowInvalid: a value has more digits than the type.
+    Raises FormatError for empty or longer values, pa.ArrowInvalid for more digits than the type has.
     """
     offsets, raw = arrow_numpy.byte_slices(array)
     valid = arrow_numpy.validity(array)
@@ -228,7 +219,10 @@ class AvroFileWriter(RowGroupWriter):
         super().__init__(write.fields, _STEP_BYTES, _STEP_ROWS)
         schema = file_schema(write.fields, write.row_is_nullable)
         self._type = parse_type(schema)
-        self._schema, self._converts = replaced_fields(self._canonical, _decimal_as_bytes)
+        self._schema, self._converts = replaced_fields(
+            self._canonical,
+            lambda kind: Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None,
+        )
         codec = CODEC.get(write.settings) or (write.compression or "zstd").lower().replace("none", "null")
         self._container = ContainerWriter(schema, codec, write.zstd_level)
         self._out = write.store.open_output(write.path)
@@ -256,10 +250,6 @@ class AvroFileWriter(RowGroupWriter):
         self._out.write(self._container.drain())
 
 
-def _decimal_as_bytes(kind: pa.DataType) -> Replacement | None:
-    return Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None
-
-
 def decimal_bytes(array: pa.Array) -> pa.Array:
     """Unscaled values as the fewest big-endian bytes of two's complement."""
     raw = np.frombuffer(array.buffers()[1], np.uint8, len(array) * _DECIMAL_BYTES, array.offset * _DECIMAL_BYTES)
@@ -269,11 +259,10 @@ def decimal_bytes(array: pa.Array) -> pa.Array:
     spare = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 0x80)
     needed = np.ones(big.shape, np.bool_)
     needed[:, :-1] = ~np.logical_and.accumulate(spare, axis=1)
-    valid = None if array.null_count == 0 else arrow_numpy.validity(array)
+    valid = arrow_numpy.valid_or_none(array)
     if valid is not None:
         needed &= valid[:, None]
-    offsets = np.zeros(len(array) + 1, np.int32)
-    np.cumsum(needed.sum(axis=1), out=offsets[1:])
+    offsets = arrow_numpy.offsets_of(needed.sum(axis=1))
     bitmap = None if valid is None else arrow_numpy.pack_bits(valid)
     return pa.Array.from_buffers(pa.binary(), len(array), [bitmap, pa.py_buffer(offsets), pa.py_buffer(big[needed])])
 
@@ -301,10 +290,9 @@ def fits_avro(t: DataType) -> bool:
 
 
 def file_schema(fields: Sequence[DataField], row_is_nullable: bool) -> Any:
-    """The schema of a file of such rows, as the JSON value it is written as.
+    """The schema of a file of such rows, as JSON.
 
-    Raises:
-        UnsupportedFeatureError: Avro files cannot hold a column's type.
+    Raises UnsupportedFeatureError for types that Avro files cannot hold.
     """
     for f in fields:
         if not fits_avro(f.type):
@@ -343,22 +331,19 @@ def _not_null(t: DataType, record: str) -> Any:
         case MapType():
             return _map_schema(t.key, t.value, record)
         case RowType():
-            return {"type": "record", "name": record, "fields": [_field(f, record) for f in t.fields]}
+            return {"type": "record", "name": record, "fields": [_field(f.name, f.type, record) for f in t.fields]}
     raise UnsupportedFeatureError(f"Avro files cannot hold {t}", feature=f"{t} in Avro")
-
-
-def _field(f: DataField, record: str) -> dict[str, Any]:
-    out = {"name": f.name, "type": _schema(f.type, f"{record}_{f.name}")}
-    return out | {"default": None} if f.type.nullable else out
 
 
 def _map_schema(key: DataType, value: DataType, record: str) -> dict[str, Any]:
     """Avro's map when keys are text, else an array of entries."""
     if isinstance(key, CharType):
         return {"type": "map", "values": _schema(value, record)}
-    fields = [
-        {"name": "key", "type": _schema(key, f"{record}_key")},
-        {"name": "value", "type": _schema(value, f"{record}_value")} | ({"default": None} if value.nullable else {}),
-    ]
+    fields = [{"name": "key", "type": _schema(key, f"{record}_key")}, _field("value", value, record)]
     entry = {"type": "record", "name": record, "fields": fields}
     return {"type": "array", "items": entry, "logicalType": "map"}
+
+
+def _field(name: str, t: DataType, record: str) -> dict[str, Any]:
+    out = {"name": name, "type": _schema(t, f"{record}_{name}")}
+    return out | {"default": None} if t.nullable else out

@@ -7,84 +7,94 @@ so INT96 columns become that when reading, and the other way when writing.
 
 Arrow leaves NaN out of minimum and maximum; `without_bounds` removes these from column chunks.
 
+Footers are the Thrift bytes of a FileMetaData; the functions raise FormatError for other bytes.
+
 Source: Thrift compact protocol; parquet.thrift (FileMetaData, SchemaElement, ColumnMetaData, Statistics).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import FormatError
 
 MAGIC: Final = b"PAR1"
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
-_INT96_BYTES: Final = 12
-_INT96_ZIGZAG: Final = 6
-_FIXED_ZIGZAG: Final = 14
-_CONVERTED_TYPE: Final = 6
-_LOGICAL_TYPE: Final = 10
-_STATISTICS: Final = 12
-_BOUNDS: Final = frozenset((1, 2, 5, 6, 7, 8))
-"""Minimum and maximum in their old and new fields, and whether they are exact."""
-_LENGTH_FIELD: Final = bytes((0x10 | _I32, 24))
 _MAX_DEPTH: Final = 32
 
+# Numbers of fields: of FileMetaData, RowGroup, ColumnChunk, SchemaElement and ColumnMetaData.
+_SCHEMA, _ROW_GROUPS, _COLUMNS, _METADATA = 2, 4, 1, 3
+_TYPE, _LENGTH, _CONVERTED_TYPE, _LOGICAL_TYPE, _STATISTICS = 1, 2, 6, 10, 12
+_BOUNDS: Final = frozenset((1, 2, 5, 6, 7, 8))
+"""Fields of Statistics: minimum and maximum in their old and new places, and whether they are exact."""
 
-class _Edit(NamedTuple):
-    at: int
-    removed: int
-    inserted: bytes
+_INT96: Final = b"\x06"
+_FIXED: Final = b"\x0e"
+_INT96_LENGTH: Final = b"\x18"
+"""The types and the length 12, as zigzag varints."""
+
+_Struct: TypeAlias = dict[int, tuple[int, Any]]
+"""Type and value of each field: a struct or a list of them where `_SHAPE` has the field, else the value's bytes."""
+_Shape: TypeAlias = "Mapping[int, _Shape]"
+_SHAPE: Final[_Shape] = {_SCHEMA: {}, _ROW_GROUPS: {_COLUMNS: {_METADATA: {_STATISTICS: {}}}}}
+"""The fields of a FileMetaData that are decoded, and inside them."""
 
 
 def int96_as_bytes(footer: bytes) -> bytes:
-    """The Thrift bytes of a FileMetaData in which every INT96 column is FIXED_LEN_BYTE_ARRAY(12).
-
-    Raises:
-        FormatError: not a FileMetaData.
-    """
-    return _edited(_Walk(footer))
+    """The bytes of a FileMetaData with every INT96 column as FIXED_LEN_BYTE_ARRAY(12)."""
+    root = _decoded(footer)
+    for element in _structs(root, _SCHEMA):
+        if _is(element, _TYPE, _INT96):
+            if _LENGTH in element:
+                raise FormatError("its footer gives INT96 a length")
+            element[_TYPE] = _I32, _FIXED
+            element[_LENGTH] = _I32, _INT96_LENGTH
+    for chunks in _column_chunks(root):
+        for chunk in chunks:
+            if _is(chunk, _TYPE, _INT96):
+                chunk[_TYPE] = _I32, _FIXED
+    return _encoded(root)
 
 
 def bytes_as_int96(footer: bytes) -> bytes:
-    """The Thrift bytes of a FileMetaData in which every FIXED_LEN_BYTE_ARRAY(12) column is INT96.
+    """The bytes of a FileMetaData with every FIXED_LEN_BYTE_ARRAY(12) column as INT96.
 
     Such columns must have no logical type; decimals, the only others of fixed length here, have one.
-
-    Raises:
-        FormatError: not a FileMetaData.
     """
-    return _edited(_Int96Walk(footer))
+    root = _decoded(footer)
+    leaves = [element for element in _structs(root, _SCHEMA) if _TYPE in element]
+    is_int96 = [
+        _is(leaf, _TYPE, _FIXED)
+        and _is(leaf, _LENGTH, _INT96_LENGTH)
+        and _CONVERTED_TYPE not in leaf
+        and _LOGICAL_TYPE not in leaf
+        for leaf in leaves
+    ]
+    for leaf, is_wanted in zip(leaves, is_int96, strict=True):
+        if is_wanted:
+            leaf[_TYPE] = _I32, _INT96
+            del leaf[_LENGTH]
+    for chunks in _column_chunks(root):
+        for chunk, is_wanted in zip(chunks, is_int96, strict=False):
+            if is_wanted:
+                chunk[_TYPE] = _I32, _INT96
+    return _encoded(root)
 
 
 def without_bounds(footer: bytes, chunks: Collection[tuple[int, int]]) -> bytes:
-    """The Thrift bytes of a FileMetaData in which some column chunks have no minimum and maximum.
-
-    Args:
-        footer: the FileMetaData; no column is INT96.
-        chunks: numbers of row group and column, both from 0.
-
-    Raises:
-        FormatError: not a FileMetaData, or one of fewer row groups or columns.
-    """
-    walk = _BoundsWalk(footer, chunks)
-    edited = _edited(walk)
-    if walk.missing:
-        raise FormatError(f"its footer lacks the column chunks {sorted(walk.missing)}")
-    return edited
-
-
-def _edited(walk: _Walk) -> bytes:
-    footer = walk.data
-    try:
-        walk.file_metadata()
-    except (IndexError, RecursionError) as e:
-        raise FormatError("its footer is cut short") from e
-    out, last = bytearray(), 0
-    for edit in walk.edits:
-        out += footer[last : edit.at] + edit.inserted
-        last = edit.at + edit.removed
-    return bytes(out + footer[last:])
+    """The bytes of a FileMetaData without minimum and maximum of some column chunks, (row group, column) from 0."""
+    root = _decoded(footer)
+    groups = _column_chunks(root)
+    missing = [(g, c) for g, c in chunks if g >= len(groups) or c >= len(groups[g])]
+    if missing:
+        raise FormatError(f"its footer lacks the column chunks {sorted(missing)}")
+    for group, column in chunks:
+        statistics = groups[group][column].get(_STATISTICS)
+        if statistics is not None and statistics[0] == _STRUCT:
+            for number in _BOUNDS & statistics[1].keys():
+                del statistics[1][number]
+    return _encoded(root)
 
 
 def as_file(footer: bytes) -> bytes:
@@ -92,68 +102,56 @@ def as_file(footer: bytes) -> bytes:
     return MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
-class _Walk:
-    """Goes through a FileMetaData and notes what to change."""
+def _is(struct: _Struct, number: int, value: bytes) -> bool:
+    return struct.get(number) == (_I32, value)
+
+
+def _structs(struct: _Struct, number: int) -> list[_Struct]:
+    """The structs in a list field; none when there is no such field."""
+    found = struct.get(number)
+    return found[1] if found is not None and found[0] == _LIST else []
+
+
+def _column_chunks(root: _Struct) -> list[list[_Struct]]:
+    """The ColumnMetaData of every row group; an empty struct for a chunk without."""
+    none: tuple[int, Any] = _STRUCT, {}
+    chunks = [[c.get(_METADATA, none) for c in _structs(g, _COLUMNS)] for g in _structs(root, _ROW_GROUPS)]
+    return [[value if kind == _STRUCT else {} for kind, value in group] for group in chunks]
+
+
+def _decoded(footer: bytes) -> _Struct:
+    reader = _Reader(footer)
+    try:
+        return reader.struct(_SHAPE)
+    except (IndexError, RecursionError) as e:
+        raise FormatError("its footer is cut short") from e
+
+
+class _Reader:
+    """Reads values of the Thrift compact protocol; IndexError where the bytes end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self.edits: list[_Edit] = []
 
-    def file_metadata(self) -> None:
-        for number, kind in self.fields():
-            if number == 2 and kind == _LIST:
-                for _ in range(self.list_of(_STRUCT)):
-                    self.schema_element()
-            elif number == 4 and kind == _LIST:
-                for _ in range(self.list_of(_STRUCT)):
-                    self.row_group()
-            else:
-                self.skip(kind)
-
-    def schema_element(self) -> None:
-        is_int96 = False
+    def struct(self, shape: _Shape) -> _Struct:
+        """A struct with the structs and lists that `shape` names decoded, everything else as bytes."""
+        out: _Struct = {}
+        data = self.data
         for number, kind in self.fields():
             start = self.at
-            if number == 1 and kind == _I32:
-                is_int96 = self.varint() == _INT96_ZIGZAG
-                if is_int96:
-                    self.edits.append(_Edit(start, self.at - start, bytes((_FIXED_ZIGZAG,)) + _LENGTH_FIELD))
-                    self.lengthen()
-                continue
-            if number == 2 and is_int96:
-                raise FormatError("its footer gives INT96 a length")
-            self.skip(kind)
-
-    def lengthen(self) -> None:
-        """Make the next field's header count from the length field put before it."""
-        header = self.data[self.at]
-        if header >> 4:
-            self.edits.append(_Edit(self.at, 1, bytes((header - 0x10,))))
-
-    def row_group(self) -> None:
-        for number, kind in self.fields():
-            if number == 1 and kind == _LIST:
-                for _ in range(self.list_of(_STRUCT)):
-                    self.column_chunk()
-            else:
+            inner = shape.get(number)
+            if inner is None or kind not in (_STRUCT, _LIST):
                 self.skip(kind)
-
-    def column_chunk(self) -> None:
-        for number, kind in self.fields():
-            if number == 3 and kind == _STRUCT:
-                self.column_metadata()
+                out[number] = kind, data[start : self.at]
+            elif kind == _STRUCT:
+                out[number] = kind, self.struct(inner)
             else:
-                self.skip(kind)
-
-    def column_metadata(self) -> None:
-        for number, kind in self.fields():
-            start = self.at
-            if number == 1 and kind == _I32:
-                if self.varint() == _INT96_ZIGZAG:
-                    self.edits.append(_Edit(start, self.at - start, bytes((_FIXED_ZIGZAG,))))
-            else:
-                self.skip(kind)
+                size, item = self.list_header()
+                if item != _STRUCT:
+                    raise FormatError("its footer has a list of an unexpected type")
+                out[number] = kind, [self.struct(inner) for _ in range(size)]
+        return out
 
     def fields(self) -> Iterator[tuple[int, int]]:
         """Number and type of each field of a struct; the caller goes past its value."""
@@ -163,33 +161,28 @@ class _Walk:
             self.at += 1
             if header == _STOP:
                 return
-            delta = header >> 4
-            if delta:
-                number += delta
+            if header >> 4:
+                number += header >> 4
             else:
                 raw = self.varint()
                 number = (raw >> 1) ^ -(raw & 1)
             yield number, header & 15
 
-    def list_of(self, kind: int) -> int:
-        size, found = self.list_header()
-        if found != kind:
-            raise FormatError("its footer has a list of an unexpected type")
-        return size
-
     def list_header(self) -> tuple[int, int]:
         header = self.data[self.at]
         self.at += 1
-        size = header >> 4
-        if size == 15:
-            size = self.varint()
+        size = header >> 4 if header < 0xF0 else self.varint()
         if size > len(self.data):
             raise FormatError("its footer has a list longer than itself")
         return size, header & 15
 
     def varint(self) -> int:
-        value = 0
-        for shift in range(0, 70, 7):
+        value = self.data[self.at]
+        self.at += 1
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        for shift in range(7, 70, 7):
             byte = self.data[self.at]
             self.at += 1
             value |= (byte & 0x7F) << shift
@@ -201,22 +194,22 @@ class _Walk:
         if depth > _MAX_DEPTH:
             raise FormatError("its footer nests too deep")
         match kind:
-            case 1 | 2:
+            case 1 | 2:  # _TRUE, _FALSE: in a field, the type is the value
                 pass
-            case 3:
+            case 3:  # _BYTE
                 self.at += 1
-            case 4 | 5 | 6:
+            case 4 | 5 | 6:  # _I16, _I32, _I64
                 self.varint()
-            case 7:
+            case 7:  # _DOUBLE
                 self.at += 8
-            case 8:
+            case 8:  # _BINARY
                 size = self.varint()
                 self.at += size
-            case 9 | 10:
+            case 9 | 10:  # _LIST, _SET
                 size, inner = self.list_header()
                 for _ in range(size):
-                    self.skip(3 if inner in (_TRUE, _FALSE) else inner, depth + 1)
-            case 11:
+                    self.skip(_BYTE if inner in (_TRUE, _FALSE) else inner, depth + 1)
+            case 11:  # _MAP
                 size = self.varint()
                 kinds = self.data[self.at] if size else 0
                 self.at += 1 if size else 0
@@ -225,7 +218,7 @@ class _Walk:
                 for _ in range(size):
                     self.skip(kinds >> 4, depth + 1)
                     self.skip(kinds & 15, depth + 1)
-            case 12:
+            case 12:  # _STRUCT
                 for _, inner in self.fields():
                     self.skip(inner, depth + 1)
             case _:
@@ -234,80 +227,32 @@ class _Walk:
             raise FormatError("its footer is cut short")
 
 
-class _Int96Walk(_Walk):
-    """Goes through a FileMetaData and notes how its columns of 12 bytes become INT96."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.is_int96: list[bool] = []
-        self.chunks = 0
-
-    def schema_element(self) -> None:
-        type_at, is_leaf, is_fixed, is_annotated = 0, False, False, False
-        length, length_ends = 0, 0
-        for number, kind in self.fields():
-            start = self.at
-            if number == 1 and kind == _I32:
-                type_at, is_leaf = start, True
-                is_fixed = self.varint() == _FIXED_ZIGZAG
-            elif number == 2 and kind == _I32:
-                length, length_ends = self.varint() >> 1, self.at
-            else:
-                is_annotated |= number in (_CONVERTED_TYPE, _LOGICAL_TYPE)
-                self.skip(kind)
-        if not is_leaf:
-            return
-        self.is_int96.append(is_fixed and length == _INT96_BYTES and not is_annotated)
-        if self.is_int96[-1]:
-            self.edits.append(_Edit(type_at, 1, bytes((_INT96_ZIGZAG,))))
-            self.edits.append(_Edit(type_at + 1, length_ends - type_at - 1, b""))
-            header = self.data[length_ends]
-            if header >> 4:  # counted from the length field that went
-                self.edits.append(_Edit(length_ends, 1, bytes((header + 0x10,))))
-
-    def column_metadata(self) -> None:
-        is_int96 = self.is_int96[self.chunks % len(self.is_int96)]
-        self.chunks += 1
-        for number, kind in self.fields():
-            if number == 1 and kind == _I32 and is_int96:
-                self.edits.append(_Edit(self.at, 1, bytes((_INT96_ZIGZAG,))))
-            self.skip(kind)
+def _encoded(struct: _Struct) -> bytes:
+    out, last = bytearray(), 0
+    for number in sorted(struct):
+        kind, value = struct[number]
+        step = number - last
+        if 0 < step < 16:
+            out.append(step << 4 | kind)
+        else:
+            out.append(kind)
+            out += _varint(number << 1 ^ number >> 63)
+        if isinstance(value, bytes):
+            out += value
+        elif isinstance(value, list):
+            size = len(value)
+            out += bytes((size << 4 | _STRUCT,)) if size < 15 else bytes((0xF0 | _STRUCT,)) + _varint(size)
+            out += b"".join(map(_encoded, value))
+        else:
+            out += _encoded(value)
+        last = number
+    out.append(_STOP)
+    return bytes(out)
 
 
-class _BoundsWalk(_Walk):
-    """Goes through a FileMetaData and notes how statistics lose minimum and maximum."""
-
-    def __init__(self, data: bytes, chunks: Collection[tuple[int, int]]) -> None:
-        super().__init__(data)
-        self.missing = set(chunks)
-        self.group = self.column = -1
-
-    def row_group(self) -> None:
-        self.group, self.column = self.group + 1, -1
-        super().row_group()
-
-    def column_chunk(self) -> None:
-        self.column += 1
-        super().column_chunk()
-
-    def column_metadata(self) -> None:
-        is_wanted = (self.group, self.column) in self.missing
-        self.missing.discard((self.group, self.column))
-        for number, kind in self.fields():
-            start = self.at
-            if number == _STATISTICS and kind == _STRUCT and is_wanted:
-                kept = self.without_fields(_BOUNDS)
-                self.edits.append(_Edit(start, self.at - start, kept))
-            else:
-                self.skip(kind)
-
-    def without_fields(self, gone: Collection[int]) -> bytes:
-        """Go past a struct; its bytes without some of its fields, which are numbered 1 to 15."""
-        out, last = bytearray(), 0
-        for number, kind in self.fields():
-            start = self.at
-            self.skip(kind)
-            if number not in gone:
-                out += bytes((number - last << 4 | kind,)) + self.data[start : self.at]
-                last = number
-        return bytes(out) + bytes((_STOP,))
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*out, value))

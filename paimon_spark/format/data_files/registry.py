@@ -64,7 +64,15 @@ def read_rows(read: FileRead) -> Iterator[Rows]:
     if part is not None:
         read = replace(read, store=part)
     url = read.store.url(read.path)
-    reader = _reader(format_of(read.path.rpartition("/")[2]), url)
+    name = format_of(read.path.rpartition("/")[2])
+    found = _format(name)
+    if found is None:
+        raise UnsupportedFeatureError(
+            f"data file {url} has the format {name or 'none'!r}; data files in {', '.join(READABLE)} can be read",
+            feature=f"file.format={name}",
+            path=url,
+        )
+    reader, _ = found
     try:
         yield from reader(read)
     except FileMissingError as e:
@@ -85,25 +93,22 @@ def read_rows(read: FileRead) -> Iterator[Rows]:
         raise CorruptFileError(f"data file {url} cannot be read: {type(e).__name__}: {e}", path=url) from e
 
 
-def _reader(name: str, url: str) -> Callable[[FileRead], Iterator[Rows]]:
+def _format(name: str) -> tuple[Callable[[FileRead], Iterator[Rows]], Callable[[FileWrite], FileWriter]] | None:
+    """The reader and the writer of a format, imported when it is first used; None for an unknown one."""
     match name:
         case "parquet":
-            from paimon_spark.format.data_files.parquet import read_parquet
+            from paimon_spark.format.data_files.parquet import ParquetFileWriter, read_parquet
 
-            return read_parquet
+            return read_parquet, ParquetFileWriter
         case "orc":
-            from paimon_spark.format.data_files.orc import read_orc
+            from paimon_spark.format.data_files.orc import OrcFileWriter, read_orc
 
-            return read_orc
+            return read_orc, OrcFileWriter
         case "avro":
-            from paimon_spark.format.data_files.avro import read_avro
+            from paimon_spark.format.data_files.avro import AvroFileWriter, read_avro
 
-            return read_avro
-    raise UnsupportedFeatureError(
-        f"data file {url} has the format {name or 'none'!r}; data files in {', '.join(READABLE)} can be read",
-        feature=f"file.format={name}",
-        path=url,
-    )
+            return read_avro, AvroFileWriter
+    return None
 
 
 def open_writer(write: FileWrite) -> FileWriter:
@@ -114,26 +119,13 @@ def open_writer(write: FileWrite) -> FileWriter:
         StorageError: the file cannot be made.
     """
     with _writing(write):
-        return _NamedWriter(write, _writer(write))
-
-
-def _writer(write: FileWrite) -> FileWriter:
-    match write.format:
-        case "parquet":
-            from paimon_spark.format.data_files.parquet import ParquetFileWriter
-
-            return ParquetFileWriter(write)
-        case "orc":
-            from paimon_spark.format.data_files.orc import OrcFileWriter
-
-            return OrcFileWriter(write)
-        case "avro":
-            from paimon_spark.format.data_files.avro import AvroFileWriter
-
-            return AvroFileWriter(write)
-    raise UnsupportedFeatureError(
-        f"data files cannot be written as {write.format!r}", feature=f"file.format={write.format}"
-    )
+        found = _format(write.format)
+        if found is None:
+            raise UnsupportedFeatureError(
+                f"data files cannot be written as {write.format!r}", feature=f"file.format={write.format}"
+            )
+        _, writer = found
+        return _NamedWriter(write, writer(write))
 
 
 class _NamedWriter:
@@ -171,18 +163,16 @@ class _NamedWriter:
 
 @contextmanager
 def _writing(write: FileWrite) -> Iterator[None]:
+    url = write.store.url(write.path)
     try:
         yield
     except StorageError:
         raise
     except PaimonError as e:
-        url = write.store.url(write.path)
         raise type(e)(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
     except OSError as e:
-        url = write.store.url(write.path)
         raise StorageError(f"data file {url} cannot be written: {e}", path=url) from e
     except pa.ArrowException as e:
-        url = write.store.url(write.path)
         raise DataError(f"rows cannot be encoded into data file {url}: {e}", path=url) from e
 
 
@@ -198,8 +188,7 @@ _NAME: Final = re.compile(
 def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
     """Where the bytes of the file called `path` are; None when it is a file like any other.
 
-    Raises:
-        CorruptFileError: the name does not say where.
+    Raises CorruptFileError when the name does not say where.
     """
     bucket_path, _, name = path.rpartition("/")
     if not name.startswith(PREFIX):

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import roaring
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange
 from paimon_spark.format.metadata_files.roaring import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
@@ -57,14 +58,9 @@ def decode(data: bytes, path: str, *, length: int | None = None, row_count: int 
 
 
 def encode(positions: Positions, bitmap64: bool = False) -> bytes:
-    """One vector record.
+    """One vector record of ascending positions, of 64 bits with option `deletion-vectors.bitmap64`.
 
-    Args:
-        positions: ascending, each once.
-        bitmap64: option `deletion-vectors.bitmap64`: positions of 64 bits, as Iceberg's vectors.
-
-    Raises:
-        FormatError: positions out of order, negative, or too great.
+    Raises FormatError: positions out of order, negative, or too great.
     """
     most = 1 << 63 if bitmap64 else 1 << 31
     if len(positions) and not (positions[0] >= 0 and positions[-1] < most and (np.diff(positions) > 0).all()):
@@ -198,4 +194,4 @@ class _Roaring(RoaringBytes):
         ends = first + lengths
         if int(lengths.sum()) != size or (first[1:] < ends[:-1]).any() or (count and ends[-1] > 1 << 16):
             raise FormatError("its runs overlap or do not add up")
-        return np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(size, dtype=np.int64)
+        return arrow_numpy.ranges(first, lengths)

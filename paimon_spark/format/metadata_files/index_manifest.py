@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError
-from paimon_spark.format.avro_codec.container import array_items
 from paimon_spark.format.metadata_files import manifest_format
 
 VERSION: Final = 1
@@ -72,9 +71,7 @@ class IndexManifestEntry(NamedTuple):
 def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
     """The entries of an index manifest: all index files of the snapshot.
 
-    Raises:
-        CorruptFileError: not an index manifest.
-        UnknownFormatVersionError: an entry is not of version 1.
+    Raises: CorruptFileError, or UnknownFormatVersionError when an entry is not of version 1.
     """
     try:
         return [_entry(r, path) for r in manifest_format.rows(data, path)]
@@ -85,17 +82,7 @@ def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
 def encode(
     entries: Sequence[IndexManifestEntry], compression: str = "zstd", level: int = 1, file_format: str = "avro"
 ) -> bytes:
-    """An index manifest of `entries`, which are all index files of a snapshot.
-
-    Args:
-        entries: in the order to write them; `kind` is written as it is.
-        compression: option `manifest.compression`.
-        level: zstd level.
-        file_format: option `manifest.format`.
-
-    Raises:
-        InvalidOptionError: the compression is not known.
-    """
+    """An index manifest of all index files of a snapshot, `kind` as it is. Otherwise as `encode_manifest`."""
     rows = [_row(e) for e in entries]
     return manifest_format.encode_rows(manifest_format.INDEX_ENTRY, rows, compression, level, file_format)
 
@@ -104,27 +91,12 @@ def _row(entry: IndexManifestEntry) -> dict[str, Any]:
     ranges, index = entry.deletion_vectors, entry.global_index
     return {
         "_VERSION": VERSION,
+        **manifest_format.row_of(entry),
         "_KIND": int(entry.kind),
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_INDEX_TYPE": entry.index_type,
-        "_FILE_NAME": entry.file_name,
-        "_FILE_SIZE": entry.file_size,
-        "_ROW_COUNT": entry.row_count,
         "_DELETIONS_VECTORS_RANGES": None
         if ranges is None
         else [{"f0": r.data_file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges],
-        "_EXTERNAL_PATH": entry.external_path,
-        "_GLOBAL_INDEX": None
-        if index is None
-        else {
-            "_ROW_RANGE_START": index.row_range_start,
-            "_ROW_RANGE_END": index.row_range_end,
-            "_INDEX_FIELD_ID": index.index_field_id,
-            "_EXTRA_FIELD_IDS": array_items(index.extra_field_ids),
-            "_INDEX_META": index.index_meta,
-            "_SOURCE_META": index.source_meta,
-        },
+        "_GLOBAL_INDEX": None if index is None else manifest_format.row_of(index),
     }
 
 
@@ -134,11 +106,7 @@ def encode_hashes(hashes: npt.NDArray[np.int32]) -> bytes:
 
 
 def decode_hashes(data: bytes, path: str) -> npt.NDArray[np.int32]:
-    """The key hashes of a `HASH` index file.
-
-    Raises:
-        CorruptFileError: the file is cut short.
-    """
+    """The key hashes of a `HASH` index file. Raises CorruptFileError when it is cut short."""
     if len(data) % 4:
         raise CorruptFileError(f"{path} has {len(data)} bytes; a hash index has four per key", path=path)
     return np.frombuffer(data, ">i4").astype(np.int32)
@@ -153,18 +121,14 @@ def _entry(row: dict[str, Any], path: str) -> IndexManifestEntry:
         )
     if row["_KIND"] not in (0, 1):
         raise CorruptFileError(f"{path} has an entry of kind {row['_KIND']}; known are 0 and 1", path=path)
-    ranges = row.get("_DELETIONS_VECTORS_RANGES")
-    return IndexManifestEntry(
-        row["_KIND"],
-        row["_PARTITION"],
-        row["_BUCKET"],
-        row["_INDEX_TYPE"],
-        _file_name(row["_FILE_NAME"], path),
-        row["_FILE_SIZE"],
-        row["_ROW_COUNT"],
-        None if ranges is None else tuple(_range(r, path) for r in ranges),
-        row.get("_EXTERNAL_PATH"),
-        _global_index(row.get("_GLOBAL_INDEX")),
+    if row["_FILE_NAME"] in ("", ".", "..") or any(c in row["_FILE_NAME"] for c in "/\\\0"):
+        raise CorruptFileError(
+            f"{path} names an index file {row['_FILE_NAME']!r}, which is not a plain file name", path=path
+        )
+    ranges, index = row.get("_DELETIONS_VECTORS_RANGES"), row.get("_GLOBAL_INDEX")
+    return manifest_format.value_of(IndexManifestEntry, row)._replace(
+        deletion_vectors=None if ranges is None else tuple(_range(r, path) for r in ranges),
+        global_index=None if index is None else manifest_format.value_of(GlobalIndexMeta, index),
     )
 
 
@@ -176,23 +140,3 @@ def _range(row: dict[str, Any], path: str) -> DeletionVectorRange:
             path=path,
         )
     return DeletionVectorRange(row["f0"], offset, length, cardinality)
-
-
-def _global_index(row: dict[str, Any] | None) -> GlobalIndexMeta | None:
-    if row is None:
-        return None
-    extra = row.get("_EXTRA_FIELD_IDS")
-    return GlobalIndexMeta(
-        row["_ROW_RANGE_START"],
-        row["_ROW_RANGE_END"],
-        row["_INDEX_FIELD_ID"],
-        None if extra is None else tuple(extra),
-        row.get("_INDEX_META"),
-        row.get("_SOURCE_META"),
-    )
-
-
-def _file_name(name: str, path: str) -> str:
-    if name in ("", ".", "..") or any(c in name for c in "/\\\0"):
-        raise CorruptFileError(f"{path} names an index file {name!r}, which is not a plain file name", path=path)
-    return name

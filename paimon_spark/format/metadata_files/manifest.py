@@ -163,7 +163,7 @@ def _interleaved(groups: list[list[int]], counts: Any) -> Any:
     grouped = counts[file_order]
     start = np.empty(len(counts), np.int64)
     start[file_order] = np.cumsum(grouped) - grouped
-    return np.repeat(start - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum(), dtype=np.int64)
+    return arrow_numpy.ranges(start, counts)
 
 
 def _entries(containers: Sequence[Container]) -> pa.Table:
@@ -299,22 +299,8 @@ def _manifest_file_meta(row: dict[str, Any], path: str) -> ManifestFileMeta:
     name = row["_FILE_NAME"]
     if not isinstance(name, str) or not _is_safe(name):
         raise CorruptFileError(f"{path} names a manifest {name!r}, which is not a plain file name", path=path)
-    stats = row["_PARTITION_STATS"]
-    nulls = stats.get("_NULL_COUNTS")
-    return ManifestFileMeta(
-        name,
-        row["_FILE_SIZE"],
-        row["_NUM_ADDED_FILES"],
-        row["_NUM_DELETED_FILES"],
-        SimpleStats(stats["_MIN_VALUES"], stats["_MAX_VALUES"], None if nulls is None else tuple(nulls)),
-        row["_SCHEMA_ID"],
-        row.get("_MIN_BUCKET"),
-        row.get("_MAX_BUCKET"),
-        row.get("_MIN_LEVEL"),
-        row.get("_MAX_LEVEL"),
-        row.get("_MIN_ROW_ID"),
-        row.get("_MAX_ROW_ID"),
-    )
+    found = manifest_format.value_of(ManifestFileMeta, row)
+    return found._replace(partition_stats=manifest_format.value_of(SimpleStats, row["_PARTITION_STATS"]))
 
 
 def files_of(entries: pa.Table) -> list[DataFileMeta]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import AvroType, array_items, parse_type
+from paimon_spark.format.avro_codec.container import AvroType, parse_type
 from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
@@ -39,19 +39,18 @@ def entries(
         name = field.name
         values = [constants[name]] * len(files) if name in constants else [_value(f, name) for f in files]
         array = decoder.array_of(values, _type_at(COLUMN_PATHS[name]))
-        columns.append(_as_int8(array) if field.type == pa.int8() else array)
+        columns.append(array if array.type == field.type else array.cast(field.type))
     return pa.Table.from_arrays(columns, schema=ENTRY_SCHEMA)
 
 
 def _value(file: DataFileMeta, column: str) -> Any:
     group, _, part = column.partition("_")
     if group in ("key", "value") and part in _STATS:
-        stats = file.key_stats if group == "key" else file.value_stats
-        return stats[_STATS[part]]
+        return getattr(getattr(file, f"{group}_stats"), _STATS[part])
     return getattr(file, column)
 
 
-_STATS: Final = {"min": 0, "max": 1, "nulls": 2}
+_STATS: Final = {"min": "min_values", "max": "max_values", "nulls": "null_counts"}
 
 
 def _type_at(path: tuple[str, ...]) -> AvroType:
@@ -61,21 +60,12 @@ def _type_at(path: tuple[str, ...]) -> AvroType:
     return found
 
 
-def _as_int8(array: pa.Array) -> pa.Array:
-    return arrow_numpy.fixed_array(arrow_numpy.values(array).astype(np.int8), pa.int8())
-
-
 def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1, file_format: str = "avro") -> bytes:
-    """A manifest of entries.
+    """A manifest of entries as `ENTRY_SCHEMA`.
 
-    Args:
-        table: entries as `ENTRY_SCHEMA`.
-        compression: option `manifest.compression`.
-        level: zstd level.
-        file_format: option `manifest.format`.
+    Args are the options `manifest.compression`, `file.compression.zstd-level` and `manifest.format`.
 
-    Raises:
-        InvalidOptionError: the compression is not known.
+    Raises InvalidOptionError when the format has no such compression.
     """
     if file_format != "avro":
         return manifest_format.encode(_records(table), manifest_format.ENTRY, file_format, compression, level)
@@ -133,7 +123,7 @@ def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
 def _records(table: pa.Table) -> pa.StructArray:
     """Entries as the records of `manifest_format.ENTRY`."""
     part = table.combine_chunks()
-    columns = {path: _chunk(part.column(name)) for name, path in COLUMN_PATHS.items()}
+    columns = {path: arrow_numpy.one_chunk(part.column(name)) for name, path in COLUMN_PATHS.items()}
     columns[("_VERSION",)] = arrow_numpy.fixed_array(np.full(len(part), VERSION, np.int32), pa.int32())
     return _nested(columns, _ENTRY_TYPE)
 
@@ -154,14 +144,9 @@ def _without_nulls(lists: pa.Array) -> pa.Array:
     """Null lists become empty ones: old writers recorded no extra files, new readers want some list."""
     if lists.null_count == 0:
         return lists
-    valid = arrow_numpy.validity(lists)
-    offsets = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum(np.where(valid, arrow_numpy.values(pc.list_value_length(lists)), 0), out=offsets[1:])
+    sizes = arrow_numpy.values(pc.list_value_length(lists))
+    offsets = arrow_numpy.offsets_of(np.where(arrow_numpy.validity(lists), sizes, 0))
     return pa.Array.from_buffers(lists.type, len(lists), [None, pa.py_buffer(offsets)], children=[lists.flatten()])
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def encode_manifest_list(
@@ -171,22 +156,8 @@ def encode_manifest_list(
     rows = [
         {
             "_VERSION": VERSION,
-            "_FILE_NAME": m.file_name,
-            "_FILE_SIZE": m.file_size,
-            "_NUM_ADDED_FILES": m.num_added_files,
-            "_NUM_DELETED_FILES": m.num_deleted_files,
-            "_PARTITION_STATS": {
-                "_MIN_VALUES": m.partition_stats.min_values,
-                "_MAX_VALUES": m.partition_stats.max_values,
-                "_NULL_COUNTS": array_items(m.partition_stats.null_counts),
-            },
-            "_SCHEMA_ID": m.schema_id,
-            "_MIN_BUCKET": m.min_bucket,
-            "_MAX_BUCKET": m.max_bucket,
-            "_MIN_LEVEL": m.min_level,
-            "_MAX_LEVEL": m.max_level,
-            "_MIN_ROW_ID": m.min_row_id,
-            "_MAX_ROW_ID": m.max_row_id,
+            **manifest_format.row_of(m),
+            "_PARTITION_STATS": manifest_format.row_of(m.partition_stats),
         }
         for m in metas
     ]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -99,57 +100,18 @@ class Tag:
     time_retained_s: float | None = None
 
 
-_DISK_NAMES: Final[tuple[tuple[str, str], ...]] = (
-    # attribute, key on disk; in the order Java writes them
-    ("version", "version"),
-    ("uuid", "uuid"),
-    ("id", "id"),
-    ("schema_id", "schemaId"),
-    ("base_manifest_list", "baseManifestList"),
-    ("base_manifest_list_size", "baseManifestListSize"),
-    ("delta_manifest_list", "deltaManifestList"),
-    ("delta_manifest_list_size", "deltaManifestListSize"),
-    ("changelog_manifest_list", "changelogManifestList"),
-    ("changelog_manifest_list_size", "changelogManifestListSize"),
-    ("index_manifest", "indexManifest"),
-    ("commit_user", "commitUser"),
-    ("writer_version", "writerVersion"),
-    ("commit_identifier", "commitIdentifier"),
-    ("commit_kind", "commitKind"),
-    ("time_ms", "timeMillis"),
-    ("total_record_count", "totalRecordCount"),
-    ("delta_record_count", "deltaRecordCount"),
-    ("changelog_record_count", "changelogRecordCount"),
-    ("watermark", "watermark"),
-    ("statistics", "statistics"),
-    ("properties", "properties"),
-    ("next_row_id", "nextRowId"),
-    ("operation", "operation"),
-)
-_REQUIRED: Final = frozenset(
-    (
-        "id",
-        "schema_id",
-        "base_manifest_list",
-        "delta_manifest_list",
-        "commit_user",
-        "commit_identifier",
-        "time_ms",
-    )
-)
-_TEXT: Final = frozenset(
-    (
-        "base_manifest_list",
-        "delta_manifest_list",
-        "changelog_manifest_list",
-        "index_manifest",
-        "commit_user",
-        "statistics",
-        "uuid",
-        "writer_version",
-        "operation",
-    )
-)
+_JAVA_ORDER: Final = (
+    "version", "uuid", "id", "schema_id", "base_manifest_list", "base_manifest_list_size", "delta_manifest_list",
+    "delta_manifest_list_size", "changelog_manifest_list", "changelog_manifest_list_size", "index_manifest",
+    "commit_user", "writer_version", "commit_identifier", "commit_kind", "time_ms", "total_record_count",
+    "delta_record_count", "changelog_record_count", "watermark", "statistics", "properties", "next_row_id", "operation",
+)  # fmt: skip
+_KEYS: Final = {
+    name: "timeMillis" if name == "time_ms" else re.sub("_(.)", lambda m: m[1].upper(), name) for name in _JAVA_ORDER
+}
+"""The JSON key of each attribute, in the order Java writes them."""
+_REQUIRED: Final = frozenset(f.name for f in fields(Snapshot) if f.default is f.default_factory) - {"commit_kind"}
+_TEXT: Final = frozenset(f.name for f in fields(Snapshot) if f.type in ("str", "str | None"))
 _TAG_CREATE_TIME: Final = "tagCreateTime"
 _TAG_TIME_RETAINED: Final = "tagTimeRetained"
 
@@ -207,9 +169,7 @@ def _local_date_time(value: Any) -> datetime:
 
 def _from_json(raw: dict[str, Any], path: str) -> Snapshot:
     values: dict[str, Any] = {}
-    known = set()
-    for attribute, key in _DISK_NAMES:
-        known.add(key)
+    for attribute, key in _KEYS.items():
         value = raw.get(key)
         if value is None:
             if attribute in _REQUIRED:
@@ -228,6 +188,7 @@ def _from_json(raw: dict[str, Any], path: str) -> Snapshot:
     values.setdefault("commit_kind", CommitKind.APPEND)
     if values.get("watermark") == NO_WATERMARK:
         del values["watermark"]
+    known = frozenset(_KEYS.values())
     return Snapshot(**values, extra={k: v for k, v in raw.items() if k not in known})
 
 
@@ -258,7 +219,7 @@ def _seconds(value: Any) -> float:
 def encode(snapshot: Snapshot) -> bytes:
     """The bytes of the snapshot file, keys in Java's order, absent ones left out."""
     out: dict[str, Any] = {}
-    for attribute, key in _DISK_NAMES:
+    for attribute, key in _KEYS.items():
         value = getattr(snapshot, attribute)
         if value is not None:
             out[key] = value.value if isinstance(value, CommitKind) else value

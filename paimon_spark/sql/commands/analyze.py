@@ -22,9 +22,8 @@ from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Analyze
 from paimon_spark.sql.names import TableName, resolve_column
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import quoted
 from paimon_spark.system_tables.java_text import object_text, sql_text
-from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType
+from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -39,13 +38,7 @@ _SHORT_DECIMAL: Final = 18
 
 
 class _TypeStatistics(NamedTuple):
-    """Which statistics a type has.
-
-    Attributes:
-        length: of its values, or the default when there are no values to measure.
-        is_measured: whether lengths are measured.
-        has_bounds: whether it has minimum and maximum.
-    """
+    """Which statistics a type has: `length` is that of its values, or the default where no values are measured."""
 
     length: int
     is_measured: bool = False
@@ -58,8 +51,6 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
 
     Raises:
         UnsupportedFeatureError: NOSCAN, PARTITION, or a column's type has no statistics.
-        ColumnNotFoundError: there is no such column.
-        InvalidInputError: it is a system table.
         CommitError: the retries are exhausted, or the outcome is unknown.
     """
     _refuse(name, statement)

@@ -27,7 +27,7 @@ from paimon_spark.sql.grammar.tags_and_branches import (
 )
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Result
-from paimon_spark.sql.tokens import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -78,8 +78,7 @@ def rename_tag(_: Session, table: Table, statement: RenameTag) -> None:
 def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
     """Create a branch that begins with a version of any branch. Raises as `Table.create_branch`.
 
-    Raises:
-        UnsupportedFeatureError: the statement gives a retention, or replaces an existing branch.
+    Raises UnsupportedFeatureError: the statement gives a retention, or replaces an existing branch.
     """
     _refuse_retention(table, statement)
     branch, exists = statement.branch, any(b.name == statement.branch for b in table.branches())

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.engine.scan.changes import Content
-from paimon_spark.engine.scan.stream_units import bucket_of, order_of, plan_units, plan_whole
+from paimon_spark.engine.scan.stream_units import order_of, plan_units, plan_whole
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import (
     CorruptFileError,
@@ -122,7 +122,7 @@ def by_bucket(splits: Sequence[DataSplit]) -> dict[tuple[bytes, int], list[tuple
     """Files of each bucket in the order they are read."""
     out: dict[tuple[bytes, int], list[tuple[SplitMode, str, bool]]] = {}
     for s in splits:
-        files = out.setdefault(bucket_of(s), [])
+        files = out.setdefault((s.partition, s.bucket), [])
         files += [(s.mode, f.file_name, True) for f in s.before_files]
         files += [(s.mode, f.file_name, False) for f in s.files]
     return out

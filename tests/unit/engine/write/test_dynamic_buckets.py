@@ -282,7 +282,7 @@ def test_rows_of_many_partitions_find_their_buckets_and_the_index_its_messages(
     batch = pa.record_batch(
         {"p": pa.array([p for p, _ in rows], pa.int64()), "k": pa.array([k for _, k in rows], pa.int64())}
     )
-    found = bucketing.of(batch, partitions.of(batch)).tolist()
+    found = np.asarray(bucketing.place(batch, partitions.of(batch)).buckets).tolist()
     expected: dict[int, dict[int, int]] = {}
     for (p, k), b in zip(rows, found, strict=True):
         known = expected.setdefault(p, {})
