@@ -1,4 +1,4 @@
-"""Change a table's snapshots, tags and branches under its lock, and delete the files that are unreachable then.
+"""Change snapshots, tags and branches under the table's lock, and delete unreachable files.
 
 The plan of a change is made while the lock is held, then written to the journal: from that moment the change happens,
 if need be by the next process that takes the lock. A lock without a journal is only removed. An operation is over when

@@ -1,4 +1,4 @@
-"""Expire old snapshots and long-lived changelogs of a branch, and the files that only they need.
+"""Expire old snapshots and changelogs of a branch, and the files that only they need.
 
 Where changelogs outlive their snapshots, each expired snapshot becomes a long-lived changelog.
 

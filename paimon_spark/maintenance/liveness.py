@@ -1,4 +1,4 @@
-"""Find the files that are alive in any of many snapshots, by counting ADD and DELETE entries.
+"""Find the files that are alive in any of many snapshots, by counting manifest entries.
 
 Two snapshots differ only by the manifests that they do not share, so only those are read, each once. Files are the same
 when partition, bucket and name are equal: levels may change. Counts are relative to a first snapshot: of the files not

@@ -1,4 +1,4 @@
-"""Find and delete orphan files, which no reachable snapshot, tag, changelog or branch names.
+"""Find and delete orphan files, which no snapshot, tag, changelog or branch needs.
 
 Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an orphan.
 """

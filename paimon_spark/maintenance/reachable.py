@@ -1,4 +1,4 @@
-"""List every file that a snapshot, tag, changelog or branch of a table needs, with its path.
+"""List the paths of all files that snapshots, tags, changelogs and branches need.
 
 A path is absolute in the table's own store, and a full URL where a file is in another store.
 

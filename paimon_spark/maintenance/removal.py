@@ -1,4 +1,6 @@
-"""Find and delete the files that only released roots need. The only place that deletes shared files of a table.
+"""Find and delete the files that only released roots need.
+
+Nothing else deletes files that snapshots share, except the clean-up of orphan files.
 
 A root needs a file that is alive in its snapshot. Two roots differ only by the manifests that they do not share, so
 only those are read (`liveness.py`), compared with a kept root near the released ones. Append-only history reads no

@@ -1,4 +1,4 @@
-"""Roots (snapshots, tags and long-lived changelogs of all branches) and the manifests they list.
+"""Roots (snapshots, tags and changelogs of all branches) and the manifests they list.
 
 Files of a released root may already be missing, after expiry by another engine or an interrupted deletion. Those of a
 kept root must exist; otherwise what it needs is unknown, and nothing is deleted.
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.errors import CorruptFileError, FileMissingError, FormatError, UnsafeDeletionError
+from paimon_spark.errors import FormatError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
-from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, decode_tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import (
@@ -28,8 +28,9 @@ from paimon_spark.metadata.layout import (
     Layout,
 )
 from paimon_spark.metadata.manifests import find_manifest_lists
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.metadata.snapshots import read_hint
+from paimon_spark.metadata.tags import decode_tag_file
 
 _ROUNDS: Final = 5
 """How often roots are listed again while new ones appear."""
@@ -100,12 +101,10 @@ def still_there(handle: TableHandle, root: Root) -> bool:
 def _find(branch: TableHandle, kind: RootKind, found: dict[tuple[str, str, str], Root | None]) -> None:
     """Read the roots of a kind that are not in `found`; None for one deleted before it was read."""
     directory, prefix, decoder = _FILES[kind](branch.layout)
-    new = [
-        name
-        for name in _names(branch, directory, prefix, numbers=kind is not RootKind.TAG)
-        if (kind.value, branch.branch, name) not in found
-    ]
-    for name, snapshot in _read(branch, directory, prefix, new, decoder):
+    names = _names(branch, directory, prefix, numbers=kind is not RootKind.TAG)
+    new = [name for name in names if (kind.value, branch.branch, name) not in found]
+    snapshots = find_many(branch.store, [f"{directory}/{prefix}{name}" for name in new], decoder)
+    for name, snapshot in zip(new, snapshots, strict=True):
         root = None if snapshot is None else Root(kind, branch.branch, name, snapshot)
         found[kind.value, branch.branch, name] = root
 
@@ -135,21 +134,8 @@ def _names(branch: TableHandle, directory: str, prefix: str, *, numbers: bool) -
             yield name
 
 
-def _read(
-    branch: TableHandle, directory: str, prefix: str, names: list[str], decoder: Callable[[bytes, str], Snapshot]
-) -> Iterator[tuple[str, Snapshot | None]]:
-    paths = [f"{directory}/{prefix}{name}" for name in names]
-    try:
-        snapshots: list[Snapshot | None] = [
-            decoder(data, path) for data, path in zip(branch.store.read_many(paths), paths, strict=True)
-        ]
-    except (FileMissingError, CorruptFileError):  # deleted or being written
-        snapshots = [find_decoded(branch.store, path, decoder) for path in paths]
-    yield from zip(names, snapshots, strict=True)
-
-
 def _tagged(data: bytes, path: str) -> Snapshot:
-    return decode_tag(data, path.rpartition("/")[2].removeprefix(TAG_PREFIX), path).snapshot
+    return decode_tag_file(data, path).snapshot
 
 
 _Files = tuple[str, str, Callable[[bytes, str], Snapshot]]

@@ -43,6 +43,14 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
         return None
 
 
+def find_many(store: Store, paths: Sequence[str], decode: Callable[[bytes, str], T]) -> list[T | None]:
+    """As `find_decoded` for each path, read together."""
+    try:
+        return [decode(data, path) for data, path in zip(store.read_many(list(paths)), paths, strict=True)]
+    except (FileMissingError, CorruptFileError):  # one is deleted or being written
+        return [find_decoded(store, path, decode) for path in paths]
+
+
 def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
     try:

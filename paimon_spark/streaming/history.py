@@ -1,4 +1,4 @@
-"""Read the snapshots after an offset, and check that the branch still has the history that was read.
+"""Read the snapshots after an offset, and check that the history before it is the same.
 
 Branches are rolled back, merged, replaced, deleted and created again, and snapshots expire, all while a stream reads.
 So before rows are taken, the offset's snapshot is read again: it must have the same delta manifest list, whose name no

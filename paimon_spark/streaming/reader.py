@@ -1,4 +1,4 @@
-"""Plan what a micro-batch reads between two offsets: which files of each snapshot, within its limits and columns.
+"""Plan what a micro-batch reads between two offsets, within its limits and columns.
 
 Limits are soft, as in Paimon: a unit, which is read whole, is taken as long as no limit was reached before it, so that
 a batch has at least one unit and may exceed a limit by one.

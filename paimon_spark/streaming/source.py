@@ -1,4 +1,4 @@
-"""StreamSource: a stream of one branch, which turns offsets into plans. Independent of Spark.
+"""StreamSource: a stream of one branch that turns offsets into plans, without Spark.
 
 A batch reads either the full state of a snapshot or changes (`reader`, `engine.scan.stream_units`). Offsets advance
 over snapshots without anything to read, so that they do not stay where snapshots expire. The branch's history is

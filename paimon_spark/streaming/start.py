@@ -1,4 +1,4 @@
-"""The first offset of a stream without a checkpoint: scan modes, times, versions and consumers.
+"""The first offset of a stream without a checkpoint: modes, times, versions, consumers.
 
 Java starts with the earliest snapshot when the requested one has expired; here that is an error, as rows would be
 missing without notice. A time is accepted when no snapshot since then has expired. A time after all snapshots starts

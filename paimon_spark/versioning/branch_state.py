@@ -1,4 +1,4 @@
-"""BranchState: what a branch's directory holds, as values, and the steps that create or replace it.
+"""BranchState: the refs in a branch's directory, and the steps that write them.
 
 The texts of files are kept as they were read, so that a copy has the same bytes, whichever engine wrote it.
 

@@ -1,4 +1,4 @@
-"""Compute a Diff of two versions from their metadata: files, deletion vectors, columns and options.
+"""Compute a Diff of two versions from metadata: files, deletion vectors, columns, options.
 
 Manifests that both snapshots list are not read. Files are the same when partition, bucket, name and path are equal; a
 file that compaction only moved to another level is the same file. Columns are matched by field id.
@@ -21,7 +21,6 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
-from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -45,7 +44,7 @@ def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
     sides = _resolved(handle, old, new)
     for tries_left in reversed(range(_TRIES + 1)):
         try:
-            files = changed_files(*(Version(side.handle, side.snapshot) for side in sides))
+            files = changed_files(*sides)
         except FileMissingError:  # noqa: PERF203 - a handful of times
             before, sides = sides, _resolved(handle, old, new)
             if not tries_left or all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
@@ -222,13 +221,6 @@ SCHEMA: Final = pa.schema(
 I64 = npt.NDArray[np.int64]
 
 
-class Version(NamedTuple):
-    """A snapshot, and the branch that it is read on; None is an empty table."""
-
-    handle: TableHandle
-    snapshot: Snapshot | None
-
-
 class _Vector(NamedTuple):
     """The position of a data file's deletion vector."""
 
@@ -237,7 +229,7 @@ class _Vector(NamedTuple):
     range: DeletionVectorRange
 
 
-def changed_files(old: Version, new: Version) -> pa.Table:
+def changed_files(old: Resolved, new: Resolved) -> pa.Table:
     """The files that differ, as `SCHEMA`: those only in `new`, only in `old`, and in both with other vectors.
 
     No data file is opened. Files of deletion vectors are, where nothing else tells whether two are the same.
@@ -251,7 +243,7 @@ def changed_files(old: Version, new: Version) -> pa.Table:
     return pa.concat_tables([apart, _with_changed_vectors(new, vectors, apart)])
 
 
-def _apart(old: Version, new: Version) -> pa.Table:
+def _apart(old: Resolved, new: Resolved) -> pa.Table:
     sides = [
         {} if v.snapshot is None else {m.file_name: m for m in data_manifests(v.handle, v.snapshot)} for v in (old, new)
     ]
@@ -281,7 +273,7 @@ def _rows(entries: pa.Table, picked: I64, change: str, deleted: I64) -> pa.Table
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _changed_vectors(old: Version, new: Version) -> dict[tuple[bytes, int, str], int]:
+def _changed_vectors(old: Resolved, new: Resolved) -> dict[tuple[bytes, int, str], int]:
     """Data files whose vectors differ, by partition, bucket and name: how many rows more are deleted in `new`."""
     if (old.snapshot and old.snapshot.index_manifest) == (new.snapshot and new.snapshot.index_manifest):
         return {}
@@ -333,7 +325,7 @@ def _read(vectors: Mapping[tuple[bytes, int, str], _Vector]) -> dict[tuple[bytes
     return out
 
 
-def _with_changed_vectors(new: Version, vectors: Mapping[tuple[bytes, int, str], int], apart: pa.Table) -> pa.Table:
+def _with_changed_vectors(new: Resolved, vectors: Mapping[tuple[bytes, int, str], int], apart: pa.Table) -> pa.Table:
     """The data files of the vectors, except files that only one side has."""
     assert new.snapshot is not None or not vectors
     entries = live_entries(new.handle, data_manifests(new.handle, new.snapshot)) if new.snapshot else apart.slice(0, 0)

@@ -1,4 +1,4 @@
-"""Check branches for damage that other engines leave: one function for each kind, and the findings they return.
+"""Checks for damage that other engines leave on branches, and their findings.
 
 Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
 history; missing schemas, and schemas that differ between branches.

@@ -1,4 +1,4 @@
-"""Diff: the differences between two versions of a table, on any branches, as values; `compare.py` computes it.
+"""Diff: the differences between two versions of a table, on any branches, as values.
 
 Files are compared, not rows, so compaction shows as files added and removed.
 """

@@ -1,4 +1,4 @@
-"""Diagnose a table's snapshots, tags and branches, and repair what can be repaired without losing anything.
+"""Diagnose snapshots, tags and branches of a table, and repair what is safe to repair.
 
 Checks read refs, the manifest lists that they name, and one listing of each directory. Repairs are one change of the
 table, found again under its lock.

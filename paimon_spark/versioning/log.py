@@ -1,4 +1,4 @@
-"""History: the commits of all branches of a table as one graph, read from their snapshots and tags.
+"""History: the commits of all branches of a table as one graph.
 
 A snapshot that several branches share is in the graph once: snapshots of two branches are one commit when their
 manifest lists have the same names. A branch's history before it was created is that of its parent.

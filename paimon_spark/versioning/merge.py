@@ -1,4 +1,4 @@
-"""merge_branch and fast_forward: replace main's history by a branch's, and keep what main loses as a branch.
+"""merge_branch and fast_forward: replace main's history by a branch's, with a backup.
 
 They differ where main already has every commit of the branch: a merge does nothing, so that it can be repeated while
 main continues; a fast-forward takes main back to the branch.

@@ -1,4 +1,4 @@
-"""Read and check what publishing a branch as main needs; the steps that merge.py and replace_main.py share.
+"""Read and check what publishing a branch as main needs, for merge and replace_main.
 
 Sink logs of streaming queries are copied too. A query trusts its log only as far as the history confirms it: an extra
 log does no harm, while a missing one makes batches without rows look lost.

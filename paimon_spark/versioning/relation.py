@@ -1,4 +1,4 @@
-"""Relate two versions: what their histories share, and whether one snapshot was committed on another.
+"""Relate two versions: what their histories share, and whether one follows the other.
 
 Other engines may splice two histories (a fast-forward that copies over existing files, a commit while main is
 replaced); then neighbouring snapshots do not follow each other.

@@ -1,4 +1,4 @@
-"""Roll a branch back to a version, by deleting what is later or by a new snapshot with its state.
+"""Roll a branch back to a version, by deleting later snapshots or by a new snapshot.
 
 Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, `RollbackToAsLatestProcedure`,
 `operation/FileStoreCommitImpl.rollbackToAsLatest`.

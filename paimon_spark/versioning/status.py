@@ -1,4 +1,4 @@
-"""TableStatus: head, sizes, branches, consumers and due maintenance of a table. Reads no data files."""
+"""TableStatus: head, sizes, branches, consumers and due maintenance of a table."""
 
 from __future__ import annotations
 

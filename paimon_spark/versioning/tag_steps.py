@@ -1,4 +1,4 @@
-"""Steps that create and delete tags, guard tags, success files and forks; the snapshots that tags are made of.
+"""Steps that write tags, guard tags, success files and forks; the snapshots to tag.
 
 A guard tag marks the base of a branch on every branch that its history passed through. Paimon's expiry spares the files
 of the nearest older tag of main, and deleting a tag spares those of its neighbours on its branch. That is safe while
