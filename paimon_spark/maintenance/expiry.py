@@ -210,12 +210,7 @@ def expired_snapshots(ids: Sequence[int], rule: Rule, time_ms: Callable[[int], i
     `ids`: of the snapshots, ascending. `time_ms`: commit time of a snapshot, epoch milliseconds; None when it is gone.
     Called in ascending order, up to the first snapshot that is kept.
     """
-    end = _end(ids, len(ids), rule)
-    for i in range(_start(len(ids), rule), end):
-        committed = time_ms(ids[i + 1])
-        if committed is not None and rule.older_than_ms <= committed:
-            return i
-    return end
+    return _count(ids, len(ids), rule, lambda i: time_ms(ids[i + 1]))
 
 
 def expired_changelogs(
@@ -226,25 +221,21 @@ def expired_changelogs(
     `ids`: of the changelogs, ascending. `time_ms`: as in `expired_snapshots`; a changelog is old by its own time.
     `newest_snapshots`: how many snapshots follow the last changelog.
     """
-    count = len(ids) + newest_snapshots
-    end = _end(ids, count, rule)
-    for i in range(_start(count, rule), end):
-        committed = time_ms(ids[i])
-        if committed is not None and rule.older_than_ms <= committed:
-            return i
-    return end
+    return _count(ids, len(ids) + newest_snapshots, rule, lambda i: time_ms(ids[i]))
 
 
-def _start(count: int, rule: Rule) -> int:
-    """Positions before this expire, whatever their age."""
-    return max(count - rule.retain_max, 0)
+def _count(ids: Sequence[int], count: int, rule: Rule, age_ms: Callable[[int], int | None]) -> int:
+    """How many of the oldest ids expire; `count` includes what follows them, `age_ms` gets a position.
 
-
-def _end(ids: Sequence[int], count: int, rule: Rule) -> int:
-    """Positions from this on are kept, whatever their age."""
+    Positions before `count - retain_max` expire whatever their age.
+    """
     end = min(count - rule.retain_min, rule.limit, len(ids) - 1)
     if rule.first_needed is not None:
         end = min(end, bisect_left(ids, rule.first_needed))
+    for i in range(max(count - rule.retain_max, 0), end):
+        committed = age_ms(i)
+        if committed is not None and rule.older_than_ms <= committed:
+            return i
     return max(end, 0)
 
 

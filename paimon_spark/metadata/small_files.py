@@ -45,6 +45,8 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
 
 def find_many(store: Store, paths: Sequence[str], decode: Callable[[bytes, str], T]) -> list[T | None]:
     """As `find_decoded` for each path, read together."""
+    if not paths:
+        return []
     try:
         return [decode(data, path) for data, path in zip(store.read_many(list(paths)), paths, strict=True)]
     except (FileMissingError, CorruptFileError):  # one is deleted or being written

@@ -12,7 +12,7 @@ Source: Java `StreamHelper.getBatch`, `PaimonReadLimits`, `table/source/DataTabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -114,17 +114,14 @@ class BatchPlanner:
                 wanted.append((snapshot, content_or_none))
         self.columns.check(self.handle, schema_ids)
         if wanted:
-            yield self._whole(wanted)
+            try:
+                yield plan_whole(self.handle, wanted, self.query)
+            except FileMissingError:
+                for snapshot, _ in wanted:
+                    self._refuse_expired(snapshot)
+                raise
         if end.part is not None and last.id > (start.snapshot_id or 0):
             yield self._slice(self.units(last, self._content_of_part(last)), start, end)
-
-    def _whole(self, wanted: Sequence[tuple[Snapshot, Content]]) -> BranchPlan:
-        try:
-            return plan_whole(self.handle, wanted, self.query)
-        except FileMissingError:
-            for snapshot, _ in wanted:
-                self._refuse_expired(snapshot)
-            raise
 
     def units(self, snapshot: Snapshot, content: Content) -> SnapshotUnits:
         """The units of a snapshot. Raises as `StreamSource.next`."""

@@ -109,7 +109,7 @@ class Inspected:
         return sorted((r for r in roots if r.kind is kind), key=lambda r: (r.snapshot.id, r.name))
 
 
-def some(names: Sequence[str], count: int = 5) -> str:
+def _some(names: Sequence[str], count: int = 5) -> str:
     """The first names, and how many more there are."""
     return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
@@ -196,7 +196,7 @@ def missing_files(table: Inspected) -> Iterator[Case]:
                 "missing-files",
                 Severity.ERROR,
                 branch.branch,
-                f"{some([ref for ref, _ in damaged])} cannot be read: manifest files are gone, {damaged[0][1]} first; "
+                f"{_some([ref for ref, _ in damaged])} cannot be read: manifest files are gone, {damaged[0][1]} first; "
                 "another engine deleted files that it considered unneeded",
                 "restore the files from a backup, or delete these refs",
             )
