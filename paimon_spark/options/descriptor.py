@@ -149,13 +149,18 @@ def names(text: str) -> tuple[str, ...]:
 
 def enum_of(cls: type[E]) -> Callable[[str], E]:
     """A parser of the values of `cls`, case-insensitive, `_` the same as `-`."""
+    return one_of({str(member.value): member for member in cls})
 
-    def parse(text: str) -> E:
-        wanted = text.strip().lower().replace("_", "-")
-        for member in cls:
-            if str(member.value).lower() == wanted:
-                return member
-        raise ValueError("expected one of " + ", ".join(str(m.value) for m in cls))
+
+def one_of(values: Mapping[str, T]) -> Callable[[str], T]:
+    """A parser of the names of `values`, as `enum_of`."""
+    by_word = {name.lower().replace("_", "-"): value for name, value in values.items()}
+
+    def parse(text: str) -> T:
+        try:
+            return by_word[text.strip().lower().replace("_", "-")]
+        except KeyError:
+            raise ValueError("expected one of " + ", ".join(values)) from None
 
     return parse
 

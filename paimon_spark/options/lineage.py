@@ -67,21 +67,12 @@ class LineageOptions:
 
 def check_job_options(overrides: Mapping[str, str]) -> None:
     """Check the options of a job among those given for one use of a table. Raises InvalidOptionError."""
-    if not any(key in overrides for key in OF_ONE_USE):
-        return
     parse_lineage_options(overrides)
     parse_listeners(overrides)
 
 
 def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Module and class of each listener named in the options given for one use of a table.
-
-    Args:
-        overrides: `TableHandle.overrides`; never the options that a table stores.
-
-    Raises:
-        InvalidOptionError: a name is not of the form module:Class.
-    """
+    """Module and class of each listener. Raises InvalidOptionError: a name is not of the form module:Class."""
     found = []
     for name in LISTENERS.get(overrides):
         module, colon, cls = (part.strip() for part in name.partition(":"))
@@ -96,9 +87,6 @@ def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]
 
 def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
     """Parse the job options given for one use of a table.
-
-    Args:
-        overrides: `TableHandle.overrides`; never the options that a table stores.
 
     Raises:
         InvalidOptionError: a blank job, a negative number, no duration, or neither true nor false.

@@ -29,7 +29,6 @@ _KINDS: Final = {
     "memory_size": "size",
     "duration_ms": "duration",
     "_limit": "whole number",
-    "_period_ms": "duration",
     "time_of_day_ms": "`hh:mm`",
     "whole_days": "whole days, such as `1 d`",
 }
