@@ -51,11 +51,8 @@ class LineageOptions:
     """The job of one read or write.
 
     Attributes:
-        job: None when it says nothing.
-        barrier: number of this run of a batch job; None: the next one.
-        flush_interval_ms: least time between two commits of a process to the lineage tables; None when not given.
-        no_sources: whether what is written comes from no Paimon table.
-        unknown_sources: whether it also comes from reads that do not name the job.
+        barrier: None for the next one.
+        flush_interval_ms: None when not given.
     """
 
     job: str | None = None
