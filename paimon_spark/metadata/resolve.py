@@ -57,6 +57,7 @@ from paimon_spark.metadata.version import (
     typed_version,
 )
 from paimon_spark.options.descriptor import nearest
+from paimon_spark.options.scan import INCREMENTAL_KEYS
 
 _RACES: Final = 5
 """Times a version is looked for again when main changes its directory meanwhile."""
@@ -266,9 +267,7 @@ def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFo
     )
 
 
-BETWEEN = "incremental-between"
-BETWEEN_TIMESTAMP = "incremental-between-timestamp"
-TO_AUTO_TAG = "incremental-to-auto-tag"
+BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG = INCREMENTAL_KEYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,12 +231,6 @@ def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionEr
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
 
 
-def describe(described: Option[Any]) -> dict[str, str]:
-    """Key, default and sentence of an option, for references made from the code."""
-    default = described.default.value if isinstance(described.default, Enum) else described.default
-    return {"key": described.key, "default": "" if default is None else str(default), "doc": described.doc}
-
-
 @dataclass(frozen=True, slots=True)
 class InForce:
     """Option text of a read over what the table stores.

@@ -226,4 +226,5 @@ def default(option: Option[Any]) -> str:
                 return f"{value // size} {unit}"
         if option.parse is descriptor.duration_ms:
             return f"{value} ms"
-    return descriptor.describe(option)["default"]
+    value = value.value if isinstance(value, Enum) else value
+    return "" if value is None else str(value)
