@@ -94,8 +94,7 @@ def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
             return snapshot
     raise SnapshotNotFoundError(
         f"the snapshots of {handle.describe()} vanish faster than they can be read; does its expiry keep too few?",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
@@ -245,7 +244,7 @@ def alive_range(handle: TableHandle) -> str:
 def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundError:
     """The error for a snapshot that is not alive: expired, or never there."""
     ids = list_snapshot_ids(handle)
-    context = {"table": handle.name, "branch": handle.branch, "snapshot_id": snapshot_id}
+    context = {**handle.context, "snapshot_id": snapshot_id}
     if ids and 0 < snapshot_id < ids[0]:
         return SnapshotExpiredError(
             f"snapshot {snapshot_id} of {handle.describe()} has expired: {alive_range(handle)}; "

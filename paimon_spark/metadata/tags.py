@@ -83,8 +83,7 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
         names = tag_names(handle)
         raise TagNotFoundError(
             f"{handle.describe()} has no tag {name!r}{did_you_mean(str(name), names)}; {listed('tags', names)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             tag=name,
         )
     return tag
@@ -152,8 +151,7 @@ def get_savepoint(handle: TableHandle, savepoint_id: int) -> Savepoint:
         ids = [str(i) for i in _savepoint_ids(handle)]
         raise SavepointNotFoundError(
             f"{handle.describe()} has no savepoint {savepoint_id}; {listed('savepoints', ids)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             savepoint_id=savepoint_id,
         )
     return Savepoint(savepoint_id, tag.snapshot)

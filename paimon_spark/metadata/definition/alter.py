@@ -87,8 +87,7 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
         return changed
     raise CommitRetriesExhaustedError(
         f"the schema of {name} could not be changed: others changed it first, {_TRIES} times; try again later",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
