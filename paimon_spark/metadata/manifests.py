@@ -1,4 +1,4 @@
-"""Manifests and manifest lists of a table: read through a cache, and written under new names.
+"""Manifests and manifest lists of a table: read through a cache, written.
 
 Metadata files never change and their names are never used again, so what was decoded once stays right for the
 life of the process; Spark keeps its planning processes from query to query. The memory is bounded, and

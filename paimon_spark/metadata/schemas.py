@@ -1,4 +1,4 @@
-"""Schema files of a branch, and the `HANDOVER` file that makes a branch directory visible to readers.
+"""Schema files of a branch, and the `HANDOVER` file that says which branch is visible.
 
 A branch exists when its directory has a schema. No store changes two directories at once, so while a branch is renamed
 by copying, `schema/HANDOVER` in both directories lists the schemas that the new one needs: once the last of them, one
