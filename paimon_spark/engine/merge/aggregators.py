@@ -81,12 +81,7 @@ class Aggregator:
     type: DataType
 
     def aggregate(self, column: pa.Array, events: Events) -> ColumnResult:
-        """The function over each group.
-
-        Raises:
-            DataError: overflow, or a retract that the function cannot undo.
-            UnsupportedFeatureError: sketches would have to be merged without their library.
-        """
+        """The function over each group. Raises DataError: overflow, or a retract that the function cannot undo."""
         if self.options.ignore_retract and events.retract is not None:
             counted = _and(events.counted, ~events.retract)
             events = Events(events.groups, counted, None, events.reset, events.older)
