@@ -222,7 +222,7 @@ class Lineage:
         question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = unified_version(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
+        found = unified_version(question.load(nodes), nodes, question.callbacks, check_job_names(ignoring))
         snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
         return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
@@ -258,7 +258,7 @@ class Lineage:
         question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = start_snapshots(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
+        found = start_snapshots(question.load(nodes), nodes, question.callbacks, check_job_names(ignoring))
         starts = {name: found[a.node] for name, a in asked.items()}
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
@@ -279,7 +279,7 @@ class Lineage:
         check_job_name(job)
         question = Question.of(self.catalog, ())
         graph = question.load(snapshots=False, startup=True)
-        if job not in startup_snapshots(graph) and find_owner(self._index, job) is None:
+        if job not in startup_snapshots(graph) and find_owner(self._index.warehouse, job) is None:
             graph.check_job(job)
         return forget_job(self._index, job)
 
