@@ -33,7 +33,7 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.small_files import read_those_there
+from paimon_spark.metadata.small_files import read_existing
 from paimon_spark.types import RowType
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
@@ -179,7 +179,7 @@ def _find(
         name: CACHE.get((handle.store.identity, path)) for path, name in paths.items()
     }
     wanted = [path for path, name in paths.items() if found[name] is None]
-    for path, data in read_those_there(handle.store, wanted):
+    for path, data in read_existing(handle.store, wanted):
         found[paths[path]] = rows = tuple(decode(data, handle.store.url(path)))
         remember_list(handle, paths[path], rows, len(data))
     return found
