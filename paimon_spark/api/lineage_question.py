@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypedDict, Union, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
 
 from paimon_spark.errors import (
     CommitError,
@@ -17,16 +17,13 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.lineage.alignment import NewestBetween
 from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
 from paimon_spark.lineage.job_registry import registrations
 from paimon_spark.lineage.maintenance import sync
 from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.results import ProvenanceOf
 from paimon_spark.lineage.table_history import TableHistory, open_branch
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is
-from paimon_spark.lineage.unified_version import IsCompaction
 from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
 from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_lineage_table
 from paimon_spark.metadata.handle import TableHandle
@@ -62,14 +59,6 @@ class WarehouseCatalog(Protocol):
     def table(self, name: str) -> Table:
         """Open a table."""
         ...
-
-
-class HistoryCallbacks(TypedDict):
-    """Callbacks of unified versions into the history of tables."""
-
-    is_compaction: IsCompaction
-    newest_between: NewestBetween
-    provenance_of: ProvenanceOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +165,6 @@ class Question:
         """Writes without lineage to some tables, up to a snapshot of each; None: up to its head."""
         here = {n: newest for n, newest in nodes.items() if n.warehouse in self.places.warehouses and n.ref != NOWHERE}
         return find_unrecorded(self.places.indexes, here)
-
-    @property
-    def callbacks(self) -> HistoryCallbacks:
-        """Callbacks into the history of tables."""
-        history = self.history
-        return {
-            "is_compaction": history.is_compaction,
-            "newest_between": history.newest_between,
-            "provenance_of": history.provenance,
-        }
 
     def queries(self) -> dict[str, str]:
         """Job → the streaming query that is recorded as it. Raises StorageError."""

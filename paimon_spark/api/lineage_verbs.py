@@ -5,11 +5,12 @@ Source: PIP-5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from paimon_spark.api.lineage_question import (
+    AskedTable,
     Question,
     TableLike,
     Version,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
 
+T = TypeVar("T")
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
 
@@ -219,10 +221,7 @@ class Lineage:
             InvalidInputError: no tables, one twice, or one opened at a version.
             Others as `upstream`.
         """
-        question = Question.of(self.catalog, others, check_tables(tables))
-        asked = question.align(tables)
-        nodes = [a.node for a in asked.values()]
-        found = unified_version(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
+        question, asked, found = self._aligned(unified_version, tables, others, ignoring)
         snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
         return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
@@ -255,10 +254,7 @@ class Lineage:
             Others as `unified_version`.
         """
         check_job_name(job)
-        question = Question.of(self.catalog, others, check_tables(tables))
-        asked = question.align(tables)
-        nodes = [a.node for a in asked.values()]
-        found = start_snapshots(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
+        question, asked, found = self._aligned(start_snapshots, tables, others, ignoring)
         starts = {name: found[a.node] for name, a in asked.items()}
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
@@ -369,6 +365,27 @@ class Lineage:
     @property
     def _index(self) -> TableIndex:
         return open_index(warehouse_of(self.catalog))
+
+    def _aligned(
+        self,
+        find: Callable[..., T],
+        tables: Sequence[TableLike],
+        others: Sequence[Catalog],
+        ignoring: Sequence[str],
+    ) -> tuple[Question, dict[str, AskedTable], T]:
+        """The question about `tables`, the tables by name, and what `find` makes of their graph and history."""
+        question = Question.of(self.catalog, others, check_tables(tables))
+        asked, history = question.align(tables), question.history
+        nodes = [a.node for a in asked.values()]
+        found = find(
+            question.load(nodes),
+            nodes,
+            ignoring=check_job_names(ignoring),
+            is_compaction=history.is_compaction,
+            newest_between=history.newest_between,
+            provenance_of=history.provenance,
+        )
+        return question, asked, found
 
     def _relations(
         self,

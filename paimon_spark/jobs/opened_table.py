@@ -101,10 +101,9 @@ def find_place(
     *,
     advice: str = "which is only read; to write, name",
 ) -> Place:
-    """The place of the table that `path` names, which is not a system table.
+    """The place of the table that `path` names, with the warehouse of `options`, the environment or the configuration.
 
-    `warehouse` of `options`, the environment and the configuration file help. `advice` is what a message about a system
-    table says of it, before the table's name.
+    `advice` stands in the message about a system table, before the table's name.
 
     Raises:
         InvalidOptionError: `path` is blank, names two branches, or a system table.
@@ -120,11 +119,7 @@ def find_place(
 
 
 def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The path of `load(path)`, and the other options, as Spark gives them to a data source.
-
-    Raises:
-        InvalidOptionError: no path, or several.
-    """
+    """The path of `load(path)`, and the other options. Raises InvalidOptionError: no path, or several."""
     rest = dict(options)
     if "paths" in rest:
         raise InvalidOptionError(

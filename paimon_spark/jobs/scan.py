@@ -281,9 +281,8 @@ class Scan:
             try:
                 return self._plan_on(snapshot)
             except PaimonError as e:
-                if not tries_left:
-                    self._refuse_expired(snapshot, e)
                 if not tries_left or snapshot is None or not _has_expired(self.handle, snapshot, e):
+                    self._refuse_expired(snapshot, e)
                     raise
         raise AssertionError
 

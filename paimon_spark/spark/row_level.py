@@ -68,13 +68,7 @@ _NEW: Final = "__paimon_new_"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of rows of a table.
-
-    Attributes:
-        table: as it was opened.
-        handle: its branch, as it is now.
-        base_id: the head before any row was read, 0 for none.
-    """
+    """One change of rows of a table: its branch as it is now, and the head before any row was read, 0 for none."""
 
     table: OpenedTable
     handle: TableHandle
@@ -84,7 +78,7 @@ class Change:
     def of(cls, table: OpenedTable) -> Change:
         """A change of the head of the branch of `table`."""
         handle = reopen_to_change(at_head(table))
-        # Spark reads the rows before it asks for a writer, perhaps for hours; what changes meanwhile must be noticed.
+        # Spark reads the rows, perhaps for hours, before it asks for a writer; changes meanwhile must be conflicts.
         base = latest_snapshot(handle)
         return cls(table, handle, 0 if base is None else base.id)
 
@@ -115,8 +109,10 @@ class Change:
         if self.keyed:
             return _run_keyed(self.table, self.handle, rows)
         how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
-        # All rows of a file come in one task; new ones are spread.
-        spread = F.concat(F.lit("new "), F.pmod(F.xxhash64(*_hashable(rows)), F.lit(_SPREAD)).cast("string"))
+        # All rows of a file go to one task; new rows are spread over several.
+        fields = [f for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
+        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in fields))
+        spread = F.concat(F.lit("new "), F.pmod(hashed, F.lit(_SPREAD)).cast("string"))
         marked = rows.withColumn(KEEPS, F.col(ACTION) != DELETE)
         if operation == "DELETE":
             marked = marked.select(FILE_PATH, ROW_INDEX, KEEPS)
@@ -126,11 +122,7 @@ class Change:
         return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
 
     def _refuse_other_branch(self, rows: DataFrame) -> None:
-        """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has.
-
-        Raises:
-            UnsupportedFeatureError: some row, or partition, is one of these.
-        """
+        """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has."""
         if other_branch(self.handle) is None:
             return
         head = latest_snapshot(self.handle)
@@ -163,7 +155,7 @@ class Change:
             paths, found.partitions, found.numbers(_GONE), found.numbers(_ROWS), strict=True
         ):
             old = places.get(path)
-            if old is not None:  # else the commit tells that the file is gone
+            if old is not None:  # else the commit fails, as the file is gone
                 out[old] = out.get(old, 0) + (count if new != old else gone)
         return out
 
@@ -173,7 +165,7 @@ class Change:
         others = () if also is None else (also,)
         table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
         if not keys.fields and also is None and table.column(0)[0].as_py() in (None, 0):
-            table = table.slice(0, 0)  # without a column to group by there is a row for no rows
+            table = table.slice(0, 0)  # without a column to group by, no rows give one row
         arrays = [
             column_assignment(table.column(i).type, f.type, f.name, self.handle.name)(table.column(i).combine_chunks())
             for i, f in enumerate(keys)
@@ -198,7 +190,7 @@ class _Grouped:
 
 
 def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
-    """The partition of each data file, by what `__paimon_file_path` says."""
+    """The partition of each data file, by its value of `__paimon_file_path`."""
     splits = plan_branch(handle, snapshot, ScanQuery(columns=())).splits
     return {file_url(handle.store, s, f): s.partition for s in splits for f in s.files}
 
@@ -269,10 +261,6 @@ def refuse_twice(change: Change, rows: DataFrame) -> None:
             f"{which} matches several rows of the source, so it is not clear what it becomes; nothing was "
             f"changed in {change.handle.describe()}. Make the rows of the source unique in the columns of the condition"
         )
-
-
-def _hashable(rows: DataFrame) -> list[Column]:
-    return [F.col(quoted(f.name)) for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
 
 
 def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> WriteResult:
