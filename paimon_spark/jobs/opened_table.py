@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from paimon_spark.options.location import TableLocation, branch_in_force, config
 from paimon_spark.options.scan import (
     BRANCH,
     INCREMENTAL_KEYS,
+    LOCATION_KEYS,
     VERSION_KEYS,
     ScanOptions,
     canonical,
@@ -128,10 +129,31 @@ def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         )
     path = rest.pop("path", None)
     if path is None:
-        raise InvalidOptionError(
-            "no table is named: load() takes its location, or its name db.t with the option warehouse", option="path"
-        )
+        raise _no_path("load")
     return path, rest
+
+
+def required_path(options: Mapping[str, str], method: str) -> str:
+    """The path of `save()` or `start()` among its options. Raises InvalidOptionError: no path, or several."""
+    path = options.get("path", "")
+    if "paths" in options or not path.strip():
+        raise _no_path(method)
+    return path
+
+
+def _no_path(method: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse", option="path"
+    )
+
+
+def refuse_location_options(options: Iterable[str]) -> None:
+    """Raise InvalidOptionError for an option that sets the location of a table, which is open already."""
+    for key in options:
+        if key.lower() in LOCATION_KEYS:
+            raise InvalidOptionError(
+                f"option {key} sets the location of a table; give it to load_table or load_catalog", option=key
+            )
 
 
 def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:

@@ -46,7 +46,7 @@ _START: Final = "start"
 """In the dictionary of the end of a query's first batch: where the query began."""
 
 _MADE_BEFORE: Final = (
-    "If the table was altered after spark.readStream made the DataFrame, make it anew; the checkpoint stays good"
+    "If the table was altered after spark.readStream made the DataFrame, create it again; the checkpoint stays valid"
 )
 
 
