@@ -17,7 +17,7 @@ from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.lineage_port import note_read, read_tickets
+from paimon_spark.jobs.lineage_port import listener, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
@@ -158,7 +158,9 @@ class Scan:
         from paimon_spark.engine.read.split_reader import read_split, read_splits
 
         plan = self.plan()
-        note_read(self.tickets())
+        tickets = self.tickets()
+        if tickets:
+            listener().note_read(tickets)
 
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)

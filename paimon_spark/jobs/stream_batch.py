@@ -28,7 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.commit import combined, removing_on_failure
 from paimon_spark.jobs.compaction import compact_batch
-from paimon_spark.jobs.lineage_port import QueryRun, stream_commit, stream_committed_before
+from paimon_spark.jobs.lineage_port import QueryRun, listener
 from paimon_spark.jobs.task_write import StreamRows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
@@ -88,7 +88,7 @@ class StreamBatch:
         try:
             self._refuse_loss(status)
             self._check_bases(head)
-            lineage = stream_commit(self.handle, self.run, self.batch_id)
+            lineage = listener().stream_commit(self.handle, self.run, self.batch_id)
             write_sink_log(self.handle, self._log(status))
             committer = Committer(
                 self.handle,
@@ -114,7 +114,7 @@ class StreamBatch:
         """
         _LOG.info("batch %d of query %s is in %s already", self.batch_id, self.sink.query_id, self.handle.describe())
         if outcome.snapshot is not None:
-            stream_committed_before(self.handle, self.run, outcome.snapshot)
+            listener().stream_committed_before(self.handle, self.run, outcome.snapshot)
             self._remove_unused(outcome.snapshot, self.messages)
             return self._finished((outcome.snapshot,), None)
         if not may_be_these():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +56,6 @@ from paimon_spark.types import VALUE_KIND, RowKind, quoted
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
 DELETE, UPDATE, INSERT = "D", "U", "I"
-_GONE: Final = "__paimon_gone"
-_ROWS: Final = "__paimon_rows"
 _NO_COLUMNS: Final = pa.RecordBatch.from_arrays([], [])
 PLACES: Final = (FILE_PATH, ROW_INDEX)
 _KINDS: Final = {DELETE: RowKind.DELETE, UPDATE: RowKind.UPDATE_AFTER, INSERT: RowKind.INSERT}
@@ -134,33 +132,27 @@ class Change:
             raise beside.not_reached(partition)
         losing = {p for p in beside.behind if gone.get(p)}
         if losing:
-            there = self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1)).alias(_GONE))
             left = dict(gone)
-            for partition, count in zip(there.partitions, there.numbers(_GONE), strict=True):
+            for partition, count in self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1))):
                 left[partition] = left.get(partition, 0) - count
             for partition in sorted(p for p in losing if left[p] >= 0):
                 raise beside.would_appear(partition)
 
     def _leaving(self, rows: DataFrame, head: Snapshot | None, beside: OtherPartitions) -> dict[bytes, int]:
         """The number of `rows` that leave each of their partitions."""
-        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint")).alias(_GONE)
+        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint"))
         if self.keyed:  # the key has the partition
-            found = self._by_partition(rows, deleted)
-            return dict(zip(found.partitions, found.numbers(_GONE), strict=True))
-        found = self._by_partition(rows, deleted, F.count(F.lit(1)).alias(_ROWS), also=FILE_PATH)
+            return {partition: gone or 0 for partition, gone in self._by_partition(rows, deleted)}
         places = _places(beside.other.handle, beside.snapshot) | _places(self.handle, head)
         out: dict[bytes, int] = {}
-        paths = found.table.column(FILE_PATH).to_pylist()
-        for path, new, gone, count in zip(
-            paths, found.partitions, found.numbers(_GONE), found.numbers(_ROWS), strict=True
-        ):
+        for new, path, gone, count in self._by_partition(rows, deleted, F.count(F.lit(1)), also=FILE_PATH):
             old = places.get(path)
             if old is not None:  # else the commit fails, as the file is gone
-                out[old] = out.get(old, 0) + (count if new != old else gone)
+                out[old] = out.get(old, 0) + (count if new != old else gone or 0)
         return out
 
-    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> _Grouped:
-        """Aggregates by partition of the rows, and by another column if given."""
+    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> list[tuple[Any, ...]]:
+        """The rows grouped by partition and `also`: the partition as BinaryRow bytes, `also` and the aggregates."""
         keys = self.handle.schema.partition_type
         others = () if also is None else (also,)
         table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
@@ -174,19 +166,8 @@ class Change:
         numbered = np.zeros(table.num_rows, np.int64)
         if table.num_rows:
             numbered += seen.of(pa.RecordBatch.from_arrays(arrays, list(keys.names)) if arrays else _NO_COLUMNS)
-        return _Grouped(table, [seen.rows[n] for n in numbered.tolist()])
-
-
-@dataclass(frozen=True, slots=True)
-class _Grouped:
-    """Rows of a grouping, and the partition of each as BinaryRow bytes."""
-
-    table: pa.Table
-    partitions: list[bytes]
-
-    def numbers(self, name: str) -> list[int]:
-        """A column of counts."""
-        return [n or 0 for n in self.table.column(name).to_pylist()]
+        columns = [column.to_pylist() for column in table.columns[len(arrays) :]]
+        return list(zip([seen.rows[n] for n in numbered.tolist()], *columns, strict=True))
 
 
 def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:

@@ -34,6 +34,7 @@ def output_type(
     table: str,
     tracks_rows: bool = False,
     row_kind: bool = False,
+    metadata: bool = True,
 ) -> RowType:
     """The columns that a read returns, in order: those of the table if `columns` is None.
 
@@ -45,13 +46,14 @@ def output_type(
         table: how messages call the table.
         tracks_rows: `_ROW_ID` and `_SEQUENCE_NUMBER` may be asked for.
         row_kind: `rowkind` comes first.
+        metadata: metadata columns may be named.
 
     Raises:
         ColumnNotFoundError: there is no such column; the nearest names are offered.
         InvalidOptionError: a column is named twice, or the table has a column called `rowkind` itself.
     """
     names = schema.row_type.names if columns is None else tuple(columns)
-    extra = {f.name: f for f in _extra_fields(schema, tracks_rows)}
+    extra = {f.name: f for f in _extra_fields(schema, tracks_rows)} if metadata else {}
     fields = [_field(schema, extra, name, table) for name in names]
     if row_kind:
         fields.insert(0, DataField(_FIRST_METADATA_ID - len(METADATA_COLUMNS), ROW_KIND_COLUMN, STRING))

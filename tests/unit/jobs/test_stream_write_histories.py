@@ -427,7 +427,7 @@ def test_doubtful_batches_before_are_told_with_what_to_do_whether_they_are_there
     with pytest.raises(
         BatchesLostError,
         match=r"it is unknown whether the batches before 4 of .* have expired.* If they are, option "
-        r"write.stream.lost-batches = continue goes on with batch 4; if not, give the query a new checkpoint",
+        r"write.stream.lost-batches = continue continues with batch 4; if not, give the query a new checkpoint",
     ):
         batch(path, 4, rows_of(4))
     batch(path, 4, rows_of(4), **{"write.stream.lost-batches": "continue"})
