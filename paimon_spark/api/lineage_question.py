@@ -17,6 +17,7 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.jobs.branch_access import refuse_version
+from paimon_spark.lineage.alignment import History
 from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
 from paimon_spark.lineage.job_registry import registrations
 from paimon_spark.lineage.maintenance import sync
@@ -29,7 +30,7 @@ from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_l
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.version import from_options
+from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.storage.urls import open_store
 
@@ -165,6 +166,11 @@ class Question:
         """Writes without lineage to some tables, up to a snapshot of each; None: up to its head."""
         here = {n: newest for n, newest in nodes.items() if n.warehouse in self.places.warehouses and n.ref != NOWHERE}
         return find_unrecorded(self.places.indexes, here)
+
+    @property
+    def callbacks(self) -> History:
+        """Callbacks into the history of tables."""
+        return History(self.history.is_compaction, self.history.newest_between, self.history.provenance)
 
     def queries(self) -> dict[str, str]:
         """Job → the streaming query that is recorded as it. Raises StorageError."""
@@ -380,7 +386,7 @@ class Warehouses:
                 "snapshot id",
                 table=asked.given,
             )
-        found = resolve(handle, from_options([version], None if asked.options is None else asked.options.time_zone))
+        found = resolve(handle, from_option(*version, None if asked.options is None else asked.options.time_zone))
         if found.snapshot is None:
             raise LineageError(
                 f"{found.label} of table {asked.given} has no snapshot yet, so nothing came from it or went into it",

@@ -5,12 +5,11 @@ Source: PIP-5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.lineage_question import (
-    AskedTable,
     Question,
     TableLike,
     Version,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
 
-T = TypeVar("T")
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
 
@@ -221,7 +219,10 @@ class Lineage:
             InvalidInputError: no tables, one twice, or one opened at a version.
             Others as `upstream`.
         """
-        question, asked, found = self._aligned(unified_version, tables, others, ignoring)
+        question = Question.of(self.catalog, others, check_tables(tables))
+        asked = question.align(tables)
+        nodes = [a.node for a in asked.values()]
+        found = unified_version(question.load(nodes), nodes, question.callbacks, check_job_names(ignoring))
         snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
         return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
@@ -254,7 +255,10 @@ class Lineage:
             Others as `unified_version`.
         """
         check_job_name(job)
-        question, asked, found = self._aligned(start_snapshots, tables, others, ignoring)
+        question = Question.of(self.catalog, others, check_tables(tables))
+        asked = question.align(tables)
+        nodes = [a.node for a in asked.values()]
+        found = start_snapshots(question.load(nodes), nodes, question.callbacks, check_job_names(ignoring))
         starts = {name: found[a.node] for name, a in asked.items()}
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
@@ -275,7 +279,7 @@ class Lineage:
         check_job_name(job)
         question = Question.of(self.catalog, ())
         graph = question.load(snapshots=False, startup=True)
-        if job not in startup_snapshots(graph) and find_owner(self._index, job) is None:
+        if job not in startup_snapshots(graph) and find_owner(self._index.warehouse, job) is None:
             graph.check_job(job)
         return forget_job(self._index, job)
 
@@ -365,27 +369,6 @@ class Lineage:
     @property
     def _index(self) -> TableIndex:
         return open_index(warehouse_of(self.catalog))
-
-    def _aligned(
-        self,
-        find: Callable[..., T],
-        tables: Sequence[TableLike],
-        others: Sequence[Catalog],
-        ignoring: Sequence[str],
-    ) -> tuple[Question, dict[str, AskedTable], T]:
-        """The question about `tables`, the tables by name, and what `find` makes of their graph and history."""
-        question = Question.of(self.catalog, others, check_tables(tables))
-        asked, history = question.align(tables), question.history
-        nodes = [a.node for a in asked.values()]
-        found = find(
-            question.load(nodes),
-            nodes,
-            ignoring=check_job_names(ignoring),
-            is_compaction=history.is_compaction,
-            newest_between=history.newest_between,
-            provenance_of=history.provenance,
-        )
-        return question, asked, found
 
     def _relations(
         self,

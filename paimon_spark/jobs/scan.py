@@ -22,7 +22,7 @@ from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
 from paimon_spark.metadata.tags import find_tag
-from paimon_spark.metadata.version import from_options
+from paimon_spark.metadata.version import VersionKind, VersionSpec, from_option
 from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.spark_port import spark_jobs
@@ -230,7 +230,7 @@ class Scan:
             elif asked.created_since_ms is not None:
                 self._travelled = self._first_since(asked.created_since_ms)
             elif asked.version is not None:
-                self._travelled = resolve(self.handle, from_options([asked.version], zone))
+                self._travelled = resolve(self.handle, from_option(*asked.version, zone))
         return self._travelled
 
     def _first_since(self, moment_ms: int) -> Resolved | None:
@@ -247,7 +247,7 @@ class Scan:
         first = snapshot_at_or_after_ms(self.handle, moment_ms)
         if first is None:
             return None
-        return resolve(self.handle, from_options([("scan.snapshot-id", str(first.id))], None))
+        return resolve(self.handle, VersionSpec(VersionKind.SNAPSHOT, first.id))
 
     def _make_plan(self) -> Plan:
         from paimon_spark.engine.scan.incremental import plan_incremental

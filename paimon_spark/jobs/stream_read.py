@@ -51,8 +51,8 @@ def open_columns(path: str, options: Mapping[str, str], columns: Sequence[str] |
 
     handle, asked = _opened(path, options)
     if columns is not None:
-        names = [n for n in columns if not (asked.row_kind and n.lower() == ROW_KIND_COLUMN)]
-        asked = replace(asked, columns=tuple(names))
+        names = [n for n in columns if not (asked.rows.row_kind and n.lower() == ROW_KIND_COLUMN)]
+        asked = replace(asked, rows=replace(asked.rows, columns=tuple(names)))
     return OpenStream(StreamSource(handle, asked), handle, asked)
 
 
@@ -61,10 +61,10 @@ def stream_row_type(path: str, options: Mapping[str, str]) -> RowType:
     handle, asked = _opened(path, options)
     return output_type(
         handle.schema,
-        asked.columns,
+        asked.rows.columns,
         table=handle.describe(),
         tracks_rows=handle.options.row_tracking,
-        row_kind=asked.row_kind,
+        row_kind=asked.rows.row_kind,
     )
 
 
