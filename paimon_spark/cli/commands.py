@@ -100,7 +100,7 @@ def _creates_database(statement: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """Statements separated by `;`, as `split_statements` finds them. Raises UsageError: there is none."""
+    """Split statements at `;` as `split_statements` does. Raises UsageError: there is no statement."""
     from paimon_spark.sql.tokens import split_statements
 
     found = split_statements(text)
@@ -137,14 +137,6 @@ def _version_of(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _show_completion(a: Request, script: str) -> Answer:
-    return lines(script.splitlines(), {"shell": a["shell"], "script": script})
-
-
-def _job_script(a: Request) -> str:
-    return str(Path(__file__).resolve().parent / "job.py")
 
 
 PROGRAM: Final = (
@@ -190,11 +182,11 @@ PROGRAM: Final = (
         scope=Scope.NOTHING,
         details='For bash: eval "$(paimon-spark completion bash)". For fish: paimon-spark completion fish | source.',
         command="completion",
-        show=_show_completion,
+        show=lambda a, script: lines(script.splitlines(), {"shell": a["shell"], "script": script}),
     ),
     Operation(
         "print the path of the script that runs any command as a Spark job",
-        _job_script,
+        lambda a: str(Path(__file__).resolve().parent / "job.py"),
         scope=Scope.NOTHING,
         details='spark-submit "$(paimon-spark job-script)" compact db.t --warehouse s3://lake/wh',
         command="job-script",

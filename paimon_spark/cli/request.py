@@ -35,17 +35,12 @@ class CommandRequest(Request):
         return self["warehouse"] or configured().get("warehouse")
 
     def catalog(self, *, may_create: bool = False) -> Catalog:
-        """The catalog of the warehouse.
-
-        Raises:
-            UsageError: no warehouse is known.
-            NoWarehouseError: there is no such directory.
-        """
+        """The catalog of the warehouse. Raises UsageError: none is known; NoWarehouseError: no such directory."""
         from paimon_spark.api.catalog import load_catalog
 
         if self.warehouse is None:
             raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
-        catalog = load_catalog(self.warehouse, **self._options(storage=True))
+        catalog = load_catalog(self.warehouse, **{k: v for k, v in self["option"] or () if is_storage_option(k)})
         if not may_create and not _exists(catalog) and not self["quiet"]:
             print(
                 f"warning: warehouse {safe(catalog.warehouse)} is empty: the store has no object under it; check the "
@@ -72,9 +67,7 @@ class CommandRequest(Request):
     def table(self, text: str | None = None) -> Table:
         """The table that the command is about, on the branch given, or another one.
 
-        Raises:
-            UsageError: no warehouse is known.
-            TableNotFoundError: there is no such table; the nearest names are offered.
+        Raises UsageError: no warehouse is known; TableNotFoundError: none such; the nearest names are offered.
         """
         if text is not None:
             return self._load(text)
@@ -85,7 +78,7 @@ class CommandRequest(Request):
     def _load(self, text: str) -> Table:
         from paimon_spark.api.table import load
 
-        options = {**self._options(storage=True), **self._options(storage=False)}
+        options = dict(self["option"] or ())
         if self["on_branch"]:
             options["branch"] = str(self["on_branch"])
         bare, warehouse = split_suffix(text)[0], self.warehouse
@@ -122,16 +115,9 @@ class CommandRequest(Request):
             table=name,
         )
 
-    def _options(self, *, storage: bool) -> dict[str, str]:
-        return {k: v for k, v in self["option"] or () if is_storage_option(k) == storage}
-
 
 def answer(operation: Operation, call: CommandRequest) -> Answer:
-    """Run an operation, after confirmation where it deletes something.
-
-    Raises:
-        NotConfirmedError: nobody confirmed it; nothing was changed.
-    """
+    """Run an operation, after confirmation where it deletes something. Raises NotConfirmedError."""
     request: Request = call.planned() if call["dry_run"] else call
     question = None if operation.question is None or call["dry_run"] or call["yes"] else operation.question(call)
     if question is not None:
@@ -173,10 +159,8 @@ def _confirm(question: str, would: Any) -> None:
 def _exists(catalog: Catalog) -> bool:
     """Whether the warehouse exists: a misspelt path must not look like a warehouse without tables.
 
-    An object store has no directories, so that a warehouse without databases cannot be told from a missing one.
-
-    Raises:
-        NoWarehouseError: the file system has directories, and there is none.
+    An object store has no directories, so that a warehouse without databases cannot be told from a missing one. Raises
+    NoWarehouseError: the file system has directories, and there is none.
     """
     from paimon_spark.storage.fsspec_write import has_directories
     from paimon_spark.storage.urls import open_store, split_url

@@ -12,7 +12,6 @@ from paimon_spark.operations.operation import (
     Effect,
     Operation,
     Request,
-    Rows,
     Style,
     Type,
     UsageError,
@@ -84,10 +83,6 @@ def _rename(a: Request) -> dict[str, str]:
     return {"old": a["from_branch"], "new": a["to_branch"]}
 
 
-def _show_renamed(a: Request, renamed: dict[str, str]) -> Answer:
-    return lines(f"branch {safe(renamed['old'])} of {safe(a.table().name)} is {safe(renamed['new'])}", renamed)
-
-
 def _keeps_backup(a: Request) -> bool:
     return bool(a["backup"]) and not a["no_backup"]
 
@@ -105,10 +100,6 @@ def _merge(a: Request) -> MergeResult | Appended:
     if a.dry_run:
         raise UsageError(f"{a.caller} --source-branch deletes nothing and has no dry run; leave --dry-run out")
     return _append(a)
-
-
-def _fast_forward(a: Request) -> MergeResult:
-    return a.table().fast_forward(a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run)
 
 
 def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
@@ -131,11 +122,6 @@ def _show_forwarded(a: Request, done: MergeResult) -> Answer:
     return _show_published(a, done, there)
 
 
-def _merged_row(a: Request, done: MergeResult) -> Rows:
-    discarded = len(done.discarded_snapshots)
-    return [(True, done.published_snapshot_id, discarded, done.backup_branch, done.already_merged)]
-
-
 def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
     out = []
     if done.discarded_snapshots:
@@ -147,10 +133,6 @@ def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
     if done.removed.paths:
         out.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
     return out
-
-
-def _replace_main(a: Request) -> ReplaceResult:
-    return a.table().replace_main(a["branch"], backup=_keeps_backup(a), dry_run=a.dry_run)
 
 
 def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
@@ -235,11 +217,15 @@ OPERATIONS = (
         Effect.WRITE,
         procedure="rename_branch",
         command="branch rename",
-        show=_show_renamed,
+        show=lambda a, done: lines(
+            f"branch {safe(done['old'])} of {safe(a.table().name)} is {safe(done['new'])}", done
+        ),
     ),
     Operation(
         "make main what a branch is, also when that moves main back; what main loses is kept as a branch",
-        _fast_forward,
+        lambda a: a.table().fast_forward(
+            a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run
+        ),
         (_BRANCH, _VERSION, *_BACKUP),
         Effect.DELETE,
         procedure="fast_forward",
@@ -263,7 +249,9 @@ OPERATIONS = (
         procedure="merge_branch",
         result="result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING, "
         "already_merged BOOLEAN",
-        rows=_merged_row,
+        rows=lambda a, done: [
+            (True, done.published_snapshot_id, len(done.discarded_snapshots), done.backup_branch, done.already_merged)
+        ],
         command="branch merge",
         show=lambda a, done: _show_appended(a, done) if _is_append(a) else _show_merged(a, done),
         question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",
@@ -280,7 +268,7 @@ OPERATIONS = (
     ),
     Operation(
         "make main mean a branch; what the former main had after the branch left it is kept as a branch",
-        _replace_main,
+        lambda a: a.table().replace_main(a["branch"], backup=_keeps_backup(a), dry_run=a.dry_run),
         (_BRANCH, *_BACKUP),
         Effect.DELETE,
         details="Java Paimon 0.9 and newer does not read the file that says so, and finds no main any more.",

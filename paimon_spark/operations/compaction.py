@@ -36,7 +36,6 @@ _STRATEGIES: Final = ("full", "minor")
 
 
 def _compact(a: Request) -> CompactResult | None:
-    a.refuse_two("partitions", "where")
     _refuse_sorting(a)
     strategy = _strategy(a)
     table = a.table()
@@ -85,7 +84,7 @@ def _refuse_sorting(a: Request) -> None:
 
 
 def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
-    """The partitions whose youngest file is at least so old."""
+    """The partitions whose newest file is at least as old as `idle`."""
     from paimon_spark.format import binary_row
     from paimon_spark.metadata.live_files import live_entries
     from paimon_spark.metadata.manifests import data_manifests
@@ -185,10 +184,6 @@ def _compact_manifest(a: Request) -> Snapshot | None:
     return None
 
 
-def _show_manifests(a: Request, made: Snapshot | None) -> Answer:
-    return lines("nothing to do" if made is None else f"snapshot {made.id} has fewer manifests", made)
-
-
 _FULL = command_flag("full", "merge everything, also in tables without buckets")
 _STRATEGY = Argument(
     "compact_strategy",
@@ -272,6 +267,8 @@ OPERATIONS = (
         Effect.WRITE,
         procedure="compact_manifest",
         command="compact-manifest",
-        show=_show_manifests,
+        show=lambda a, made: lines(
+            "nothing to do" if made is None else f"snapshot {made.id} has fewer manifests", made
+        ),
     ),
 )

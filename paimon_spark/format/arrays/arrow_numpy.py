@@ -1,4 +1,4 @@
-"""Conversions between Arrow arrays, numpy arrays that share their buffers, and Python values.
+"""Conversions between Arrow arrays, numpy views of their buffers, and Python values.
 
 `Array.to_numpy()`, `pa.array()` and `pa.scalar()` import pandas when it is installed, which costs every Python worker
 a third of a second; these functions never do. Views must not be written to.
@@ -43,7 +43,7 @@ def values(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def bits(buffer: pa.Buffer | None, offset: int, length: int) -> Bool:
-    """`length` bits from bit `offset` as booleans; all True when there is no buffer."""
+    """`length` bits from bit `offset` as booleans; all True without a buffer."""
     if buffer is None:
         return np.ones(length, np.bool_)
     first = offset // 8

@@ -35,15 +35,10 @@ _ENDS_VALUE: Final = frozenset(")]")
 
 @dataclass(frozen=True, slots=True)
 class VersionClause:
-    """A version after the name of a table.
+    """A version after the name of a table, and its position in the text.
 
-    Attributes:
-        start: position of the clause in the text.
-        end: position after it.
-        is_timestamp: `TIMESTAMP AS OF`.
-        value: a literal or an unquoted version as in PIP-14; None for another expression.
-        expression: its text.
-        parameter: its name when it is a parameter, `?` for one by position.
+    The value is a literal or an unquoted version as in PIP-14; None for another expression. A parameter by position is
+    called `?`.
     """
 
     start: int
@@ -73,11 +68,7 @@ class DollarName:
 
 
 def version_clauses(sql: str, tokens: Sequence[Token]) -> tuple[VersionClause, ...]:
-    """The versions after names of tables.
-
-    Raises:
-        SqlSyntaxError: there is no value after `AS OF`.
-    """
+    """The versions after names of tables. Raises SqlSyntaxError: AS OF has no value."""
     return tuple(found for i in range(1, len(tokens)) if (found := _version_clause(sql, tokens, i)) is not None)
 
 
@@ -162,7 +153,9 @@ def _expression_end(tokens: Sequence[Token], first: int) -> int:
         if depth == 0 and end > first:
             if token.keyword in _AFTER_TABLE:
                 break
-            if token.is_name and not in_interval and not token.is_number and _ends_value(tokens[end - 1]):
+            before = tokens[end - 1]
+            ends_value = before.is_text or before.is_number or before.is_name or before.keyword in _ENDS_VALUE
+            if token.is_name and not in_interval and not token.is_number and ends_value:
                 break  # the alias, without AS
         depth += depth_change(token)
         if depth < 0:
@@ -183,10 +176,6 @@ def _is_of_interval(tokens: Sequence[Token], at: int) -> bool:
         return False
     follows = tokens[at + 1] if at + 1 < len(tokens) else None
     return follows is not None and (follows.is_number or follows.is_text or follows.keyword == "TO")
-
-
-def _ends_value(token: Token) -> bool:
-    return token.is_text or token.is_number or token.is_name or token.keyword in _ENDS_VALUE
 
 
 def _option_clause(tokens: Sequence[Token], at: int) -> OptionClause | None:
