@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from paimon_spark.errors import CorruptFileError, FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_decoded, numbered
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, numbered
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -94,8 +94,7 @@ def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
             return snapshot
     raise SnapshotNotFoundError(
         f"the snapshots of {handle.describe()} vanish faster than they can be read; does its expiry keep too few?",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
@@ -118,10 +117,8 @@ def list_snapshots(handle: TableHandle) -> list[Snapshot]:
 
 def read_alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
     """Those of the snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
-    try:
-        return read_snapshots(handle, ids)
-    except (FileMissingError, CorruptFileError):  # one expires or is being written
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+    found = find_many(handle.store, [handle.layout.snapshot_path(i) for i in ids], decode)
+    return [snapshot for snapshot in found if snapshot is not None]
 
 
 def contiguous_ids(ids: Iterable[int], last: int) -> list[int]:
@@ -228,10 +225,7 @@ def _with_watermark(handle: TableHandle, ids: Sequence[int], low: int, middle: i
 
 def read_hint(store: Store, path: str) -> int | None:
     """The number in a hint file; None when it is missing or holds anything else."""
-    try:
-        text = store.read(path)[:32].decode("ascii", "replace").strip()
-    except FileMissingError:
-        return None
+    text = (find_bytes(store, path) or b"")[:32].decode("ascii", "replace").strip()
     return int(text) if text.isdigit() and len(text) < 20 else None
 
 
@@ -248,7 +242,7 @@ def alive_range(handle: TableHandle) -> str:
 def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundError:
     """The error for a snapshot that is not alive: expired, or never there."""
     ids = list_snapshot_ids(handle)
-    context = {"table": handle.name, "branch": handle.branch, "snapshot_id": snapshot_id}
+    context = {**handle.context, "snapshot_id": snapshot_id}
     if ids and 0 < snapshot_id < ids[0]:
         return SnapshotExpiredError(
             f"snapshot {snapshot_id} of {handle.describe()} has expired: {alive_range(handle)}; "

@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.errors import FileMissingError, SavepointNotFoundError, TagNotFoundError
+from paimon_spark.errors import SavepointNotFoundError, TagNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 
@@ -67,8 +67,12 @@ def find_tag(handle: TableHandle, name: str) -> Tag | None:
     """
     if not is_ref_name(name):
         return None
-    path = handle.layout.tag_path(name)
-    return find_decoded(handle.store, path, lambda data, path: decode_tag(data, name, path))
+    return find_decoded(handle.store, handle.layout.tag_path(name), decode_tag_file)
+
+
+def decode_tag_file(data: bytes, path: str) -> Tag:
+    """The tag in a file, named by the file. Raises CorruptFileError."""
+    return decode_tag(data, path.rpartition("/")[2].removeprefix(TAG_PREFIX), path)
 
 
 def get_tag(handle: TableHandle, name: str) -> Tag:
@@ -83,8 +87,7 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
         names = tag_names(handle)
         raise TagNotFoundError(
             f"{handle.describe()} has no tag {name!r}{did_you_mean(str(name), names)}; {listed('tags', names)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             tag=name,
         )
     return tag
@@ -92,14 +95,8 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
 
 def list_tags(handle: TableHandle) -> list[Tag]:
     """The branch's tags, savepoints included, by snapshot id and then name. Raises CorruptFileError."""
-    names = tag_names(handle)
-    paths = [handle.layout.tag_path(n) for n in names]
-    try:
-        found = zip(names, handle.store.read_many(paths), paths, strict=True)
-        tags = [decode_tag(data, name, path) for name, data, path in found]
-    except FileMissingError:  # one was deleted meanwhile
-        tags = [tag for tag in (find_tag(handle, n) for n in names) if tag is not None]
-    return sorted(tags, key=lambda t: (t.snapshot.id, t.name))
+    found = find_many(handle.store, [handle.layout.tag_path(n) for n in tag_names(handle)], decode_tag_file)
+    return sorted((tag for tag in found if tag is not None), key=lambda t: (t.snapshot.id, t.name))
 
 
 def tag_of_snapshot(handle: TableHandle, snapshot_id: int) -> Tag | None:
@@ -157,8 +154,7 @@ def get_savepoint(handle: TableHandle, savepoint_id: int) -> Savepoint:
         ids = [str(i) for i in _savepoint_ids(handle)]
         raise SavepointNotFoundError(
             f"{handle.describe()} has no savepoint {savepoint_id}; {listed('savepoints', ids)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             savepoint_id=savepoint_id,
         )
     return Savepoint(savepoint_id, tag.snapshot)

@@ -34,6 +34,7 @@ def output_type(
     table: str,
     tracks_rows: bool = False,
     row_kind: bool = False,
+    metadata: bool = True,
 ) -> RowType:
     """The columns that a read returns, in order: those of the table if `columns` is None.
 
@@ -45,14 +46,16 @@ def output_type(
         table: how messages call the table.
         tracks_rows: `_ROW_ID` and `_SEQUENCE_NUMBER` may be asked for.
         row_kind: `rowkind` comes first.
+        metadata: metadata columns may be named.
 
     Raises:
         ColumnNotFoundError: there is no such column; the nearest names are offered.
         InvalidOptionError: a column is named twice, or the table has a column called `rowkind` itself.
     """
-    names = schema.row_type.names if columns is None else tuple(columns)
-    extra = {f.name: f for f in _extra_fields(schema, tracks_rows)}
-    fields = [_field(schema, extra, name, table) for name in names]
+    known = {f.name: f for f in schema.fields}
+    extra = {f.name: f for f in _extra_fields(schema, tracks_rows)} if metadata else {}
+    names = known if columns is None else columns
+    fields = [known.get(name) or extra.get(name) or _in_any_case(known, extra, name, table) for name in names]
     if row_kind:
         fields.insert(0, DataField(_FIRST_METADATA_ID - len(METADATA_COLUMNS), ROW_KIND_COLUMN, STRING))
     twice = [name for name, count in Counter(f.name for f in fields).items() if count > 1]
@@ -63,12 +66,7 @@ def output_type(
     return RowType(False, tuple(fields))
 
 
-def _field(schema: TableSchema, extra: dict[str, DataField], name: str, table: str) -> DataField:
-    known = {f.name: f for f in schema.fields}
-    if name in known:
-        return known[name]
-    if name in extra:
-        return extra[name]
+def _in_any_case(known: dict[str, DataField], extra: dict[str, DataField], name: str, table: str) -> DataField:
     alike = [f for n, f in known.items() if n.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
