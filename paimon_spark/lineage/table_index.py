@@ -46,7 +46,7 @@ from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Row
 from paimon_spark.lineage.warehouse import DATABASE, Warehouse
 from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, seen_branch_names
+from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, visible_branch_names
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
@@ -320,7 +320,7 @@ class TableIndex:
         if not is_table(store, layout.root):
             return
         yield TableRef(database, table)
-        names = seen_branch_names(store, layout)
+        names = visible_branch_names(store, layout)
         main: str | None = None
         with suppress(CorruptFileError):  # opening main reports it
             main = read_main_branch(store, layout.root) if names else None
