@@ -1,16 +1,14 @@
 """Verify, after publishing a snapshot, that its branch still has the history that it was made on.
 
-Commits ask for no lock, and what gives a branch another history (a merge, replacing main, rolling back, deleting or
-renaming a branch) reads that branch, writes down what it will do, and does it. A commit that lands after it was read
-would be lost without a word, so who made it looks afterwards, in this order:
+Commits take no lock. An operation that replaces the history of a branch (a merge, replacing main, rolling back,
+deleting or renaming a branch) reads the branch, writes its plan to the journal, and carries it out. A commit made after
+that read would be lost silently, so the committer checks afterwards, in this order:
 
-1. the operation that is announced in `intent/`: when its plan speaks of this snapshot, the commit counts, and goes
-   where the plan says; when it changes the branch without knowing of it, the commit is taken back;
-2. what the branch is now: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
+1. the journal in `intent/`: when its plan names this snapshot, the commit counts, and goes where the plan says; when
+   the plan changes the branch without it, the commit is taken back;
+2. the branch: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
 
-An operation announced after 1 reads the snapshot, one that was over before 1 shows in 2.
-
-Source: own; `maintenance/change.py` writes the lock and journal that are read here.
+An operation journalled after 1 has read the snapshot; one that ended before 1 shows in 2.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ REPLACING: Final = frozenset(
 )
 """Kinds of operations that give a branch another history."""
 _LONGEST_MS: Final = 60_000
-"""How long to wait for an operation to say what it will do."""
+"""How long to wait for the journal of an operation."""
 _FIRST_WAIT_S: Final = 0.01
 _LAST_WAIT_S: Final = 0.5
 
