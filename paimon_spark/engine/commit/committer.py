@@ -211,15 +211,13 @@ class Committer:
         self._drop_changelog(messages)
         return result
 
-    def truncate(self, identifier: int = BATCH_COMMIT_IDENTIFIER) -> CommitResult:
+    def truncate(self) -> CommitResult:
         """Remove all rows, by one snapshot of kind OVERWRITE. Raises as `overwrite`."""
-        return self.overwrite([], identifier, operation="TRUNCATE")
+        return self.overwrite([], operation="TRUNCATE")
 
-    def drop_partitions(
-        self, specs: Sequence[Mapping[str, object]], identifier: int = BATCH_COMMIT_IDENTIFIER
-    ) -> CommitResult:
+    def drop_partitions(self, specs: Sequence[Mapping[str, object]]) -> CommitResult:
         """Remove the rows of partitions that match one of `specs`, as in `NamedPartitions`. Raises as `overwrite`."""
-        return self.overwrite([], identifier, partitions=NamedPartitions(tuple(specs)))
+        return self.overwrite([], partitions=NamedPartitions(tuple(specs)))
 
     def restore(self, target: Snapshot) -> CommitResult:
         """Make the state of an earlier snapshot the newest, by one snapshot of kind OVERWRITE; the history goes on.

@@ -9,29 +9,24 @@ Source: Java `append/AppendCompactTask`, `operation/BaseAppendFileStoreWrite.com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
-from paimon_spark.engine.read.file_reader import fields_of, iter_rows
-from paimon_spark.engine.read.metadata_columns import tracking_column
+from paimon_spark.engine.read.metadata_columns import stored_rows
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.vector_files import changed_vectors
 from paimon_spark.options.compaction import CLUSTERS, AppendCompactionOptions
-from paimon_spark.types import TRACKING_FIELDS
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]
 """Index files of deletion vectors by partition and bucket, as of `vector_files.vector_files`."""
@@ -84,8 +79,10 @@ def run_append_task(
     files = DataFiles(request, task.partition, task.bucket, keeps_row_ids=keeps_row_ids)
     writer = files.data(source=FileSource.COMPACT, first_sequence_number=task.files[0].min_sequence_number)
     try:
-        for batch in _rows(handle, snapshot, task):
-            writer.write(batch)
+        read, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
+        for number in range(len(task.files)):
+            for _, batch in stored_rows(read, split, number):
+                writer.write(batch)
         new_files = writer.close()
         if has_buckets(handle):
             new_files = _numbered(new_files, task.files)
@@ -99,20 +96,6 @@ def run_append_task(
         raise
     done = Increment(new_files, task.files, new_index_files=tuple(new), deleted_index_files=tuple(replaced))
     return CommitMessage(*place, task.total_buckets, compact=done)
-
-
-def _rows(handle: TableHandle, snapshot: Snapshot, task: BucketTask) -> Iterator[pa.RecordBatch]:
-    schema = handle.schema
-    request, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
-    fields = fields_of(schema, request.columns)
-    extra = TRACKING_FIELDS if handle.options.row_tracking else ()
-    written = arrow_schema((*schema.fields, *extra))
-    for i, file in enumerate(task.files):
-        deletion = split.deletion_of(i)
-        for rows in iter_rows(request, split, file, deletion, fields, batch_rows=request.batch_rows, extra=extra):
-            if rows.row_count:
-                arrays = [*rows.columns, *(tracking_column(file, f.name, rows) for f in extra)]
-                yield record_batch(arrays, written, rows.row_count)
 
 
 def _numbered(new: tuple[DataFileMeta, ...], old: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:

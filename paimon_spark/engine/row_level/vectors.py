@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.commit.index_files import has_buckets
-from paimon_spark.engine.read.file_reader import fields_of, iter_rows
-from paimon_spark.engine.read.metadata_columns import tracking_column
+from paimon_spark.engine.read.metadata_columns import stored_rows
 from paimon_spark.engine.row_level.files import DroppedRows
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
@@ -22,7 +21,6 @@ from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import first_sequence_number
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files import deletion_vector
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions
@@ -37,10 +35,8 @@ from paimon_spark.metadata.vector_files import (
     united,
     vector_files,
 )
-from paimon_spark.types import TRACKING_FIELDS
 
 Place = tuple[bytes, int]
-_NOTHING: Positions = np.empty(0, np.int64)
 
 
 def deletion_changes(
@@ -147,27 +143,14 @@ def rewrite_split(
 
 
 def _kept(read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions | None]) -> Iterator[pa.RecordBatch]:
-    names = read.schema.row_type.names
-    fields = fields_of(read.schema, names)
-    extra = TRACKING_FIELDS if read.options.row_tracking else ()
-    schema = arrow_schema((*read.schema.fields, *extra))
     for i, file in enumerate(split.files):
-        gone = dropped.get(file.file_name, _NOTHING)
-        if gone is None or gone is _NOTHING:
+        gone = dropped.get(file.file_name)
+        if gone is None:
             continue
-        deletion = split.deletion_of(i)
-        for rows in iter_rows(read, split, file, deletion, fields, batch_rows=read.batch_rows, extra=extra):
-            if rows.row_count == 0:
-                continue
-            kept = _without(rows.positions, gone)
-            count = int(np.count_nonzero(kept))
-            if count == 0:
-                continue
-            arrays = [*rows.columns, *(tracking_column(file, f.name, rows) for f in extra)]
-            if count < rows.row_count:
-                mask = arrow_numpy.boolean_array(kept)
-                arrays = [a.filter(mask) for a in arrays]
-            yield record_batch(arrays, schema, count)
+        for positions, batch in stored_rows(read, split, i):
+            kept = _without(positions, gone)
+            if kept.any():
+                yield batch if kept.all() else batch.filter(arrow_numpy.boolean_array(kept))
 
 
 def _without(positions: Positions, gone: Positions) -> arrow_numpy.Bool:

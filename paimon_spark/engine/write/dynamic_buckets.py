@@ -47,17 +47,38 @@ _BUCKET_BITS: Final = 16
 _SMALL: Final = 1 << 16
 
 
-class DynamicBuckets:
-    """Finds the bucket of each row of a write, and writes the index of new keys. Not safe for threads."""
+class DynamicBuckets(Bucketing):
+    """Buckets of tables with primary keys and `bucket` = -1, by the index of key hashes."""
 
-    def __init__(self, request: WriteRequest) -> None:
+    total_buckets = DYNAMIC
+
+    def __init__(self, request: WriteRequest, numbers: PartitionNumbers) -> None:
         self._request = request
+        self._keys = list(request.handle.schema.trimmed_primary_keys)
+        self._numbers = numbers
         self._options = request.handle.options.dynamic_bucket
         self._partitions: dict[bytes, _PartitionBuckets] = {}
         self._base = _base_index(request)
         self._name = f"index-{new_file_id(request.job)}"
         self._counter = itertools.count()
         self._written: list[IndexManifestEntry] = []
+
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        """Where every row goes. Raises as `assign`."""
+        hashes = row_hashes(batch.select(self._keys))
+        if isinstance(partitions, int):
+            buckets = self.assign(self._numbers.rows[partitions], hashes)
+            return Placed(batch, partitions, buckets.astype(np.int64))
+        out = np.empty(len(hashes), np.int64)
+        order = np.argsort(partitions, kind="stable")
+        numbers, starts = np.unique(partitions[order], return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            out[rows] = self.assign(self._numbers.rows[number], hashes[rows])
+        return Placed(batch, partitions, out)
+
+    def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """Add the index files of buckets with new keys. Raises as `close`."""
+        return _with_index(messages, self.close())
 
     def assign(self, partition: bytes, hashes: I32) -> I32:
         """The bucket of each row of one partition; `hashes` of the trimmed primary key, in order of arrival.
@@ -257,37 +278,6 @@ def assigner_channels(
 def is_cross_partition(schema: TableSchema) -> bool:
     """Whether a key may move from one partition to another (Java `table/BucketMode.KEY_DYNAMIC`)."""
     return bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
-
-
-class DynamicBucketing(Bucketing):
-    """Buckets of tables with primary keys and `bucket` = -1, by the index of key hashes."""
-
-    total_buckets = DYNAMIC
-
-    def __init__(self, request: WriteRequest, partitions: PartitionNumbers) -> None:
-        self._keys = list(request.handle.schema.trimmed_primary_keys)
-        self._partitions = partitions
-        self._buckets = DynamicBuckets(request)
-
-    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
-        """Where every row goes. Raises as `DynamicBuckets.assign`."""
-        hashes = row_hashes(batch.select(self._keys))
-        if isinstance(partitions, int):
-            buckets = self._buckets.assign(self._partitions.rows[partitions], hashes)
-            return Placed(batch, partitions, buckets.astype(np.int64))
-        out = np.empty(len(hashes), np.int64)
-        order = np.argsort(partitions, kind="stable")
-        numbers, starts = np.unique(partitions[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
-            out[rows] = self._buckets.assign(self._partitions.rows[number], hashes[rows])
-        return Placed(batch, partitions, out)
-
-    def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-        """Add the index files of buckets with new keys. Raises as `DynamicBuckets.close`."""
-        return _with_index(messages, self._buckets.close())
-
-    def abort(self) -> None:
-        self._buckets.abort()
 
 
 def _with_index(

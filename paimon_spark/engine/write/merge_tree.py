@@ -54,7 +54,6 @@ class MergeTreeWriter:
     Args:
         max_sequence: largest sequence number of the bucket's live files; -1 when there are none.
         files: makes the bucket's files; only tests pass it.
-        spill: file of spilled rows, owned by the caller; without it the writer has one of its own.
     """
 
     def __init__(
@@ -63,9 +62,7 @@ class MergeTreeWriter:
         partition: bytes,
         bucket: int,
         max_sequence: int,
-        *,
         files: DataFiles | None = None,
-        spill: SpillFile | None = None,
     ) -> None:
         options, schema = request.handle.options, request.handle.schema
         self._request, self._bucket = request, bucket
@@ -84,7 +81,7 @@ class MergeTreeWriter:
         self._changelog = options.changelog_producer is ChangelogProducer.INPUT
         self._spillable = options.write.spillable
         self._most_spilled = options.write.spill_max_disk_bytes
-        self._spill, self._owns_spill = (SpillFile(), True) if spill is None else (spill, False)
+        self._spill = SpillFile()
         self._runs: list[SpilledRun] = []
         self._buffer: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
@@ -133,21 +130,17 @@ class MergeTreeWriter:
             self._flush_spilled()
         elif self._buffer:
             self._flush(self._buffered_windows())
-        self._close_spill()
+        self._spill.close()
         return Increment(new_files=tuple(self._new_files), changelog_files=tuple(self._changelog_files))
 
     def abort(self) -> None:
         """Remove every file made."""
         self._buffer.clear()
         self._runs.clear()
-        self._close_spill()
+        self._spill.close()
         for writer in self._open:
             writer.abort()
         self._open.clear()
-
-    def _close_spill(self) -> None:
-        if self._owns_spill:
-            self._spill.close()
 
     def _buffered_windows(self) -> Iterator[Window]:
         """Buffered rows as windows of complete keys. Empties the buffer."""
@@ -202,8 +195,7 @@ class MergeTreeWriter:
 
     def _flush_spilled(self) -> None:
         self._flush(self._spilled_windows())
-        if self._owns_spill:
-            self._spill.close()
+        self._spill.close()
 
     def _flush(self, sorted_windows: Iterator[Window]) -> None:
         """Merge windows into files of level 0, and into changelog files."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.bucketing import UNAWARE, Bucketing, FixedBuckets, OneBucket, PartitionNumbers
 from paimon_spark.engine.write.data_files import DataFiles, DirectWriter
-from paimon_spark.engine.write.dynamic_buckets import DynamicBucketing, is_cross_partition
+from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets, is_cross_partition
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
@@ -112,7 +112,7 @@ def _bucketing(request: WriteRequest, partitions: PartitionNumbers, states: Buck
 
         return CrossPartitions(request, partitions)
     if bucket == UNAWARE:
-        return DynamicBucketing(request, partitions)
+        return DynamicBuckets(request, partitions)
     if bucket == POSTPONE_BUCKET and keyed:
         return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)
     raise UnsupportedFeatureError(
