@@ -257,14 +257,8 @@ class FileMissingError(StorageError, FileNotFoundError):
 
     kind = "file-missing"
 
-    def __str__(self) -> str:
-        return self.message
-
 
 class FileAlreadyThereError(StorageError, FileExistsError):
     """The store holds a file where a new one was to be created exclusively."""
 
     kind = "file-already-there"
-
-    def __str__(self) -> str:
-        return self.message

@@ -1,4 +1,4 @@
-"""What the library asks of Spark, so that no package below `spark` and `sql` imports pyspark.
+"""Port to Spark: the jobs and SQL that packages below `spark` and `sql` ask for.
 
 `paimon_spark/__init__.py` names the modules that do it. They are imported when something first asks for Spark, so that
 everything else works without pyspark.

@@ -1,4 +1,4 @@
-"""The classes that users hold: Catalog, Table and Lineage. They forward; what they do is done below.
+"""The classes that users hold: Catalog, Table and Lineage. They only forward.
 
 catalog.py            Catalog: databases, tables, SQL, lineage
 table.py              Table: reading, writing, changing the definition; load_table

@@ -1,11 +1,11 @@
-"""What one lineage question needs: the warehouses, tables and versions it names, and the rows that answer it."""
+"""One lineage question: the warehouses, tables and versions it names, and its graph."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypedDict, Union, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
 
 from paimon_spark.errors import (
     CommitError,
@@ -17,27 +17,25 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.lineage.alignment import NewestBetween
+from paimon_spark.lineage.alignment import History
 from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
 from paimon_spark.lineage.job_registry import registrations
+from paimon_spark.lineage.maintenance import sync
 from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.results import ProvenanceOf
 from paimon_spark.lineage.table_history import TableHistory, open_branch
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is
-from paimon_spark.lineage.unified_version import IsCompaction
 from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
 from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_lineage_table
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.version import from_options
+from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.lineage.maintenance import Synced
     from paimon_spark.options.scan import ScanOptions
 
 TableLike: TypeAlias = Union[str, "Table"]
@@ -51,7 +49,7 @@ _LOG = logging.getLogger(__name__)
 
 @runtime_checkable
 class WarehouseCatalog(Protocol):
-    """What a question needs of a catalog."""
+    """The part of a catalog that a question uses."""
 
     @property
     def warehouse(self) -> str: ...
@@ -64,24 +62,16 @@ class WarehouseCatalog(Protocol):
         ...
 
 
-class HistoryCallbacks(TypedDict):
-    """Callbacks of unified versions into the history of tables."""
-
-    is_compaction: IsCompaction
-    newest_between: NewestBetween
-    provenance_of: ProvenanceOf
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: its warehouses, and the history of their tables."""
+    """One lineage question: its warehouses, and the history of their tables."""
 
     places: Warehouses
     history: TableHistory
 
     @staticmethod
     def of(own: WarehouseCatalog, others: Sequence[WarehouseCatalog], tables: Iterable[TableLike] = ()) -> Question:
-        """A question about the warehouses of catalogs and of opened tables, once their missing rows are written.
+        """A question about the warehouses of catalogs and of opened tables; their missing rows are written first.
 
         Raises:
             LineageError: lineage was never switched on in one of them.
@@ -104,7 +94,7 @@ class Question:
         snapshots: bool = True,
         startup: bool = False,
     ) -> Graph:
-        """The graph that is needed. Raises StorageError."""
+        """The part of the graph around some tables and jobs. Raises StorageError."""
         return load(self.places.indexes, tables, jobs, direction=direction, snapshots=snapshots, startup=startup)
 
     def about(
@@ -112,11 +102,11 @@ class Question:
     ) -> tuple[AskedTable, int | None, Graph]:
         """A table, the snapshot of it that is asked about, and the graph.
 
-        Upstream, a snapshot that a branch shares with the one it was made from is that one's.
+        Upstream, a snapshot that a branch shares with its origin belongs to the origin.
 
         Raises:
-            VersionNotFoundError: the snapshot is newer than all that there are or were. Others as `Places.asked` and
-                `Places.at`.
+            VersionNotFoundError: the snapshot is newer than all known ones. Others as `Warehouses.asked` and
+                `Warehouses.at`.
         """
         asked, snapshot_id = self.places.at(self.places.asked(table, self.load(snapshots=False)), version)
         graph = self.load([asked.node], direction=direction)
@@ -132,12 +122,12 @@ class Question:
         return asked, snapshot_id, graph
 
     def _maker(self, graph: Graph, node: Node, snapshot_id: int) -> Node | None:
-        """The branch that another shares a snapshot with; None where jobs wrote that one up to the snapshot."""
+        """The branch that a shared snapshot comes from; None when jobs wrote the branch up to the snapshot."""
         written = (graph.sinks(job, node).row_of(snapshot_id) for job in graph.written_by.get(node, ()))
         return None if any(row >= 0 for row in written) else self.history.parent(node, snapshot_id)
 
     def _check_snapshot(self, graph: Graph, asked: AskedTable, snapshot_id: int) -> None:
-        """Of a table that is gone any snapshot may have been."""
+        """Check that the snapshot can exist; of a dropped table any may have."""
         graph.check_table(asked.node)
         newest, head = graph.newest(asked.node), self.history.newest_between(asked.node, 1, None)
         if head is not None and snapshot_id > max(newest, head) and not self.history.is_there(asked.node, snapshot_id):
@@ -153,7 +143,7 @@ class Question:
         """Tables by the names as given.
 
         Raises:
-            InvalidInputError: one twice, or one opened at a version. Others as `Places.asked`.
+            InvalidInputError: one twice, or one opened at a version. Others as `Warehouses.asked`.
         """
         known = self.load(snapshots=False)
         found: dict[str, AskedTable] = {}
@@ -178,14 +168,9 @@ class Question:
         return find_unrecorded(self.places.indexes, here)
 
     @property
-    def callbacks(self) -> HistoryCallbacks:
+    def callbacks(self) -> History:
         """Callbacks into the history of tables."""
-        history = self.history
-        return {
-            "is_compaction": history.is_compaction,
-            "newest_between": history.newest_between,
-            "provenance_of": history.provenance,
-        }
+        return History(self.history.is_compaction, self.history.newest_between, self.history.provenance)
 
     def queries(self) -> dict[str, str]:
         """Job → the streaming query that is recorded as it. Raises StorageError."""
@@ -195,7 +180,7 @@ class Question:
         return found
 
     def write_startup(self, job: str, starts: Sequence[tuple[AskedTable, int]]) -> None:
-        """Write what a job starts from to the warehouse of each source, and delete what it was to start from before.
+        """Write the start of a job to the warehouse of each source, and delete former ones.
 
         Raises:
             StorageError, CommitError: it cannot be written.
@@ -218,13 +203,6 @@ def check_ever_enabled(index: TableIndex) -> None:
             "paimon-spark lineage enable; jobs record from then on",
             warehouse=url,
         )
-
-
-def sync_of(index: TableIndex) -> Synced:
-    """Write the missing rows. Raises as `maintenance.sync`."""
-    from paimon_spark.lineage.maintenance import sync
-
-    return sync(index)
 
 
 def startup_snapshots(graph: Graph) -> dict[str, dict[str, int]]:
@@ -261,7 +239,7 @@ def check_job_names(names: Sequence[str]) -> Sequence[str]:
 
 def _write_missing(index: TableIndex) -> None:
     try:
-        found = sync_of(index)
+        found = sync(index)
     except (StorageError, CommitError) as e:
         _LOG.warning(
             "lineage of %s is answered from the rows that are there; what is missing could not be written: %s",
@@ -303,7 +281,7 @@ class Warehouses:
     """
 
     catalogs: tuple[WarehouseCatalog, ...]
-    warehouses: dict[str, Warehouse] = field(default_factory=dict)
+    warehouses: dict[str, Warehouse]
 
     @staticmethod
     def of(
@@ -321,16 +299,13 @@ class Warehouses:
                 raise InvalidInputError(
                     f"others={other!r}: expected catalogs, as paimon_spark.load_catalog makes them", others=str(other)
                 )
-        places = Warehouses((own, *given))
-        for catalog in places.catalogs:
-            places._add(warehouse_of(catalog))
-        for table in tables:
-            if not isinstance(table, str):
-                places._add(_warehouse_and_branch(table)[0])
-        return places
-
-    def _add(self, warehouse: Warehouse) -> None:
-        self.warehouses.setdefault(warehouse.url, warehouse)
+        catalogs = (own, *given)
+        found = [warehouse_of(catalog) for catalog in catalogs]
+        found += [_warehouse_and_branch(table)[0] for table in tables if not isinstance(table, str)]
+        warehouses: dict[str, Warehouse] = {}
+        for warehouse in found:
+            warehouses.setdefault(warehouse.url, warehouse)
+        return Warehouses(catalogs, warehouses)
 
     @property
     def indexes(self) -> tuple[TableIndex, ...]:
@@ -411,7 +386,7 @@ class Warehouses:
                 "snapshot id",
                 table=asked.given,
             )
-        found = resolve(handle, from_options([version], None if asked.options is None else asked.options.time_zone))
+        found = resolve(handle, from_option(*version, None if asked.options is None else asked.options.time_zone))
         if found.snapshot is None:
             raise LineageError(
                 f"{found.label} of table {asked.given} has no snapshot yet, so nothing came from it or went into it",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.lineage_question import (
     Question,
@@ -18,11 +18,20 @@ from paimon_spark.api.lineage_question import (
     check_job_names,
     check_tables,
     startup_snapshots,
-    sync_of,
     warehouse_of,
 )
 from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.lineage.graph import Direction, load, newest_of
+from paimon_spark.lineage.job_registry import find_owner
+from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
+from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
+from paimon_spark.lineage.picture import Picture, picture_of
+from paimon_spark.lineage.reach import downstream, impact, upstream
+from paimon_spark.lineage.results import ImpactOfSnapshot, Job, Jobs, LineageStatus, Relations, UnifiedVersion
 from paimon_spark.lineage.table_index import TableIndex, open_index
+from paimon_spark.lineage.tables import enable, read_settings, write_settings
+from paimon_spark.lineage.unified_version import start_snapshots, unified_version
+from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import JOB
 
 if TYPE_CHECKING:
@@ -30,10 +39,6 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.lineage.maintenance import Rebuilt, Synced
-    from paimon_spark.lineage.picture import Picture
-    from paimon_spark.lineage.results import ImpactOfSnapshot, Jobs, LineageStatus, Relations, UnifiedVersion
-    from paimon_spark.metadata.version import Moment
 
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
@@ -63,8 +68,6 @@ class Lineage:
             InvalidInputError: `data` without `table`, or neither; `disable()` switches off.
             StorageError, CommitError: the lineage tables cannot be made or written.
         """
-        from paimon_spark.lineage.tables import enable
-
         if not table:
             raise InvalidInputError(
                 f"lineage cannot be enabled with table=False{' and data=True' if data else ''}: which snapshots a job "
@@ -88,8 +91,6 @@ class Lineage:
         Raises:
             StorageError, CommitError: the lineage tables cannot be written.
         """
-        from paimon_spark.lineage.tables import write_settings
-
         if self._index.exists():
             write_settings(self._index, table=False, data=False)
         return self.status()
@@ -97,13 +98,10 @@ class Lineage:
     @property
     def is_enabled(self) -> bool:
         """Whether the warehouse records which snapshots came from which. Raises StorageError."""
-        from paimon_spark.lineage.tables import read_settings
-
         return read_settings(self._index).table
 
     def status(self) -> LineageStatus:
         """Whether lineage is on. Raises StorageError."""
-        from paimon_spark.lineage.graph import load
         from paimon_spark.lineage.results import LineageStatus
         from paimon_spark.lineage.tables import read_settings
 
@@ -120,9 +118,6 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError: a store failed.
         """
-        from paimon_spark.lineage.graph import newest_of
-        from paimon_spark.lineage.results import Job, Jobs
-
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
         newest, starts, queries = newest_of(graph), startup_snapshots(graph), question.queries()
@@ -164,7 +159,7 @@ class Lineage:
             InvalidInputError: not one of `table` and `job`, or a snapshot of a job.
             StorageError: a store failed.
         """
-        return self._relations("upstream", table, snapshot, job, others)
+        return self._relations(Direction.UP, table, snapshot, job, others)
 
     def downstream(
         self,
@@ -175,7 +170,7 @@ class Lineage:
         others: Sequence[Catalog] = (),
     ) -> Relations:
         """The tables and jobs that come from a table, one of its snapshots, or a job; arguments as of `upstream`."""
-        return self._relations("downstream", table, snapshot, job, others)
+        return self._relations(Direction.DOWN, table, snapshot, job, others)
 
     def impact(
         self, table: TableLike, snapshot: Version | None = None, *, others: Sequence[Catalog] = ()
@@ -191,9 +186,6 @@ class Lineage:
             InvalidInputError: no snapshot was given.
             Others as `upstream`.
         """
-        from paimon_spark.lineage.graph import Direction
-        from paimon_spark.lineage.reach import impact
-
         question = Question.of(self.catalog, others, (table,))
         asked, snapshot_id, graph = question.about(table, snapshot, Direction.DOWN)
         if snapshot_id is None:
@@ -227,13 +219,10 @@ class Lineage:
             InvalidInputError: no tables, one twice, or one opened at a version.
             Others as `upstream`.
         """
-        from paimon_spark.lineage.results import UnifiedVersion
-        from paimon_spark.lineage.unified_version import unified_version
-
         question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = unified_version(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
+        found = unified_version(question.load(nodes), nodes, question.callbacks, check_job_names(ignoring))
         snapshots = {name: found.snapshots[a.node] for name, a in asked.items()}
         return UnifiedVersion(snapshots, question.unrecorded_in({**found.sources, **found.snapshots}))
 
@@ -265,13 +254,11 @@ class Lineage:
             StorageError, CommitError: `job_startup` cannot be written.
             Others as `unified_version`.
         """
-        from paimon_spark.lineage.unified_version import start_snapshots
-
         check_job_name(job)
         question = Question.of(self.catalog, others, check_tables(tables))
         asked = question.align(tables)
         nodes = [a.node for a in asked.values()]
-        found = start_snapshots(question.load(nodes), nodes, ignoring=check_job_names(ignoring), **question.callbacks)
+        found = start_snapshots(question.load(nodes), nodes, question.callbacks, check_job_names(ignoring))
         starts = {name: found[a.node] for name, a in asked.items()}
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
@@ -289,13 +276,10 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError, CommitError: something could not be written; call again.
         """
-        from paimon_spark.lineage.job_registry import find_owner
-        from paimon_spark.lineage.maintenance import forget_job
-
         check_job_name(job)
         question = Question.of(self.catalog, ())
         graph = question.load(snapshots=False, startup=True)
-        if job not in startup_snapshots(graph) and find_owner(self._index, job) is None:
+        if job not in startup_snapshots(graph) and find_owner(self._index.warehouse, job) is None:
             graph.check_job(job)
         return forget_job(self._index, job)
 
@@ -310,8 +294,6 @@ class Lineage:
             LineageError: there are no lineage tables, and no snapshot, tag or checkpoint that tells of a job.
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
-        from paimon_spark.lineage.maintenance import nothing_to_rebuild, rebuild
-
         given: object = checkpoints
         if given is not None and not isinstance(given, Mapping):
             raise InvalidInputError(f"checkpoints={given!r}: expected a mapping of a job to the URL of its checkpoint")
@@ -327,7 +309,7 @@ class Lineage:
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
         check_ever_enabled(self._index)
-        return sync_of(self._index)
+        return sync(self._index)
 
     def graph(self, *tables: TableLike, others: Sequence[Catalog] = ()) -> Picture:
         """The tables and jobs as a picture: all of them, or what the tables given come from and go into.
@@ -337,9 +319,6 @@ class Lineage:
         Raises:
             Errors as `upstream`.
         """
-        from paimon_spark.lineage.graph import Direction
-        from paimon_spark.lineage.picture import picture_of
-
         question = Question.of(self.catalog, others, tables)
         if not tables:
             return picture_of(
@@ -377,9 +356,6 @@ class Lineage:
             LineageError: lineage was never switched on.
             StorageError: what was sent cannot be written down. Whatever the client raises; call again then.
         """
-        from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
-        from paimon_spark.metadata.version import moment_ms
-
         check_installed()
         since_ms = None if since is None else moment_ms(since, "since")
         question = Question.of(self.catalog, others)
@@ -396,30 +372,27 @@ class Lineage:
 
     def _relations(
         self,
-        direction: Literal["upstream", "downstream"],
+        direction: Direction,
         table: TableLike | None,
         snapshot: Version | None,
         job: str | None,
         others: Sequence[Catalog],
     ) -> Relations:
-        from paimon_spark.lineage.graph import Direction
-        from paimon_spark.lineage.reach import downstream, upstream
 
+        relations_of = upstream if direction is Direction.UP else downstream
         if (table is None) == (job is None) or (job is not None and snapshot is not None):
             raise InvalidInputError(
-                f"{direction} of what? Give a table, with or without one of its snapshots, or job=…; given are "
-                f"table={table!r}, snapshot={snapshot!r}, job={job!r}"
+                f"{relations_of.__name__} of what? Give a table, with or without one of its snapshots, or job=…; given "
+                f"are table={table!r}, snapshot={snapshot!r}, job={job!r}"
             )
-        way, ask = (Direction.UP, upstream) if direction == "upstream" else (Direction.DOWN, downstream)
         question = Question.of(self.catalog, others, () if table is None else (table,))
-        if job is not None:
-            found = ask(question.load(jobs=[check_job_name(job)], direction=way), job)
+        if table is None:
+            found = relations_of(question.load(jobs=[check_job_name(job or "")], direction=direction), job or "")
         else:
-            assert table is not None
-            asked, snapshot_id, graph = question.about(table, snapshot, way)
-            found = ask(graph, asked.node, snapshot_id, question.history.provenance)
+            asked, snapshot_id, graph = question.about(table, snapshot, direction)
+            found = relations_of(graph, asked.node, snapshot_id, question.history.provenance)
         node = None if isinstance(found.start, str) else found.start
-        if direction == "downstream":
+        if direction is Direction.DOWN:
             return replace(found, unrecorded=question.unrecorded_after(node, found.snapshot))
         nodes = {t.node: t.snapshot for t in found.tables} | ({} if node is None else {node: found.snapshot})
         return replace(found, unrecorded=question.unrecorded_in(nodes))

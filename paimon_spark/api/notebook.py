@@ -1,4 +1,4 @@
-"""HTML of tables and catalogs for notebooks. Reads metadata; an error is shown in its place."""
+"""HTML of tables and catalogs for notebooks, or of the error that prevents it."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from paimon_spark.metadata.handle import current
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.metadata.tags import Savepoint, TagInfo, list_savepoints
 from paimon_spark.options.table import TableOptions
+from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
@@ -170,9 +171,7 @@ class Table(TableRefs, TableMaintenance):
             ColumnNotFoundError: there is no such column.
             CommitConflictError: others changed the same rows; nothing was updated.
         """
-        from paimon_spark.jobs.row_level import update_rows
-
-        return update_rows(self, where, set)
+        return spark_jobs().update(self, where, set)
 
     def merge(
         self,
@@ -204,7 +203,7 @@ class Table(TableRefs, TableMaintenance):
             DataError: a row would be changed by several rows of the source; nothing was changed.
             Others as `update`.
         """
-        from paimon_spark.jobs.row_level import MergeClauses, merge_rows
+        from paimon_spark.jobs.row_level import MergeClauses
 
         clauses = MergeClauses(
             when_matched_update,
@@ -214,7 +213,7 @@ class Table(TableRefs, TableMaintenance):
             when_not_matched_condition,
             when_not_matched_by_source_delete,
         )
-        return merge_rows(self, source, on, clauses)
+        return spark_jobs().merge(self, source, on, clauses)
 
     def alter(
         self,

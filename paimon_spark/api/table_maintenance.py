@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.display import ShownList
-from paimon_spark.jobs.branch_access import at_head, opened_anew
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
 if TYPE_CHECKING:
@@ -243,11 +243,8 @@ class TableMaintenance(OpenedTable):
             OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.maintenance.orphan_files import remove_orphan_files
-        from paimon_spark.metadata.version import moment_ms
 
-        zone = self.read_options.time_zone
-        older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", zone)
-        return remove_orphan_files(at_head(self), older_than_ms, dry_run=dry_run)
+        return remove_orphan_files(at_head(self), older_than_ms(self, older_than), dry_run=dry_run)
 
     def purge(self, *, dry_run: bool = False) -> Removed:
         """Delete everything but the definition: rows, history, changelogs, tags, consumers and branches.
@@ -329,7 +326,7 @@ class TableMaintenance(OpenedTable):
             repair: repair what can be repaired without loss; the findings say what was.
 
         Raises:
-            OperationInProgressError: with `repair`, another process is changing tags or branches.
+            OperationInProgressError: with `repair`, another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.doctor import run_doctor
 

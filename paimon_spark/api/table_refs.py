@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
-from paimon_spark.jobs.branch_access import at_head, opened_anew
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class TableRefs(OpenedTable):
     ) -> TagInfo:
         """Tag the head of the branch, or one of its snapshots. A tag keeps its files through expiry.
 
-        Nothing of the data is read or copied. A snapshot that expired is taken from another tag of it.
+        No data is read or copied. A snapshot that expired is taken from another tag of it.
 
         Args:
             name: not blank, not a number, without slashes, and not the text of another version.
@@ -53,12 +53,9 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import create_tag
 
+        handle = at_head(self)
         return create_tag(
-            at_head(self),
-            name,
-            snapshot_id=snapshot_id,
-            time_retained=time_retained,
-            ignore_if_exists=ignore_if_exists,
+            handle, name, snapshot_id=snapshot_id, time_retained=time_retained, ignore_if_exists=ignore_if_exists
         )
 
     @overload
@@ -105,13 +102,8 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import replace_tag
 
-        return replace_tag(
-            at_head(self),
-            name,
-            snapshot_id=snapshot_id,
-            time_retained=time_retained,
-            dry_run=dry_run,
-        )
+        handle = at_head(self)
+        return replace_tag(handle, name, snapshot_id=snapshot_id, time_retained=time_retained, dry_run=dry_run)
 
     def rename_tag(self, old: str, new: str) -> TagInfo:
         """Rename a tag.
@@ -158,12 +150,9 @@ class TableRefs(OpenedTable):
             UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
             OperationInProgressError: another process keeps changing tags or branches.
         """
-        from paimon_spark.metadata.version import moment_ms
         from paimon_spark.versioning.tags import expire_tags
 
-        zone = self.read_options.time_zone
-        older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", zone)
-        return expire_tags(opened_anew(self), older_than_ms=older_than_ms, dry_run=dry_run)
+        return expire_tags(opened_anew(self), older_than_ms=older_than_ms(self, older_than), dry_run=dry_run)
 
     def previous_tag(self, name: str) -> TagInfo | None:
         """The tag of the last snapshot committed before that of tag `name`; None for the earliest.
@@ -312,7 +301,7 @@ class TableRefs(OpenedTable):
         Raises:
             BranchNotFoundError: there is no such branch.
             InvalidInputError: it is main, or an option of another branch names it.
-            UnsafeDeletionError: it cannot be told what the rest of the table needs; nothing was deleted.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
             OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import delete_branch

@@ -100,7 +100,7 @@ def _creates_database(statement: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """Statements separated by `;`, as `split_statements` finds them. Raises UsageError: there is none."""
+    """Split statements at `;` as `split_statements` does. Raises UsageError: there is no statement."""
     from paimon_spark.sql.tokens import split_statements
 
     found = split_statements(text)

@@ -56,7 +56,7 @@ class NoWarehouseError(NotFoundError):
 
 
 class NotConfirmedError(PaimonError):
-    """Something would have been deleted, and nobody confirmed it. Nothing was changed."""
+    """A command that deletes something was not confirmed, and changed nothing."""
 
     kind = "not-confirmed"
 

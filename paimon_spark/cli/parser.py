@@ -31,12 +31,9 @@ _BOOLEANS: Final = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The command that the first words name.
+    """The command that the first words name; without one, help is printed, of the noun if there is one.
 
-    Attributes:
-        operation: None when they name none, and help is to be printed.
-        noun: that was named without a verb.
-        rest: the other words.
+    `rest` are the other words.
     """
 
     operation: Operation | None
@@ -95,8 +92,7 @@ def _next_word(words: Sequence[str], start: int) -> int | None:
 def parse(command: Operation, words: Sequence[str]) -> dict[str, Any]:
     """Parse the words after the command: values by the names of the arguments.
 
-    Raises:
-        UsageError: an option is unknown, a value is wrong or missing, or there are too many words.
+    Raises UsageError: an option is unknown, a value is wrong or missing, or there are too many words.
     """
     parser = _Parser(command)
     end = words.index("--") if "--" in words else len(words)

@@ -35,12 +35,7 @@ class CommandRequest(Request):
         return self["warehouse"] or configured().get("warehouse")
 
     def catalog(self, *, may_create: bool = False) -> Catalog:
-        """The catalog of the warehouse.
-
-        Raises:
-            UsageError: no warehouse is known.
-            NoWarehouseError: there is no such directory.
-        """
+        """The catalog of the warehouse. Raises UsageError: none is known; NoWarehouseError: no such directory."""
         from paimon_spark.api.catalog import load_catalog
 
         if self.warehouse is None:
@@ -72,9 +67,7 @@ class CommandRequest(Request):
     def table(self, text: str | None = None) -> Table:
         """The table that the command is about, on the branch given, or another one.
 
-        Raises:
-            UsageError: no warehouse is known.
-            TableNotFoundError: there is no such table; the nearest names are offered.
+        Raises UsageError: no warehouse is known; TableNotFoundError: none such; the nearest names are offered.
         """
         if text is not None:
             return self._load(text)
@@ -127,11 +120,7 @@ class CommandRequest(Request):
 
 
 def answer(operation: Operation, call: CommandRequest) -> Answer:
-    """Run an operation, after confirmation where it deletes something.
-
-    Raises:
-        NotConfirmedError: nobody confirmed it; nothing was changed.
-    """
+    """Run an operation, after confirmation where it deletes something. Raises NotConfirmedError."""
     request: Request = call.planned() if call["dry_run"] else call
     question = None if operation.question is None or call["dry_run"] or call["yes"] else operation.question(call)
     if question is not None:
@@ -173,10 +162,8 @@ def _confirm(question: str, would: Any) -> None:
 def _exists(catalog: Catalog) -> bool:
     """Whether the warehouse exists: a misspelt path must not look like a warehouse without tables.
 
-    An object store has no directories, so that a warehouse without databases cannot be told from a missing one.
-
-    Raises:
-        NoWarehouseError: the file system has directories, and there is none.
+    An object store has no directories, so that a warehouse without databases cannot be told from a missing one. Raises
+    NoWarehouseError: the file system has directories, and there is none.
     """
     from paimon_spark.storage.fsspec_write import has_directories
     from paimon_spark.storage.urls import open_store, split_url

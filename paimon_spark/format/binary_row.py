@@ -1,4 +1,4 @@
-"""BinaryRow, the encoding of partitions, keys and statistics: encoded by row, decoded by row or by column.
+"""BinaryRow, the encoding of partitions, keys and statistics.
 
 Rows here have the 4-byte big-endian arity in front, as in manifests; everything behind it is little endian.
 Columns are decoded without a loop over rows: a scan prunes by the statistics of a hundred thousand files.
@@ -187,11 +187,7 @@ def decimal_of(unscaled: int, scale: int) -> Decimal:
 
 
 def encode(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
-    """The row of `values`, byte for byte what Java writes.
-
-    Raises:
-        FormatError: a value does not fit its type.
-    """
+    """The row of `values`, byte for byte what Java writes. Raises FormatError where one does not fit its type."""
     arity = len(types)
     first = null_bits_bytes(arity)
     fixed = bytearray(first + 8 * arity)
@@ -274,11 +270,9 @@ def decode_column(rows: pa.Array | pa.ChunkedArray, index: int, dtype: DataType,
         rows: binary; rows with arity prefix, of any arity each.
         index: which field, from 0.
         dtype: the type it was written with.
-        exact: raise for a timestamp outside what its Arrow unit can hold; statistics, where null only means
-            unknown, pass False.
+        exact: raise for a timestamp outside what its Arrow unit can hold, which is null otherwise.
 
-    Raises:
-        FormatError: a row is too short for its fields, or a value lies outside its row.
+    Raises FormatError: a row is too short for its fields, or a value lies outside its row.
     """
     cells = _Cells(arrow_numpy.one_chunk(rows), index)
     match dtype:
@@ -341,7 +335,9 @@ class _Cells:
         """Find the rows that hold a value, and load their slots."""
         here = np.flatnonzero(self.valid)
         start = self.start[here]
-        arity = self._arity(start)
+        count = max(len(self.data) - _ARITY_BYTES + 1, 0)
+        arities: npt.NDArray[Any] = np.ndarray((count,), np.dtype(">i4"), buffer=self.data, strides=(1,))
+        arity = arities[start - _ARITY_BYTES].astype(np.int64)
         header = (arity + 71) // 64 * 8
         if ((arity < 0) | (header + 8 * arity > self.size[here])).any():
             raise FormatError("a row is too short for its fields")
@@ -351,13 +347,6 @@ class _Cells:
         self.valid[here[~has]] = False
         self.places = start[has] + header[has] + 8 * index
         self.slots[here[has]] = self._words(self.places)
-
-    def _arity(self, start: I64) -> I64:
-        first = start - _ARITY_BYTES
-        out = np.zeros(len(start), np.int32)
-        for i in range(_ARITY_BYTES):
-            out = (out << 8) | self.data[first + i]
-        return out.astype(np.int64)
 
     def _words(self, at: I64) -> U64:
         if len(self.data) < 8:

@@ -41,8 +41,7 @@ _C2: Final = np.uint32(0x1B873593)
 def buckets(keys: pa.RecordBatch | pa.Table, count: int, function: BucketFunction) -> I32:
     """The bucket of every row of bucket key columns, in bucket key order and canonical Arrow types.
 
-    Raises:
-        UnsupportedFeatureError: the function takes no keys of this type.
+    Raises UnsupportedFeatureError where the function takes no keys of their types.
     """
     if function is BucketFunction.MOD:
         return _modulo(keys, count)
@@ -55,8 +54,7 @@ def buckets(keys: pa.RecordBatch | pa.Table, count: int, function: BucketFunctio
 def hashes(keys: pa.RecordBatch | pa.Table) -> I32:
     """The hash of the BinaryRow of every row: what default buckets and HASH index files are made from.
 
-    Raises:
-        UnsupportedFeatureError: a column of a nested type.
+    Raises UnsupportedFeatureError for a column of a nested type.
     """
     columns = _columns(keys)
     out = np.empty(keys.num_rows, np.int32)
@@ -300,8 +298,7 @@ _DOUBLE_NAN: Final = np.int64(0x7FF8000000000000)
 def hive_hashes(columns: Sequence[pa.Array]) -> I32:
     """The hash of every row: 31 times that of the columns before, plus the column's own; null counts 0.
 
-    Raises:
-        UnsupportedFeatureError: a column of a type Hive's function does not take, such as timestamps.
+    Raises UnsupportedFeatureError for types that Hive's function does not take, such as timestamps.
     """
     h: I32 = np.zeros(len(columns[0]), np.int32)
     for column in columns:

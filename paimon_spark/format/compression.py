@@ -27,11 +27,8 @@ _LZ4_FRAME: Final = bytes.fromhex("04224d18607073")
 def decompressor(codec: str, most_bytes: int) -> Decompress | None:
     """The function that decompresses blocks of `codec` to at most `most_bytes`; None for an unknown codec.
 
-    It raises FormatError or one of `ERRORS` for a block that is damaged or larger.
-
-    Args:
-        codec: null, deflate, snappy, bzip2, xz, zstandard or lz4 (raw blocks).
-        most_bytes: most bytes a block may become.
+    It raises FormatError or one of `ERRORS` for a block that is damaged or larger. Codecs are null, deflate, snappy,
+    bzip2, xz, zstandard and lz4 (raw blocks).
     """
     match codec:
         case "null":

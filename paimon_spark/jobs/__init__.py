@@ -1,1 +1,1 @@
-"""Jobs that read and write tables in this process or in Spark, and the maintenance that follows a commit."""
+"""Jobs that read and write tables, and the maintenance that follows a commit."""

@@ -1,7 +1,7 @@
 """Maintenance after each job's commit: automatic tags, savepoints and expiry that are due.
 
-All of it may as well happen later: nothing here fails the job, whose rows are committed, and what another process is
-doing is left to it. Looks come before locks: where nothing is due, it costs a listing of the tags and a read or two.
+None of it is urgent: a failure never fails the job, whose rows are committed, and what another process is doing is
+left to it. What is due is found out without locks: when nothing is, it costs a listing of the tags and a read or two.
 
 Source: Java `table/sink/TableCommitImpl.maintain`, whose order this is; PIP-4 for savepoints.
 """
@@ -9,10 +9,9 @@ Source: Java `table/sink/TableCommitImpl.maintain`, whose order this is; PIP-4 f
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from paimon_spark.errors import OperationInProgressError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
@@ -34,8 +33,13 @@ from paimon_spark.options.retention import TagCreation
 
 _LOG = logging.getLogger(__name__)
 
+V = TypeVar("V")
 _REMEMBERED: Final = 1000
-"""Branches of which something is remembered in this process."""
+"""Most branches that each of the following holds."""
+_NEXT_EXPIRY: Final[dict[Hashable, tuple[Hashable, datetime | None]]] = {}
+"""The tag files of a branch, and when the next of the tags expires."""
+_LAST_CHECK_MS: Final[dict[Hashable, int]] = {}
+"""When a branch was last checked for expired partitions."""
 
 
 def after_commit(
@@ -48,16 +52,15 @@ def after_commit(
 ) -> None:
     """Run the maintenance that is due after a job made `snapshot_ids`. Driver. Never raises an error of this package.
 
-    Nothing is done without a new snapshot, and where option `write-only` leaves it to others only the tag of a batch
-    is made.
+    Nothing is done without a new snapshot. With option `write-only` only the tag of a batch is created.
 
     Args:
         handle: the branch, with the options of the job.
-        snapshot_ids: in order, those of the compaction that followed among them.
-        wrote_rows: whether the job committed files of its own, for which `tag.automatic-creation = batch` makes a tag:
-            a write, a row-level change or a batch of a stream; no compaction and nothing that only drops files.
-        batch: whether the job is over with this commit.
-        clock: clock and chance.
+        snapshot_ids: in order, with those of the compaction that followed.
+        wrote_rows: whether the job wrote files, for which `tag.automatic-creation = batch` creates a tag: a write, a
+            row-level change or a batch of a stream, but not a compaction, nor a job that only drops files.
+        batch: whether this is the only commit of the job.
+        clock: clock and random numbers.
 
     Source: Java `paimon-spark` `WriteHelper.postCommit` for tags of batches.
     """
@@ -105,7 +108,7 @@ class _Maintenance:
         run_automatic_tags(self.handle, self._newest(), wait_ms=0, clock=self._now)
 
     def expire_tags(self) -> None:
-        if not self.handle.options.tags.time_expire or not _TAGS.may_expire(self.handle, self._now()):
+        if not self.handle.options.tags.time_expire or not _may_expire_tags(self.handle, self._now()):
             return
         from paimon_spark.versioning.tags import expire_tags
 
@@ -123,10 +126,9 @@ class _Maintenance:
         if options is None or not self.handle.schema.partition_keys:
             return
         now = self._clock.clock_ms()
-        if _CHECKS.is_due(self.handle, options.check_interval_ms, now, self._clock.random) or (
-            self._batch and options.checks_batches
-        ):
-            _CHECKS.done(self.handle, now)
+        is_due = _check_is_due(self.handle, options.check_interval_ms, now, self._clock.random)
+        if is_due or (self._batch and options.checks_batches):
+            _remember(_LAST_CHECK_MS, _branch(self.handle), now)
             expire_partitions(self.handle, clock_ms=lambda: now)
 
     def expire_consumers(self) -> None:
@@ -145,11 +147,11 @@ class _Maintenance:
             expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def _now(self) -> datetime:
-        """The local wall clock, which tags go by."""
-        return datetime.fromtimestamp(self._clock.clock_ms() / 1000)  # noqa: DTZ006 - tags note it without a zone
+        """The local wall clock, in which times of tags are stored."""
+        return datetime.fromtimestamp(self._clock.clock_ms() / 1000)  # noqa: DTZ006 - tags store it without a zone
 
     def _newest(self) -> Snapshot:
-        """The head, which may be that of others by now."""
+        """The head, which may be newer than the job's commit."""
         self._head = self._head or latest_snapshot(self.handle)
         assert self._head is not None
         return self._head
@@ -172,23 +174,15 @@ def _guarded(work: _Maintenance, what: str, run: Callable[[], None]) -> None:
         _LOG.exception("failed after snapshot %s of %s: %s", work.head_id, work.handle.describe(), what)
 
 
-class _Tags:
-    """When the next tag of a branch expires, while the branch has the same tags."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Hashable, datetime | None]] = {}
-
-    def may_expire(self, handle: TableHandle, now: datetime) -> bool:
-        """Whether a tag may have expired. Lists the tags, and reads them when the list changed."""
-        infos = handle.store.list(handle.layout.tag_dir)
-        shown = tuple((*i[:2], i.modified_ms) for i in infos if i.name.startswith(TAG_PREFIX) and not i.is_directory)
-        key = (handle.store.identity, handle.layout.tag_dir)
-        known = self._known.get(key)
-        if known is None or known[0] != shown:
-            known = shown, min(filter(None, map(_expiry_time, list_tags(handle) if shown else [])), default=None)
-            _forget_some(self._known)
-            self._known[key] = known
-        return known[1] is not None and now > known[1]
+def _may_expire_tags(handle: TableHandle, now: datetime) -> bool:
+    """Whether a tag may have expired. Lists the tags, and reads them when the list changed."""
+    infos = handle.store.list(handle.layout.tag_dir)
+    files = tuple((*i[:2], i.modified_ms) for i in infos if i.name.startswith(TAG_PREFIX) and not i.is_directory)
+    known = _NEXT_EXPIRY.get(_branch(handle))
+    if known is None or known[0] != files:
+        known = files, min(filter(None, map(_expiry_time, list_tags(handle) if files else [])), default=None)
+        _remember(_NEXT_EXPIRY, _branch(handle), known)
+    return known[1] is not None and now > known[1]
 
 
 def _expiry_time(tag: Tag) -> datetime | None:
@@ -201,37 +195,21 @@ def _expiry_time(tag: Tag) -> datetime | None:
         return None
 
 
-class _Checks:
-    """When each branch was last checked for expired partitions."""
-
-    def __init__(self) -> None:
-        self._last_ms: dict[Hashable, int] = {}
-
-    def is_due(
-        self, handle: TableHandle, interval_ms: int, now_ms: int, chance: Callable[[], float] = random.random
-    ) -> bool:
-        """Whether it is time. The first look comes at a random moment, so that many jobs do not look at once."""
-        if interval_ms == 0:
-            return True
-        key = _branch(handle)
-        if key not in self._last_ms:
-            _forget_some(self._last_ms)
-            self._last_ms[key] = now_ms - int(chance() * interval_ms)
-        return now_ms > self._last_ms[key] + interval_ms
-
-    def done(self, handle: TableHandle, now_ms: int) -> None:
-        """Note that the branch was checked."""
-        self._last_ms[_branch(handle)] = now_ms
+def _check_is_due(handle: TableHandle, interval_ms: int, now_ms: int, chance: Callable[[], float]) -> bool:
+    """Whether to check for expired partitions. The first time is random, so that many jobs do not check at once."""
+    if interval_ms == 0:
+        return True
+    key = _branch(handle)
+    if key not in _LAST_CHECK_MS:
+        _remember(_LAST_CHECK_MS, key, now_ms - int(chance() * interval_ms))
+    return now_ms > _LAST_CHECK_MS[key] + interval_ms
 
 
 def _branch(handle: TableHandle) -> Hashable:
     return handle.store.identity, handle.layout.branch_root
 
 
-def _forget_some(remembered: dict[Hashable, Any]) -> None:
-    while len(remembered) >= _REMEMBERED:
-        remembered.pop(next(iter(remembered)))
-
-
-_TAGS: Final = _Tags()
-_CHECKS: Final = _Checks()
+def _remember(known: dict[Hashable, V], key: Hashable, value: V) -> None:
+    while key not in known and len(known) >= _REMEMBERED:
+        known.pop(next(iter(known)))
+    known[key] = value

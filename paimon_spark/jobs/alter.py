@@ -1,4 +1,4 @@
-"""Table.alter: its arguments as schema changes; columns given as Arrow, Spark or DDL text as types."""
+"""Table.alter: schema changes from its arguments; types from Arrow, Spark or DDL text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import alter_exclusively, refuse_system_table
 from paimon_spark.jobs.opened_table import OpenedTable, as_text
+from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition import ddl, from_arrow
 from paimon_spark.metadata.definition.alter import alter_table
 from paimon_spark.metadata.definition.schema_changes import (
@@ -34,7 +35,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateType,
     parse_path,
 )
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark_port import spark_jobs
 from paimon_spark.types import DataField, DataType, RowType, quoted
 
@@ -43,11 +44,10 @@ def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaCha
     """The table after `changes`, computed from its current columns. Raises as `alter_table`."""
 
     def alter() -> None:
-        fresh = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
-        alter_table(fresh, lambda newest: changes(newest.row_type))
+        alter_table(reopened(handle), lambda newest: changes(newest.row_type))
 
     alter_exclusively(handle, alter)
-    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+    return reopened(handle)
 
 
 def alter(table: OpenedTable, asked: Alteration) -> TableHandle:
@@ -84,9 +84,9 @@ class Alteration:
         def path(text: str) -> Path:
             return parse_path(text, names)
 
-        changes: list[SchemaChange] = [RemoveOption(key) for key in _several(self.unset_options, "unset_options")]
+        changes: list[SchemaChange] = [RemoveOption(key) for key in _checked_names(self.unset_options, "unset_options")]
         changes += [SetOption(key, value) for key, value in as_text(self.set_options).items()]
-        changes += [DropColumn(parse_path(c, columns.names)) for c in _several(self.drop, "drop")]
+        changes += [DropColumn(parse_path(c, columns.names)) for c in _checked_names(self.drop, "drop")]
         changes += [RenameColumn(parse_path(old, columns.names), new) for old, new in self.rename.items()]
         changes += [_retype(path(c), c, stated) for c, stated in self.retype.items()]
         changes += [UpdateNullability(path(c), wanted) for c, wanted in self.nullable.items()]
@@ -127,7 +127,7 @@ def _position(column: str, where: str) -> Position:
     )
 
 
-def _several(names: Sequence[str], argument: str) -> Sequence[str]:
+def _checked_names(names: Sequence[str], argument: str) -> Sequence[str]:
     if isinstance(names, str):
         raise InvalidInputError(f"{argument} = {names!r}: expected a list of names")
     return names

@@ -1,4 +1,4 @@
-"""WriteJob: one batch write, from the plan to its snapshot, in this process or in Spark; and Table.write.
+"""WriteJob: one batch write, from the plan to its snapshot; and Table.write.
 
 plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessages → commit, or abort (driver).
 """
@@ -23,13 +23,11 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonErr
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.commit import WriteResult, commit_batch
-from paimon_spark.jobs.existing_keys import ExistingKeys
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.partition_specs import partition_values
-from paimon_spark.jobs.task_write import TaskWrite
-from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_creation
-from paimon_spark.metadata.features import crosses_partitions
+from paimon_spark.jobs.task_write import TaskWrite, existing_keys
+from paimon_spark.jobs.write_target import check_appends, open_target, undo_creation
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.location import MAIN
@@ -60,7 +58,7 @@ class WriteJob:
         job: in the names of all files of this write.
         base: head of the branch when the write was planned.
         replaced: columns and values of the partition replaced by an overwrite.
-        created: this write made the table.
+        created: this write created the table.
     """
 
     handle: TableHandle
@@ -84,7 +82,7 @@ class WriteJob:
             base,
             ignores_existing=replaces,
             job=self.job,
-            existing_keys=self._existing_keys(),
+            existing_keys=existing_keys(self.handle, None if self._replaces_all else self.base, self.replaced),
             padded=padded_keys(self.handle, None if self._replaces_all else self.base),
         )
         return TaskWrite(request, self.options.assigners, self.replaced)
@@ -92,30 +90,17 @@ class WriteJob:
     def write(
         self, batches: Iterable[pa.RecordBatch], number: int = 0, shares_buckets: bool = False
     ) -> list[CommitMessage]:
-        """Write rows into files, as the task `number`. As `TaskWrite.write`."""
+        """As `TaskWrite.write`."""
         return self.task.write(batches, number, shares_buckets)
 
     def commit(self, messages: Sequence[CommitMessage], run: TaskIdentity | None = None) -> WriteResult:
-        """Make the rows of all tasks visible at once. Driver; never to be repeated.
-
-        After an error no file of the messages is left, but for CommitOutcomeUnknownError, where the rows may be in.
-
-        Args:
-            messages: of all tasks.
-            run: for whom Spark ran the tasks; None: they ran in this process.
-
-        Raises:
-            CommitConflictError: others changed what this write stands on.
-            CommitRetriesExhaustedError: others were faster every time.
-            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
-            CommitError: the rows are in, but not the compaction that they need to be seen.
-        """
+        """As `commit_batch`."""
         return commit_batch(self.handle, self.commit_user, messages, self._publish, run=run, undo=self._undo_creation)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Remove what tasks that ended well have written, and the table when this write made it. Driver.
+        """Remove the files of `messages`, and the table when this write created it. Driver.
 
-        Only for writes of which no commit was tried, or whose commit certainly failed.
+        Only when no commit was tried, or the commit certainly failed.
         """
         Committer(self.handle, self.commit_user).abort(messages)
         self._undo_creation()
@@ -125,10 +110,7 @@ class WriteJob:
             undo_creation(self.handle)
 
     def sweep(self) -> int:
-        """Remove what killed tasks left, found by the names of their files; how many there were.
-
-        Driver; only before a commit is tried.
-        """
+        """Remove the files that killed tasks left, and return their number. Driver; only before a commit is tried."""
         return remove_job_files(self.handle, self.job)
 
     def _publish(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
@@ -152,12 +134,6 @@ class WriteJob:
             provenance=lineage.properties,
             operation="WRITE",
         )
-
-    def _existing_keys(self) -> ExistingKeys | None:
-        """The keys that may have to move, or stand in the way; None where no key moves between partitions."""
-        if not crosses_partitions(self.handle.schema, self.handle.options):
-            return None
-        return ExistingKeys(self.handle, None if self._replaces_all else self.base, self.replaced)
 
     @property
     def _replaces_all(self) -> bool:
@@ -200,45 +176,27 @@ def plan_write(
     source: pa.Schema,
     columns: Callable[[], RowType] | None = None,
 ) -> WriteJob:
-    """A write of rows of `source` to the table at `place`. Driver.
-
-    Args:
-        place: where the table is, or will be.
-        options: what is asked.
-        mode: what becomes of the rows that are there.
-        source: columns of the rows.
-        columns: gives the columns of the table to make when there is none; without it a missing table is an error.
-
-    Raises:
-        BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
-        SchemaMismatchError: rows of `source` do not fit the table.
-        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
-        UnsupportedFeatureError: the table has something that would be written wrongly.
-    """
+    """A write of rows of `source` to the table at `place`. Driver. Arguments and errors as of `open_target`."""
     target = open_target(place, options, source, columns)
+    handle = target.handle
     try:
-        return _planned(target, options, mode, source)
+        if mode is WriteMode.APPEND:
+            check_appends(handle)
+        return WriteJob(
+            handle,
+            source,
+            mode,
+            options,
+            options.commit_user or new_commit_user(handle.options),
+            new_job(),
+            latest_snapshot(handle),
+            partition_values(handle, options),
+            target.created,
+        )
     except PaimonError:
         if target.created:
-            undo_creation(target.handle)
+            undo_creation(handle)
         raise
-
-
-def _planned(target: Target, options: BatchWriteOptions, mode: WriteMode, source: pa.Schema) -> WriteJob:
-    handle = target.handle
-    if mode is WriteMode.APPEND:
-        check_appends(handle)
-    return WriteJob(
-        handle,
-        source,
-        mode,
-        options,
-        options.commit_user or new_commit_user(handle.options),
-        new_job(),
-        latest_snapshot(handle),
-        partition_values(handle, options),
-        target.created,
-    )
 
 
 _SPARK: Final = "pyspark.sql."
@@ -279,11 +237,7 @@ def place_of(table: OpenedTable, options: BatchWriteOptions) -> Place:
 
 
 def arrow_stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """The schema and the batches of whatever holds rows.
-
-    Raises:
-        InvalidInputError: `data` holds no rows that Arrow can see.
-    """
+    """The schema and the batches of `data`. Raises InvalidInputError: it is not Arrow data or a pandas DataFrame."""
     if isinstance(data, pa.RecordBatch):
         return data.schema, [data]
     if isinstance(data, pa.Table):

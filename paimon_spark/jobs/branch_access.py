@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from paimon_spark.engine.commit.verify import REPLACING
 from paimon_spark.errors import InvalidInputError, OperationInProgressError, PaimonError
 from paimon_spark.maintenance.change import change_table, recover
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.storage.store import Store
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
-
-T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,10 +28,10 @@ def open_to_change(
     name: str | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> TableHandle:
-    """Open a branch to change it: first finish what a process that died left of an operation on its refs.
+    """Open a branch to change it, after finishing an operation on its refs that a dead process left.
 
     Raises:
-        OperationInProgressError: main is being given another history all the time.
+        OperationInProgressError: other operations keep replacing the history of main.
         Others as `open_table`.
     """
     handle = open_table(store, root, branch, name, overrides)
@@ -46,31 +45,32 @@ def open_to_change(
     except PaimonError as e:
         if is_staged:
             raise
-        _LOG.warning("what goes on with the refs of table %s is left alone: %s", handle.name, e)
+        _LOG.warning("an unfinished operation on the refs of table %s is not completed: %s", handle.name, e)
     return open_table(store, root, branch, name, overrides) if is_staged or finished else handle
 
 
-def alter_exclusively(handle: TableHandle, act: Callable[[], T]) -> T:
+def reopen_to_change(handle: TableHandle, options: Mapping[str, str] | None = None) -> TableHandle:
+    """Open a branch again to change it, as it is now, with more table options. Raises as `open_to_change`."""
+    overrides = {**handle.overrides, **(options or {})}
+    return open_to_change(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
+
+
+def alter_exclusively(handle: TableHandle, act: Callable[[], None]) -> None:
     """Change the branch's definition while no other operation replaces its history.
 
-    Other operations on refs, such as a long expiry, are no matter.
+    Operations that only add or remove refs, such as a long expiry, may run meanwhile.
 
     Raises:
-        OperationInProgressError: the branch is being given another history all the time.
-        Others as `act`, and `intents.change_table`.
+        OperationInProgressError: other operations keep replacing the history.
+        Others as `act` and `change_table`.
     """
-    done: list[T] = []
-
-    def plan() -> None:
-        done.append(act())
-
     try:
-        change_table(handle, "alter", plan, wait_ms=0)
+        change_table(handle, "alter", act, wait_ms=0)
     except OperationInProgressError as e:
-        if e.context.get("operation") not in REPLACING:
-            return act()
-        change_table(handle, "alter", plan)
-    return done[0]
+        if e.context.get("operation") in REPLACING:
+            change_table(handle, "alter", act)
+        else:
+            act()
 
 
 def at_head(table: OpenedTable) -> TableHandle:
@@ -87,6 +87,11 @@ def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) ->
     handle = at_head(table)
     overrides = {**handle.overrides, **(options or {})}
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
+
+
+def older_than_ms(table: OpenedTable, older_than: Moment | None) -> int | None:
+    """The argument `older_than` of a method of a table, in epoch milliseconds. Raises InvalidInputError."""
+    return None if older_than is None else moment_ms(older_than, "older_than", table.read_options.time_zone)
 
 
 def refuse_system_table(table: OpenedTable) -> None:

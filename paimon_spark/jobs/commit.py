@@ -1,4 +1,4 @@
-"""The commit of a batch job: lineage, snapshot, the compaction that its rows need, and what is due after it."""
+"""The commit of a batch job: lineage, snapshot, compaction and maintenance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Publish: TypeAlias = Callable[[Committer, Sequence[CommitMessage], CommitLineage
 
 @dataclass(frozen=True, slots=True)
 class WriteResult(ShownAsFacts):
-    """What a write did.
+    """The snapshots that a write made.
 
     Attributes:
         snapshot_ids: the snapshots it made, ascending: of its rows, then of the compaction that some tables need
@@ -53,21 +53,25 @@ def commit_batch(
     reads_nothing: bool = False,
     undo: Callable[[], None] = lambda: None,
 ) -> WriteResult:
-    """Make what the tasks of a batch job did visible at once. Driver; never to be repeated.
+    """Commit what all tasks of a batch job wrote. Driver; never to be repeated.
 
-    After an error no file of the messages is left, but for CommitOutcomeUnknownError, where the rows may be in.
+    After an error the files of the messages are removed, except after CommitOutcomeUnknownError: the commit may have
+    succeeded then.
 
     Args:
         handle: the branch.
-        commit_user: who commits.
+        commit_user: the user of the commit.
         messages: of all tasks.
         publish: makes the snapshots.
-        run: for whom Spark ran the tasks; None: they ran in this process.
-        reads_nothing: whether the rows need not come from anywhere.
+        run: what Spark ran the tasks for; None: they ran in this process.
+        reads_nothing: whether the rows may come from no table, so that missing lineage of reads is no gap.
         undo: called when the commit certainly failed.
 
     Raises:
-        CommitError: as `Committer.commit`; or the rows are in, but not the compaction that they need to be seen.
+        CommitConflictError: other commits changed what the job was planned on.
+        CommitRetriesExhaustedError: other commits won every attempt.
+        CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
+        CommitError: the rows are committed, but the compaction that makes them visible failed.
         StorageError: the store failed; the table is as before.
     """
     lineage = batch_commit(handle, run, reads_nothing=reads_nothing)
@@ -90,12 +94,12 @@ def commit_batch(
 
 
 def combined(handle: TableHandle, committer: Committer, messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
-    """The messages, with those of writers that shared a bucket united. After an error no file of them is left."""
+    """The messages, combined where writers shared a bucket. After an error their files are removed."""
     return removing_on_failure(committer, messages, lambda: combine(handle, messages))
 
 
 def removing_on_failure(committer: Committer, messages: Sequence[CommitMessage], act: Callable[[], T]) -> T:
-    """Do something with messages; after an error their files go, but where a commit of them may have landed."""
+    """The result of `act`. After an error the files of `messages` are removed, unless they may be committed."""
     try:
         return act()
     except CommitOutcomeUnknownError:

@@ -1,11 +1,11 @@
-"""Compaction of buckets: of a whole branch, or after a write that needs it. In this process, or as a Spark job."""
+"""Compaction of a branch, or of the buckets of a write; here or as a Spark job."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.spark_port import active_spark_jobs
-
-if TYPE_CHECKING:
-    pass
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,17 +53,17 @@ Written: TypeAlias = Mapping[tuple[bytes, int], frozenset[str]]
 def compact_written(
     handle: TableHandle, commit_user: str, messages: Sequence[CommitMessage], snapshot_ids: Sequence[int]
 ) -> tuple[int, ...]:
-    """Compact the buckets that `messages` wrote, where they need it; ids of the snapshots made.
+    """Compact the buckets that `messages` wrote, where needed; return the ids of the snapshots made.
 
-    Others may compact the same buckets meanwhile; then what they left of the new files is looked at again. Where rows
-    are seen without it a compaction that fails is logged, and the next write tries again.
+    When others compact the same buckets meanwhile, the new files that remain at level 0 are planned again. A failure is
+    logged, and the next write tries again, unless rows are visible only after the compaction.
 
     Raises:
-        CommitError: the rows are in, as `snapshot_ids`, but they are seen only after a compaction, which failed.
+        CommitError: the rows are committed as `snapshot_ids`, but are visible only after a compaction, which failed.
     """
     if not snapshot_ids or not compacts_after_writes(handle):
         return ()
-    return _Compaction(handle, commit_user, snapshot_ids[-1]).run(_written(messages))
+    return _Compaction(handle, commit_user, snapshot_ids[-1]).run(_new_files(messages))
 
 
 def compact_batch(
@@ -76,24 +73,18 @@ def compact_batch(
     messages: Sequence[CommitMessage] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[int, ...]:
-    """As `compact_written`, after the snapshot of a stream's batch. Nothing where that was done before.
+    """As `compact_written`, after the snapshot `batch` of a stream; does nothing when that was done before.
 
-    The compaction is of the same batch: later ones must not look committed.
-
-    Args:
-        handle: the branch.
-        commit_user: of the snapshot.
-        batch: the snapshot.
-        messages: that it was made of; None: what it added is looked up.
-        properties: kept in the snapshot of the compaction.
+    The compaction has the identifier of the batch, as later batches must not look committed. Without `messages` the
+    files that the snapshot added are looked up. `properties` are stored in the snapshot of the compaction.
     """
     if not compacts_after_writes(handle):
         return ()
     if messages is None:
         entries = read_manifests(handle, delta_manifests(handle, batch))
-        written = _places(where(entries, adds(entries) & (numbers(entries, "level") == 0)))
+        written = _files_of(where(entries, adds(entries) & (numbers(entries, "level") == 0)))
     else:
-        written = _written(messages)
+        written = _new_files(messages)
     again = "Start the query again to try it again: the batch is not written a second time"
     return _Compaction(handle, commit_user, batch.id, batch.commit_identifier, again, properties, batch).run(written)
 
@@ -103,11 +94,10 @@ class _Compaction:
     """The compaction after one commit.
 
     Attributes:
-        snapshot_id: what the commit made.
-        identifier: number of the compaction among the user's commits.
-        again: how it is tried again.
-        properties: kept in the snapshot.
-        batch: nothing is compacted where the branch has lost it, as the compaction would look like it.
+        identifier: of the compaction among the user's commits.
+        again: how to try it again, for messages.
+        properties: stored in the snapshot.
+        batch: nothing is compacted when the branch has lost it, as the compaction would be taken for the batch.
     """
 
     handle: TableHandle
@@ -119,7 +109,6 @@ class _Compaction:
     batch: Snapshot | None = None
 
     def run(self, written: Written) -> tuple[int, ...]:
-        """Compact the buckets written, where they need it; ids of the snapshots made."""
         if not written:
             return ()
 
@@ -156,7 +145,7 @@ class _Compaction:
         return made.snapshot_ids
 
     def _if_many(self, written: Written, plan: Planner) -> tuple[int, ...]:
-        """Compact the buckets of many sorted runs. Raises nothing."""
+        """Compact the buckets that have many sorted runs. Raises nothing."""
         try:
             head = latest_snapshot(self.handle)
             if head is None or not buckets_to_compact(self.handle, head, written.keys()):
@@ -172,27 +161,26 @@ class _Compaction:
             return ()
 
 
-def _places(entries: pa.Table) -> Written:
-    """The files of entries, by place."""
-    names: dict[tuple[bytes, int], set[str]] = {}
+def _files_of(entries: pa.Table) -> Written:
     columns = (column(entries, name).to_pylist() for name in ("partition", "bucket", "file_name"))
-    for partition, bucket, name in zip(*columns, strict=True):
+    return _by_bucket(zip(*columns, strict=True))
+
+
+def _new_files(messages: Sequence[CommitMessage]) -> Written:
+    return _by_bucket((m.partition, m.bucket, f.file_name) for m in messages for f in m.data.new_files)
+
+
+def _by_bucket(files: Iterable[tuple[bytes, int, str]]) -> Written:
+    names: dict[tuple[bytes, int], set[str]] = {}
+    for partition, bucket, name in files:
         names.setdefault((partition, bucket), set()).add(name)
     return {place: frozenset(found) for place, found in names.items()}
 
 
-def _written(messages: Sequence[CommitMessage]) -> Written:
-    names: dict[tuple[bytes, int], set[str]] = {}
-    for m in messages:
-        if m.data.new_files:
-            names.setdefault((m.partition, m.bucket), set()).update(f.file_name for f in m.data.new_files)
-    return {place: frozenset(found) for place, found in names.items()}
-
-
 def _waiting(handle: TableHandle, head: Snapshot, written: Written) -> set[tuple[bytes, int]]:
-    """The buckets where a file of `written` is still at level 0. What others wrote since is theirs to compact."""
+    """The buckets where a file of `written` is still at level 0; files that others wrote since do not count."""
     entries = Touched(handle, array_of(sorted({p for p, _ in written}), pa.binary())).live(head)
     entries = where(entries, numbers(entries, "level") == 0)
     names = array_of(sorted(set().union(*written.values())), pa.string())
     entries = entries.filter(pc.is_in(column(entries, "file_name"), value_set=names))
-    return {place for place, found in _places(entries).items() if found & written.get(place, frozenset())}
+    return {place for place, found in _files_of(entries).items() if found & written.get(place, frozenset())}

@@ -27,8 +27,6 @@ class ExistingKeys:
     """Reads the keys of a snapshot, bucket by bucket. Picklable; driver or executor.
 
     Attributes:
-        handle: the branch.
-        snapshot: None: there are no keys.
         without: columns and values of a partition whose keys are left out; empty for none.
     """
 
@@ -39,7 +37,10 @@ class ExistingKeys:
     def __call__(self) -> Iterator[KnownKeys]:
         """The keys of all rows. Raises as `read_split`."""
         query = ScanQuery(self.handle.schema.primary_keys, self._predicate())
-        plan = plan_branch(_seeing_all(self.handle), self.snapshot, query)
+        options = self.handle.options.changed(_ALL_LEVELS)
+        if options.merge_engine is MergeEngine.FIRST_ROW:
+            options = options.changed({"merge-engine": MergeEngine.DEDUPLICATE.value})
+        plan = plan_branch(replace(self.handle, options=options), self.snapshot, query)
         for split in plan.splits:
             for batch in read_split(plan.request, split):
                 yield KnownKeys(split.partition, split.bucket, batch)
@@ -48,11 +49,3 @@ class ExistingKeys:
         types = {f.name: f.type for f in self.handle.schema.partition_type}
         same = conjunction([NullSafeEqual(Column((n,), types[n]), v) for n, v in self.without.items()])
         return None if same is None else Not(same)
-
-
-def _seeing_all(handle: TableHandle) -> TableHandle:
-    """The table with keys of all levels, whatever is made of their rows."""
-    options = handle.options.changed(_ALL_LEVELS)
-    if options.merge_engine is MergeEngine.FIRST_ROW:
-        options = options.changed({"merge-engine": MergeEngine.DEDUPLICATE.value})
-    return replace(handle, options=options)

@@ -1,4 +1,4 @@
-"""Port to lineage: what jobs tell it of reads, ask of it before a commit, and report after one.
+"""Port to lineage: notes of reads, provenance for commits, reports of commits.
 
 Lineage is above jobs. `connect` names its listener once, when the package is imported; it loads with the first commit
 that may be recorded. Every Spark session imports this module, so it imports nothing heavy.

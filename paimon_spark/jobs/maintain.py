@@ -1,4 +1,4 @@
-"""Compact a table or its manifests, drop its partitions, and read the arguments of its expiry.
+"""Table.compact, Table.drop_partitions, and the arguments of expiry.
 
 Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
 """
@@ -20,7 +20,7 @@ from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_to_change
 from paimon_spark.jobs.compaction import run_anywhere
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
 from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
@@ -29,7 +29,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.metadata.version import Moment, moment_ms
+from paimon_spark.metadata.version import Moment
 from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.options.retention import (
     PARTITION_EXPIRATION_TIME,
@@ -61,11 +61,8 @@ def compact_manifest(table: OpenedTable) -> Snapshot | None:
 
 
 def _current(table: OpenedTable) -> TableHandle:
-    refuse_version(table)
-    handle = table.handle
-    # Where writes leave maintenance to others, this is one of the others.
-    overrides = {**handle.overrides, WRITE_ONLY.key: "false"}
-    return open_to_change(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
+    # With `write-only`, writes leave maintenance to other jobs; this is one of them.
+    return reopen_to_change(at_head(table), {WRITE_ONLY.key: "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +81,17 @@ class DroppedPartitions:
 def drop_partitions(
     table: OpenedTable, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
 ) -> DroppedPartitions:
-    """Drop the partitions that match one of `asked`; as `Table.drop_partitions`.
-
-    Args:
-        table: on its branch.
-        asked: values of all or some partition columns; None and `partition.default-name` mean null.
-        time_zone: in which timestamp text without a zone is read; None is the machine's.
-        must_exist: whether a partition named by all its columns must be there.
-        dry_run: only tell what would go.
+    """As `Table.drop_partitions`; `time_zone` is that of timestamp text without a zone, None the machine's.
 
     Raises:
-        InvalidInputError: the table has no partitions, a column is not a partition column, or a value does not fit.
-        NotFoundError: `must_exist`, and it is not there; nothing was dropped.
-        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
-        CommitError: others were faster every time, or it is unknown whether the commit landed.
+        NotFoundError: with `must_exist`, a partition named by all its columns does not exist; nothing was dropped.
     """
-    refuse_version(table)
-    opened = table.handle
-    handle = open_to_change(opened.store, opened.layout.root, opened.branch, opened.name, opened.overrides)
+    handle = reopen_to_change(at_head(table))
     specs = tuple(typed_partition(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
     if specs:
         check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
-    there = [_there(handle, spec) for spec in specs]
-    for spec, found in zip(specs, there, strict=True):
+    live = [_live_paths(handle, spec) for spec in specs]
+    for spec, found in zip(specs, live, strict=True):
         if must_exist and not found and len(spec) == len(handle.schema.partition_keys):
             shown = "/".join(f"{k}={v}" for k, v in spec.items())
             raise NotFoundError(
@@ -115,7 +100,7 @@ def drop_partitions(
                 table=handle.name,
                 partition=shown,
             )
-    paths = tuple(sorted({path for found in there for path in found}))
+    paths = tuple(sorted({path for found in live for path in found}))
     if dry_run or not paths:
         return DroppedPartitions(paths)
     made = Committer(handle, new_commit_user(handle.options)).drop_partitions(specs).snapshot_ids
@@ -123,7 +108,7 @@ def drop_partitions(
     return DroppedPartitions(paths, made[-1] if made else None)
 
 
-def _there(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
+def _live_paths(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
     """Paths of the live partitions that match."""
     head = latest_snapshot(handle)
     if head is None:
@@ -146,8 +131,8 @@ def limits_of(
     for name, value in (("retain_max", retain_max), ("retain_min", retain_min), ("max_deletes", max_deletes)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise InvalidInputError(f"{name} = {value!r}: expected a whole number", argument=name)
-    older_than_ms = None if older_than is None else moment_ms(older_than, "older_than", table.read_options.time_zone)
-    return Limits(retain_max, retain_min, older_than_ms, ANY_NUMBER if max_deletes is None else max_deletes)
+    limit = ANY_NUMBER if max_deletes is None else max_deletes
+    return Limits(retain_max, retain_min, older_than_ms(table, older_than), limit)
 
 
 def expiration_options(

@@ -1,4 +1,4 @@
-"""Partitions that users name: as values by column, as text `dt=a,hr=1;dt=b`, or by a condition.
+"""Partitions that users name: by column values, by text or by a condition.
 
 Source: Java `utils/ParameterUtils.getPartitions`, Spark's `SparkProcedureUtils`.
 """
@@ -33,17 +33,11 @@ class Chosen(NamedTuple):
 def chosen_partitions(
     handle: TableHandle, partitions: Asked | None, where: str | None, time_zone: str | None = None
 ) -> Chosen:
-    """What `partitions` or `where` choose.
-
-    Args:
-        handle: the branch.
-        partitions: partitions by values of all or some partition columns.
-        where: a SQL condition over partition columns.
-        time_zone: zone of timestamp text without one; None is the machine's.
+    """The partitions that `partitions` or `where` choose; arguments as of `Table.compact`.
 
     Raises:
-        InvalidInputError: both are given, the table has no partitions, a partition is not said as it must be, or the
-            condition looks at other columns.
+        InvalidInputError: both are given, the table has no partitions, a partition is malformed, or the condition
+            names other columns.
         PredicateSyntaxError, ColumnNotFoundError: the condition is wrong.
     """
     if partitions is None and where is None:
@@ -62,7 +56,7 @@ def chosen_partitions(
         raise InvalidInputError(
             f"partitions of {handle.describe()} are chosen by a condition as text, found {where!r}", table=handle.name
         )
-    # Its parser takes longer to import than most compactions to plan.
+    # Importing the parser takes longer than planning most compactions.
     from paimon_spark.predicate.parse import parse_predicate
 
     predicate = parse_predicate(where, handle.schema.row_type, time_zone)
@@ -125,12 +119,9 @@ def _malformed(handle: TableHandle, found: object) -> InvalidInputError:
 
 
 def typed_partition(handle: TableHandle, spec: Mapping[str, object], time_zone: str | None) -> dict[str, Any]:
-    """Values of partition columns in the types of the columns, whose names are given in any case.
+    """Values of partition columns, named in any case, in the types of the columns.
 
-    Args:
-        handle: the branch.
-        spec: text or a value of each column; None and `partition.default-name` mean null.
-        time_zone: zone of timestamp text without one; None is the machine's.
+    A value may be text; None and `partition.default-name` mean null.
 
     Raises:
         InvalidInputError: a name is not a partition column, or a value does not fit its column.

@@ -1,4 +1,4 @@
-"""REPLACE TABLE: another definition without rows; the history stays and can be read at its versions.
+"""REPLACE TABLE: another definition without rows; the history stays readable.
 
 The rows are removed first, by a snapshot, then the new schema is written: rows are never read by another definition. A
 column of the same name and type keeps its field id, so a restored old snapshot shows it; others get new ids.
@@ -25,8 +25,9 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import alter_exclusively, opened_anew
 from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -75,7 +76,7 @@ def replace_table(
     _check_replaceable(handle, wanted)
     head = latest_snapshot(handle)
     alter_exclusively(handle, lambda: _replace(handle, wanted))
-    return Replaced(replace(table, handle=_reopened(handle)), handle.schema, None if head is None else head.id)
+    return Replaced(replace(table, handle=reopened(handle)), handle.schema, None if head is None else head.id)
 
 
 def undo_replacement(replaced: Replaced[Any]) -> None:
@@ -83,7 +84,7 @@ def undo_replacement(replaced: Replaced[Any]) -> None:
     handle = replaced.table.handle
     alter_exclusively(handle, lambda: _commit_schema(handle, lambda newest: _next(newest, replaced.before)))
     if replaced.head is not None:
-        rollback_to_as_latest(_reopened(handle), replaced.head)
+        rollback_to_as_latest(reopened(handle), replaced.head)
 
 
 def _as_manifests_are(handle: TableHandle, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -119,7 +120,7 @@ def _check_replaceable(handle: TableHandle, wanted: TableSchema) -> None:
 def _replace(handle: TableHandle, wanted: TableSchema) -> None:
     emptied = _truncated(handle)
     _commit_schema(handle, lambda newest: _continued(newest, wanted))
-    fresh = _reopened(handle)
+    fresh = reopened(handle)
     head = latest_snapshot(fresh)
     if head is not None and (emptied is None or head.id != emptied.id):
         _truncated(fresh)  # rows came between the two
@@ -159,22 +160,15 @@ def _continued(newest: TableSchema, wanted: TableSchema) -> TableSchema:
 
 def _kept(old: DataField | None, new: DataField) -> DataField | None:
     """`new` with the ids of `old`, if they are of the same type; else None."""
-    if old is None or _numbered(old) != _numbered(new):
+    if old is None:
         return None
-    return replace(new, id=old.id, type=old.type.with_nullable(new.type.nullable))
-
-
-def _numbered(field: DataField) -> object:
-    return FieldIds().inside(field.type.with_nullable(True))
+    before, after = (FieldIds().inside(f.type.with_nullable(True)) for f in (old, new))
+    return replace(new, id=old.id, type=old.type.with_nullable(new.type.nullable)) if before == after else None
 
 
 def _next(newest: TableSchema, before: TableSchema) -> TableSchema:
     highest = max(newest.highest_field_id, before.highest_field_id)
     return replace(before, id=newest.id + 1, highest_field_id=highest, time_ms=_now_ms())
-
-
-def _reopened(handle: TableHandle) -> TableHandle:
-    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
 def _now_ms() -> int:

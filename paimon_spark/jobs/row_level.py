@@ -1,10 +1,10 @@
-"""DELETE, UPDATE and MERGE of a table, one commit each: run by Spark, or here when a DELETE needs no Spark."""
+"""DELETE, UPDATE and MERGE, one commit each; a DELETE can run without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -26,19 +26,18 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.jobs.batch_write import WriteJob, place_and_options, place_of, plan_write
-from paimon_spark.jobs.branch_access import open_to_change, refuse_version
+from paimon_spark.jobs.batch_write import WriteJob, place_and_options, plan_write
+from paimon_spark.jobs.branch_access import at_head, refuse_version, reopen_to_change
 from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
-from paimon_spark.jobs.opened_table import Place
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.write_request import ROW_LEVEL_BASE, BatchWriteOptions, WriteMode, canonical_write
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode, canonical_write
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.spark_port import active_spark_jobs, spark_jobs
+from paimon_spark.spark_port import active_spark_jobs
 from paimon_spark.types import DataType, TimestampType, types_in
 
 if TYPE_CHECKING:
@@ -64,13 +63,7 @@ class MergeClauses:
 
 @dataclass(frozen=True, slots=True)
 class RowLevelWrite:
-    """Rows of an append table that go, and rows that come. Picklable.
-
-    Attributes:
-        rows: writes those that come.
-        deletes: takes those away that go.
-        operation: for the history.
-    """
+    """A change of rows of an append table: new rows, deleted rows, and the operation's name. Picklable."""
 
     rows: WriteJob
     deletes: RowLevelJob
@@ -83,7 +76,7 @@ class RowLevelWrite:
     def commit(
         self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
     ) -> WriteResult:
-        """Make the whole change visible at once. Driver. Raises as `WriteJob.commit`; then no file is left."""
+        """Commit new and deleted rows together. Driver. Raises as `commit_batch`, and then removes all files."""
         try:
             changed = self.deletes.finish(outcomes)
         except BaseException:
@@ -92,28 +85,23 @@ class RowLevelWrite:
         return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation, run)
 
 
-def plan_row_level(
-    place: Place, options: BatchWriteOptions, source: pa.Schema, operation: str, base_id: int | None = None
-) -> RowLevelWrite:
-    """The change of rows with the columns of `source`: the table's, and where each old row lies. Driver.
+def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
+    """The change that option text asks for, as Spark hands it over. Driver.
 
-    With `base_id`, the head before the rows were read, whatever changed one of their files since is a conflict.
+    `source` has the table's columns and the position of each old row. With option `ROW_LEVEL_BASE`, the head before
+    the rows were read, a later change of one of their files is a conflict.
 
     Raises as `batch_write.plan_write`, and:
         UnsupportedFeatureError: rows of this table cannot be changed.
     """
+    place, asked = place_and_options(options, WriteMode.APPEND)
     columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS)])
-    if operation == "DELETE":  # no row comes
+    if operation == "DELETE":  # there are no new rows
         columns = arrow_schema(open_table(place.store, place.root, place.branch).schema.fields)
-    rows = plan_write(place, options, WriteMode.APPEND, columns)
+    rows = plan_write(place, asked, WriteMode.APPEND, columns)
+    base_id = ROW_LEVEL_BASE.get(canonical_write(options))
     deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
     return RowLevelWrite(rows, replace(deletes, commit_user=rows.commit_user, job=rows.job), operation)
-
-
-def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
-    """The change that option text asks for, as Spark hands it over. Raises as `plan_row_level`."""
-    place, asked = place_and_options(options, WriteMode.APPEND)
-    return plan_row_level(place, asked, source, operation, ROW_LEVEL_BASE.get(canonical_write(options)))
 
 
 def delete_rows(table: OpenedTable, where: str) -> WriteResult:
@@ -124,7 +112,7 @@ def delete_rows(table: OpenedTable, where: str) -> WriteResult:
             f"rows of {table.handle.describe()} are deleted by a condition as text, found {where!r}; 'true' means all",
             table=table.name,
         )
-    handle = _current(table)
+    handle = reopen_to_change(table.handle)
     spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else active_spark_jobs()
     if spark is not None:
         return spark.delete(table, where)
@@ -135,20 +123,16 @@ def delete_rows(table: OpenedTable, where: str) -> WriteResult:
 
 
 def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: str) -> WriteResult:
-    """Remove all rows of partitions, or of the table, by one commit that looks at no rows.
+    """Remove all rows of partitions, or of the table, by one commit that reads no rows.
 
-    Args:
-        table: at its head.
-        overwritten: what goes, as of when the snapshot is made. Where chosen partitions are none, nothing is made.
-        operation: for the history.
+    `overwritten` is evaluated when the snapshot is made; where chosen partitions are none, no snapshot is made.
 
     Raises:
         InvalidInputError: a partition is named wrongly, or the table was opened at a version.
         UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
-        CommitError: others were faster every time, or it is unknown whether it landed.
+        CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
     """
-    refuse_version(table)
-    handle = _current(table)
+    handle = reopen_to_change(at_head(table))
     handle.check_writable()
     check_nothing_appears(handle, overwritten, data_changes(()))
     if isinstance(overwritten, ChosenPartitions):
@@ -170,9 +154,9 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
 
 
 def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> ChosenPartitions | None:
-    """The partitions of a table for whose rows `where` is true; None when it also looks at something else.
+    """The partitions of a table for whose rows `where` is true.
 
-    It is None as well where `where` is nothing that `Table.scan` takes.
+    None when `where` names other columns, or is not a condition that `Table.scan` takes.
     """
     handle = table.handle
     try:
@@ -192,25 +176,8 @@ def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> C
 
 
 def is_cut_by_spark(data_type: DataType) -> bool:
-    """Whether Spark, which knows microseconds, would see other values than the table has."""
+    """Whether Spark, whose timestamps have microseconds, would truncate values of the type."""
     return any(isinstance(t, TimestampType) and t.precision > _MICROSECONDS for t in types_in(data_type))
-
-
-def update_rows(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
-    """As `Table.update`."""
-    refuse_version(table)
-    return spark_jobs().update(table, where, values)
-
-
-def merge_rows(table: OpenedTable, source: Any, on: str, clauses: MergeClauses) -> WriteResult:
-    """As `Table.merge`."""
-    refuse_version(table)
-    return spark_jobs().merge(table, source, on, clauses)
-
-
-def _current(table: OpenedTable) -> TableHandle:
-    place = place_of(table, BatchWriteOptions())
-    return open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
 
 
 def _commit(

@@ -22,8 +22,7 @@ from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
 from paimon_spark.metadata.tags import find_tag
-from paimon_spark.metadata.version import from_options
-from paimon_spark.options.lineage import JOB
+from paimon_spark.metadata.version import VersionKind, VersionSpec, from_option
 from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.spark_port import spark_jobs
@@ -48,8 +47,8 @@ class Scan:
     """One read of a table. Picklable. Planned once: reading it again gives the same rows.
 
     Attributes:
-        handle: the branch as it was when the scan was made; opened anew when main is another by the time of planning.
-        options: what is asked.
+        handle: the branch as it was when the scan was made; opened again when main has another history at planning.
+        options: of the read.
         option_text: the same as text, for other processes.
         filters: more predicates that every row must satisfy.
     """
@@ -99,11 +98,7 @@ class Scan:
         return arrow_schema(self.row_type)
 
     def columns_named(self, names: Sequence[str] | None) -> RowType:
-        """Columns of the table and metadata columns by name; None means all of the table's.
-
-        Raises:
-            ColumnNotFoundError: there is no such column; the nearest names are offered.
-        """
+        """Columns of the table and metadata columns by name; None is all of the table's. Raises ColumnNotFoundError."""
         row_kind = self.options.row_kind
         if names is not None and row_kind:
             names = [n for n in names if n != ROW_KIND_COLUMN]
@@ -130,13 +125,13 @@ class Scan:
         return shown_or_said(f"Read of {self.table_name}", show)
 
     def plan(self) -> Plan:
-        """The plan: what will be read; `print` it to see what is skipped, and why.
+        """The plan of the read; `print` it to see what is skipped, and why.
 
         Raises:
             NotFoundError: the version or a column does not exist.
             PredicateSyntaxError: `where` is not a predicate.
             UnsupportedFeatureError: the table has a feature that cannot be read here.
-            SnapshotExpiredError: the snapshot asked for expired while it was planned.
+            SnapshotExpiredError: the snapshot expired while it was planned.
             CorruptFileError: metadata cannot be read.
         """
         if self._plan is None:
@@ -145,8 +140,6 @@ class Scan:
 
     def tickets(self) -> tuple[NoteTicket, ...]:
         """Lineage notes that a reader of the plan writes first; none unless the read names a job (`lineage.job`)."""
-        if JOB.key not in self.handle.overrides:
-            return ()
         plan, found = self.plan(), self._travelled
         return read_tickets(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
 
@@ -226,7 +219,7 @@ class Scan:
         self.to_spark(session).createOrReplaceTempView(name)
 
     def _find_version(self) -> Resolved | ResolvedRange | None:
-        """The version asked for, resolved once; None for the head, which moves until the read is planned."""
+        """The version of the options, resolved once; None for the head, which moves until the read is planned."""
         if self._travelled is None:
             asked, zone = self.options, self.options.time_zone
             if asked.incremental is not None:
@@ -235,11 +228,11 @@ class Scan:
             elif asked.created_since_ms is not None:
                 self._travelled = self._first_since(asked.created_since_ms)
             elif asked.version is not None:
-                self._travelled = resolve(self.handle, from_options([asked.version], zone))
+                self._travelled = resolve(self.handle, from_option(*asked.version, zone))
         return self._travelled
 
     def _first_since(self, moment_ms: int) -> Resolved | None:
-        """The first snapshot since a moment, if asked for and an older one is live to prove it.
+        """The first snapshot since a moment, if the options name one and an older snapshot is live.
 
         Else the head is read, restricted to the files created since. Source: Java
         `AbstractDataTableScan.createCreationTimestampStartingScanner`.
@@ -252,7 +245,7 @@ class Scan:
         first = snapshot_at_or_after_ms(self.handle, moment_ms)
         if first is None:
             return None
-        return resolve(self.handle, from_options([("scan.snapshot-id", str(first.id))], None))
+        return resolve(self.handle, VersionSpec(VersionKind.SNAPSHOT, first.id))
 
     def _make_plan(self) -> Plan:
         from paimon_spark.engine.scan.incremental import plan_incremental
@@ -271,10 +264,7 @@ class Scan:
             raise
 
     def _plan_on(self, snapshot: Snapshot | None) -> Plan:
-        """The plan of a head; when main was replaced meanwhile, of the head that it has now.
-
-        Older schemas are looked up by id, and ids mean other schemas then.
-        """
+        """The plan of a head; planned again when main was replaced meanwhile, as schema ids mean other schemas then."""
         from paimon_spark.engine.scan.plan import plan_batch
 
         while True:

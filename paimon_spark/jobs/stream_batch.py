@@ -1,7 +1,7 @@
-"""The commit of one batch of a streaming query: whether it is committed already, and committing it.
+"""The commit of one batch of a streaming query, unless it is committed already.
 
-Order matters: what the branch's history says of the batch is read, then what is about to be committed is logged, then
-the snapshot is made. A crash at any point leaves what the next attempt at the same batch tells apart.
+The order matters: the branch's history of the batch is read, then the sink log is written, then the snapshot is made.
+So the next attempt can tell at which point an earlier one crashed.
 """
 
 from __future__ import annotations
@@ -55,11 +55,10 @@ _KEEP_LONGER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StreamResult:
-    """What the commit of a batch did.
+    """The result of the commit of a batch.
 
     Attributes:
-        snapshot_ids: the snapshots made, ascending: of its rows, then of the compaction that some tables need before
-            rows are seen. Empty when there was nothing to write, or all was done before.
+        snapshot_ids: as in `WriteResult`; empty also when the batch was committed before.
         was_committed: the batch was in the branch already, and was not written again.
     """
 
@@ -69,16 +68,7 @@ class StreamResult:
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """A batch that all tasks have written.
-
-    Attributes:
-        handle: the branch as it is now.
-        sink: the query.
-        rows: of all tasks.
-        complete: they replace all rows of the table.
-        lost_batches: what to do when earlier batches are missing.
-        run: of whose lineage the batch is.
-    """
+    """A batch that all tasks have written, and the branch as it is now; `complete`: it replaces all rows."""
 
     handle: TableHandle
     sink: Sink
@@ -93,7 +83,7 @@ class StreamBatch:
         return [m for r in self.rows for m in r.messages]
 
     def first_time(self, status: BatchStatus) -> StreamResult:
-        """Commit it."""
+        """Commit a batch that was not committed before."""
         head = status.head
         try:
             self._refuse_loss(status)
@@ -118,11 +108,9 @@ class StreamBatch:
         return self._finished(result.snapshots, written)
 
     def again(self, outcome: AlreadyCommitted, may_be_these: Callable[[], bool]) -> StreamResult:
-        """Do what is still due of a batch that is in the branch.
+        """Complete what is still due after the commit of a batch that is in the branch.
 
-        Args:
-            outcome: what was found of it.
-            may_be_these: whether these very rows may be the ones that are in.
+        `may_be_these`: whether the committed rows may be exactly these.
         """
         _LOG.info("batch %d of query %s is in %s already", self.batch_id, self.sink.query_id, self.handle.describe())
         if outcome.snapshot is not None:
@@ -142,7 +130,7 @@ class StreamBatch:
         return StreamResult(was_committed=True)
 
     def _finished(self, made: Sequence[Snapshot], written: Sequence[CommitMessage] | None) -> StreamResult:
-        """What follows the snapshots of the rows: made of messages `written` just now, or before (None)."""
+        """Run what follows the snapshots of the rows: made of messages `written` just now, or before (None)."""
         if not made:
             return StreamResult()
         was_committed = written is None
@@ -189,21 +177,21 @@ class StreamBatch:
         outcome = status.outcome
         if not isinstance(outcome, BatchesMissing | OutcomeUnknown):
             return
-        error = _lost(self.handle, self.sink, self.batch_id, outcome)
+        error = self._loss(outcome)
         if self.lost_batches is LostBatches.FAIL:
             raise error
         _LOG.warning("goes on all the same, as %s = continue: %s", LOST_BATCHES.key, error)
 
     def _check_bases(self, head: Snapshot | None) -> None:
-        """Check that the branch's history holds the heads that rows with keys were numbered after.
+        """Check that the branch's history has the heads that rows with keys were numbered after.
 
-        Raises CommitConflictError. The newest is looked at again by the commit itself.
+        Raises CommitConflictError. The commit itself checks the newest again.
         """
         if self.complete or not self.handle.schema.primary_keys:
             return
         bases = {None if r.base is None else SnapshotKey.of(r.base) for r in self.rows if r.messages}
         for base in bases:
-            if not self._continues(base, head):
+            if not self._is_in_history(base, head):
                 raise CommitConflictError(
                     f"{self.handle.describe()} was given another history, or its first rows, while batch "
                     f"{self.batch_id} of query {self.sink.query_id} was written: its rows go on from "
@@ -215,7 +203,7 @@ class StreamBatch:
                     batch_id=self.batch_id,
                 )
 
-    def _continues(self, base: SnapshotKey | None, head: Snapshot | None) -> bool:
+    def _is_in_history(self, base: SnapshotKey | None, head: Snapshot | None) -> bool:
         if base is None or head is None:
             return base is None and head is None
         if base.snapshot_id >= head.id:
@@ -224,7 +212,7 @@ class StreamBatch:
         return found is None or SnapshotKey.of(found) == base
 
     def _remove_unused(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
-        """Remove the files of a batch that was committed with others, but none of its snapshot."""
+        """Remove the files of `messages` that `snapshot`, which committed the same batch, does not have."""
         try:
             metas = [*delta_manifests(self.handle, snapshot), *changelog_manifests(self.handle, snapshot)]
             names = read_manifests(self.handle, metas).column("file_name").to_pylist()
@@ -233,6 +221,41 @@ class StreamBatch:
             return
         remove_files(self.handle, messages, keep)
 
+    def _loss(self, outcome: BatchesMissing | OutcomeUnknown) -> BatchesLostError:
+        go_on = f"option {LOST_BATCHES.key} = continue"
+        branch, query, batch = self.handle.describe(), self.sink.query_id, self.batch_id
+        if isinstance(outcome, BatchesMissing):
+            which = f"batches {outcome.first} to {batch - 1}" if outcome.first < batch - 1 else f"batch {batch - 1}"
+            are = "are" if outcome.first < batch - 1 else "is"
+            where = f" (the file offsets/{outcome.first - 1} of this one says where)" if outcome.first else ""
+            text = (
+                f"{which} of query {query}, as far as there were rows, {are} not in {branch} any more: "
+                f"{outcome.why}. The branch was rolled back, merged or made anew, or the query wrote elsewhere before. "
+                f"To write those rows again, give the query a new checkpoint that begins where batch {outcome.first} "
+                f"began{where}; to go on without them, give {go_on}"
+            )
+        elif outcome.is_doubtful:
+            text = (
+                f"it cannot be told whether batch {batch} of query {query} is in {branch}: "
+                f"{outcome.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would "
+                f"write them a second time: give the query a new checkpoint that begins where batch {batch} ends (the "
+                f"file offsets/{batch} of this one says where). {_KEEP_LONGER}"
+            )
+        else:
+            text = (
+                f"it cannot be told whether the batches before {batch} of query {query} are in {branch}: "
+                f"{outcome.why}. Look whether their rows are there. If they are, {go_on} goes on with batch {batch}; "
+                "if not, give the query a new checkpoint that begins where the first of those missing began (the "
+                f"files offsets/ of this one say where). {_KEEP_LONGER}"
+            )
+        return BatchesLostError(
+            f"{text}. Nothing was committed",
+            table=self.handle.name,
+            branch=self.handle.branch,
+            query_id=query,
+            batch_id=batch,
+        )
+
 
 def remove_rows(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
     """Remove the files that tasks have written, which no snapshot has."""
@@ -240,11 +263,11 @@ def remove_rows(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
 
 
 def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
-    """Check that the columns that tasks wrote are there, and of the same types.
+    """Check that the columns that tasks wrote still exist with the same types.
 
     Raises:
         SchemaChangedError: a column was dropped, or has another type.
-        CommitConflictError: the table is another.
+        CommitConflictError: the table was dropped and created again, or main was given another history.
     """
     for written in {r.schema.id: r.schema for r in rows}.values():
         if written == handle.schema:
@@ -271,38 +294,3 @@ def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
                 branch=handle.branch,
                 column=f.name,
             )
-
-
-def _lost(handle: TableHandle, sink: Sink, batch_id: int, outcome: BatchesMissing | OutcomeUnknown) -> BatchesLostError:
-    go_on = f"option {LOST_BATCHES.key} = continue"
-    if isinstance(outcome, BatchesMissing):
-        last = batch_id - 1
-        which, are = (f"batches {outcome.first} to {last}", "are") if outcome.first < last else (f"batch {last}", "is")
-        where = f" (the file offsets/{outcome.first - 1} of this one says where)" if outcome.first else ""
-        text = (
-            f"{which} of query {sink.query_id}, as far as there were rows, {are} not in {handle.describe()} any more: "
-            f"{outcome.why}. The branch was rolled back, merged or made anew, or the query wrote elsewhere before. To "
-            f"write those rows again, give the query a new checkpoint that begins where batch {outcome.first} began"
-            f"{where}; to go on without them, give {go_on}"
-        )
-    elif outcome.is_doubtful:
-        text = (
-            f"it cannot be told whether batch {batch_id} of query {sink.query_id} is in {handle.describe()}: "
-            f"{outcome.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would "
-            f"write them a second time: give the query a new checkpoint that begins where batch {batch_id} ends (the "
-            f"file offsets/{batch_id} of this one says where). {_KEEP_LONGER}"
-        )
-    else:
-        text = (
-            f"it cannot be told whether the batches before {batch_id} of query {sink.query_id} are in "
-            f"{handle.describe()}: {outcome.why}. Look whether their rows are there. If they are, {go_on} goes on with "
-            f"batch {batch_id}; if not, give the query a new checkpoint that begins where the first of those missing "
-            f"began (the files offsets/ of this one say where). {_KEEP_LONGER}"
-        )
-    return BatchesLostError(
-        f"{text}. Nothing was committed",
-        table=handle.name,
-        branch=handle.branch,
-        query_id=sink.query_id,
-        batch_id=batch_id,
-    )

@@ -32,11 +32,9 @@ class OpenStream(NamedTuple):
 
 
 def open_stream(path: str, options: Mapping[str, str]) -> StreamSource:
-    """The stream that `options` ask for, of the table as it is now. Nothing of it is planned.
+    """The stream that `options` ask for, of the table as it is now. Nothing is planned.
 
-    Args:
-        path: as of `load_table`, but not of a system table.
-        options: as text, keys in any case; options that the table stores count where these give nothing.
+    Options that are not given are those that the table stores; their keys are in any case.
 
     Raises:
         InvalidOptionError: an option is unknown or wrong, or `path` names a system table.
@@ -48,25 +46,25 @@ def open_stream(path: str, options: Mapping[str, str]) -> StreamSource:
 
 
 def open_columns(path: str, options: Mapping[str, str], columns: Sequence[str] | None) -> OpenStream:
-    """The same stream of the columns called so, in place of those that `options` name. Raises as `open_stream`."""
-    from paimon_spark.streaming.source import StreamSource  # who only wants to know the columns plans nothing
+    """The same stream with `columns` in place of those that `options` name. Raises as `open_stream`."""
+    from paimon_spark.streaming.source import StreamSource  # callers that only need the columns plan nothing
 
     handle, asked = _opened(path, options)
     if columns is not None:
-        names = [n for n in columns if not (asked.row_kind and n.lower() == ROW_KIND_COLUMN)]
-        asked = replace(asked, columns=tuple(names))
+        names = [n for n in columns if not (asked.rows.row_kind and n.lower() == ROW_KIND_COLUMN)]
+        asked = replace(asked, rows=replace(asked.rows, columns=tuple(names)))
     return OpenStream(StreamSource(handle, asked), handle, asked)
 
 
 def stream_row_type(path: str, options: Mapping[str, str]) -> RowType:
-    """The columns that such a stream gives, by the newest schema of the branch. Raises as `open_stream`."""
+    """The columns of such a stream, by the newest schema of the branch. Raises as `open_stream`."""
     handle, asked = _opened(path, options)
     return output_type(
         handle.schema,
-        asked.columns,
+        asked.rows.columns,
         table=handle.describe(),
         tracks_rows=handle.options.row_tracking,
-        row_kind=asked.row_kind,
+        row_kind=asked.rows.row_kind,
     )
 
 

@@ -1,4 +1,4 @@
-"""StreamWrite: the sink of a streaming query, from the plan to the snapshot of each batch, exactly once.
+"""StreamWrite: the sink of a streaming query, one snapshot a batch, exactly once.
 
 plan_stream_write (driver) → StreamTask → write (tasks of each batch) → StreamRows → commit (driver, of each batch).
 
@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from paimon_spark.engine.write.request import remove_job_files
 from paimon_spark.errors import BranchNotFoundError, CommitError, InvalidOptionError, PaimonError
-from paimon_spark.jobs.branch_access import open_to_change
+from paimon_spark.jobs.branch_access import reopen_to_change
 from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.jobs.opened_table import Place, find_place
 from paimon_spark.jobs.stream_batch import StreamBatch, StreamResult, check_schemas, remove_rows
 from paimon_spark.jobs.task_write import StreamRows, StreamTask, user_of
-from paimon_spark.jobs.write_target import open_target, opened_as_it_is
+from paimon_spark.jobs.write_target import open_existing, open_target
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.write_request import StreamWriteOptions, canonical_stream_write, parse_stream_write_options
@@ -59,23 +59,15 @@ class StreamWrite:
         After an error no file of the rows is left, but for CommitOutcomeUnknownError and where the rows are in. The
         batch can then be written again, by tasks that start anew.
 
-        Args:
-            rows: what all tasks of the batch have written.
-            batch_id: of the batch.
-
         Raises:
-            BatchesLostError: earlier batches of the query are not in the branch any more, or that cannot be told.
+            BatchesLostError: earlier batches of the query are no longer in the branch, or that is unknown.
             SchemaChangedError: a column that the tasks wrote was dropped or has another type.
             TableNotFoundError, BranchNotFoundError: the branch is gone.
-            CommitConflictError: others changed what the rows stand on.
-            CommitRetriesExhaustedError: others were faster every time.
-            CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
-            CommitError: tasks did not say what they wrote; or the rows are in, but not the compaction that they need
-                to be seen.
+            CommitError: as `commit_batch`; or `rows` is empty or of several queries.
         """
         query_id = _query_of(self.handle, rows)
         try:
-            handle = reopened(self.handle)
+            handle = reopen_to_change(self.handle)  # main may mean another directory, and columns may be new
             check_schemas(handle, rows)
             user = user_of(handle, self.options.write.commit_user, query_id)
             sink = Sink(query_id, user, is_named=self.options.write.commit_user is not None)
@@ -112,39 +104,24 @@ def plan_stream_write(
 ) -> StreamWrite:
     """The sink that option text asks for, with the table in `path`, for rows of `source`. Driver.
 
-    Args:
-        options: as Spark hands them over.
-        complete: each batch replaces all rows of the table.
-        source: columns of the rows.
-        columns: gives the columns of the table to make when there is none; without it a missing table is an error.
-
-    Raises:
-        As `batch_write.plan_write`.
+    With `complete`, each batch replaces all rows. `columns` and errors are those of `open_target`.
     """
     place, asked = _place_and_options(options, complete)
     return StreamWrite(open_target(place, asked.write, source, columns).handle, asked, complete, uuid4().hex)
 
 
 def plan_stream_commit(options: Mapping[str, str], complete: bool) -> StreamWrite:
-    """As `plan_stream_write` for a process that only commits or aborts: whatever rows come, the table stays as it is.
+    """The same sink in a process that only commits or aborts; it neither creates nor alters the table.
 
-    Raises:
-        TableNotFoundError: it is gone. A branch that is gone is an error of `commit`.
-        InvalidOptionError: an option is unknown or wrong.
-        UnsupportedFeatureError: the table has something that would be written wrongly.
+    Raises as `open_target`; but a missing branch is an error of `commit`.
     """
     place, asked = _place_and_options(options, complete)
     try:
-        handle = opened_as_it_is(place, asked.write)
+        handle = open_existing(place, asked.write)
     except BranchNotFoundError:
-        # Files that tasks have written lie in the table all the same: who commits or aborts can still remove them.
-        handle = opened_as_it_is(place._replace(branch=MAIN), asked.write).on_branch_directory(place.branch)
+        # The files of the tasks lie in the table's directory: commit and abort can still remove them.
+        handle = open_existing(place._replace(branch=MAIN), asked.write).on_branch_directory(place.branch)
     return StreamWrite(handle, asked, complete, uuid4().hex)
-
-
-def reopened(handle: TableHandle) -> TableHandle:
-    """The branch as it is now: main may mean another directory, and columns may have come. Raises as `open_table`."""
-    return open_to_change(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
 
 
 def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Place, StreamWriteOptions]:
@@ -158,7 +135,7 @@ def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Plac
 
 
 def _may_be_in(handle: TableHandle, rows: Sequence[StreamRows], batch_id: int) -> bool:
-    """Whether a commit of these very rows may have been tried before."""
+    """Whether a commit of exactly these rows may have been tried before."""
     try:
         log = read_sink_log(handle, rows[0].query_id)
     except PaimonError:

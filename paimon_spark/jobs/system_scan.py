@@ -14,8 +14,8 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.predicate.ast import Predicate
-from paimon_spark.system_tables.listing import Listing
+from paimon_spark.predicate.ast import Predicate, names_of
+from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.registry import ListingReading, find
 from paimon_spark.system_tables.views import View, ViewReading, plan_view, view_type
 from paimon_spark.types import RowType
@@ -131,27 +131,26 @@ class SystemScan(Scan):
         from paimon_spark.engine.scan.plan import Plan
         from paimon_spark.engine.scan.query import PlanReport, ScanQuery
 
-        asked = self.options
-        if asked.row_kind:
+        options = self.options
+        if options.row_kind:
             raise self._no_such_option("read.changelog", "its rows have no kind")
-        if asked.incremental is not None:
-            raise self._no_such_option(asked.incremental.key, "changes of rows are in $audit_log")
-        if asked.version is not None and not kind.travels:
+        if options.incremental is not None:
+            raise self._no_such_option(options.incremental.key, "changes of rows are in $audit_log")
+        if options.version is not None and not kind.travels:
             raise self._no_such_option(
-                asked.version[0], "it describes the whole branch; for another branch name t$branch_<name>$" + kind.name
+                options.version[0],
+                f"it describes the whole branch; for another branch name t$branch_<name>${kind.name}",
             )
         found = self._find_version()
         assert not isinstance(found, ResolvedRange)
         if found is not None:
-            snapshot, handle = found.snapshot, found.handle
+            handle, snapshot, travelled = found.handle, found.snapshot, found.travelled
         else:
-            handle = self.handle
-            snapshot = latest_snapshot(handle) if kind.travels else None
-        travelled = found is not None and found.travelled
-        self._reading = ListingReading(self.system, handle, snapshot, asked.time_zone, names, predicate, travelled)
+            handle, snapshot, travelled = self.handle, latest_snapshot(self.handle) if kind.travels else None, False
+        asked = Asked(handle, snapshot, options.time_zone, frozenset(names) | names_of(predicate), travelled)
+        self._reading = ListingReading(self.system, asked, names, predicate)
         query = ScanQuery(columns=names, predicate=predicate)
-        row_type = self.row_type
-        return Plan(self.table_name, handle.branch, snapshot, row_type, (), {}, PlanReport(), query)
+        return Plan(self.table_name, handle.branch, snapshot, self.row_type, (), {}, PlanReport(), query)
 
     def _no_such_option(self, key: str, why: str) -> InvalidOptionError:
         return InvalidOptionError(f"option {key} does not apply to {self.table_name}: {why}", option=key)

@@ -1,4 +1,4 @@
-"""Scans of opened tables and of paths, with options on top of those the table was opened with."""
+"""Scans of opened tables and of paths, with more options."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""TaskWrite and StreamTask: the parts of a write job that its tasks run, without planning or committing.
+"""TaskWrite and StreamTask: the parts of a write job that its tasks run.
 
-A query's sink is planned once, and its tasks run batch after batch: each opens the branch's head itself. Every new
-Python worker of Spark imports what the pickled writer names: this module keeps that short.
+Every new Python worker of Spark imports the modules that the pickled writer names, so this one imports little.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class TaskWrite:
     """Writes the rows of one task of a job. Picklable.
 
     Attributes:
-        request: of the job; what differs from task to task is filled in.
-        assigners: over how many tasks the keys of a partition with dynamic buckets are divided.
+        request: of the job; `numbered` fills in what differs between tasks.
+        assigners: number of tasks over which the keys of a partition with dynamic buckets are divided.
         constants: values of columns that the rows may lack.
     """
 
@@ -46,7 +45,7 @@ class TaskWrite:
     constants: Mapping[str, Any] = field(default_factory=dict)
 
     def numbered(self, number: int, shares_buckets: bool) -> WriteRequest:
-        """What the task `number` needs to know.
+        """The request of the task `number`.
 
         Raises:
             UnsupportedFeatureError: one task has to see all rows, and this is not the first.
@@ -72,12 +71,12 @@ class TaskWrite:
         """Write rows into files, as one task. Executor or in process; after an error no file of the task is left.
 
         Args:
-            batches: rows; types may differ from the table's where the cast is safe, but are alike in all.
+            batches: rows, all of one schema; types may differ from the table's where the cast is safe.
             number: of the task among those of its job.
             shares_buckets: whether other tasks may write rows of the same bucket.
 
         Raises:
-            DataError: a value does not fit its column; names the column and the value.
+            DataError: a value does not fit its column.
             StorageError: a file cannot be written.
         """
         rest = (b for b in batches if b.num_rows)
@@ -96,8 +95,8 @@ class TaskWrite:
             raise
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with a column for each constant that it lacks, the same value in every row."""
-        for name in missing(batch.schema, self.constants):
+        """The batch with a column for each constant that it lacks."""
+        for name in _missing(batch.schema, self.constants):
             one = array_of([self.constants[name]], _arrow_type(self.request.handle, name))
             batch = batch.append_column(name, one.take(take_indices(np.zeros(batch.num_rows, np.int64))))
         return batch
@@ -105,15 +104,15 @@ class TaskWrite:
 
 def with_columns(handle: TableHandle, source: pa.Schema, constants: Mapping[str, Any]) -> pa.Schema:
     """`source` with a field for each of `constants` that it lacks."""
-    for name in missing(source, constants):
+    for name in _missing(source, constants):
         source = source.append(pa.field(name, _arrow_type(handle, name)))
     return source
 
 
-def missing(source: pa.Schema, constants: Mapping[str, Any]) -> list[str]:
-    """Names of `constants` that `source` has in no spelling."""
-    there = {name.lower() for name in source.names}
-    return [name for name in constants if name.lower() not in there]
+def _missing(source: pa.Schema, constants: Mapping[str, Any]) -> list[str]:
+    """Names of `constants` that `source` lacks in any case."""
+    names = {name.lower() for name in source.names}
+    return [name for name in constants if name.lower() not in names]
 
 
 def _arrow_type(handle: TableHandle, name: str) -> pa.DataType:
@@ -127,9 +126,10 @@ class StreamRows:
     Attributes:
         query_id: of the streaming query, the same for as long as its checkpoint lives.
         job: in the names of all files of the batch, as this run of the query writes it.
-        base: the branch's head when the task began, from which its rows go on; None also where they replace all others.
+        base: the branch's head when the task began, after which its rows are numbered; None also when they replace all
+            others.
         schema: that the files were written with.
-        checkpoint_conf: where the query's session keeps checkpoints, when the query does not say itself.
+        checkpoint_conf: the session's directory of checkpoints, when the query names none.
     """
 
     messages: tuple[CommitMessage, ...]
@@ -144,13 +144,15 @@ class StreamRows:
 class StreamTask:
     """Writes the rows of one task of a batch. Picklable.
 
+    The sink of a query is planned once, and its tasks run batch after batch: each opens the branch's head itself.
+
     Attributes:
         handle: the branch as it was when the sink was planned, with the options in force for the query.
         complete: the batch replaces all rows of the table.
         token: random text of this plan.
-        commit_user: who commits; None: the query.
-        shares_buckets: whether other tasks of a batch may write rows of the same bucket.
-        assigners: over how many tasks the keys of a partition with dynamic buckets are divided.
+        commit_user: option `commit.user`; None: the query.
+        shares_buckets: as in `TaskWrite.write`.
+        assigners: as in `TaskWrite`.
     """
 
     handle: TableHandle
@@ -163,55 +165,42 @@ class StreamTask:
     def write(self, batches: Iterable[pa.RecordBatch], number: int, query_id: str, batch_id: int) -> StreamRows:
         """Write rows into files. Executor or in process; after an error no file of the task is left.
 
-        Args:
-            batches: rows; types may differ from the table's where the cast is safe, but are alike in all.
-            number: of the task among those of the batch.
-            query_id: of the streaming query.
-            batch_id: of the batch.
-
         Raises:
             TableNotFoundError, BranchNotFoundError: the branch is gone.
-            DataError: a value does not fit its column; names the column and the value.
-            StorageError: a file cannot be written.
+            Others as `TaskWrite.write`.
         """
         handle = current(self.handle)
-        base = latest_snapshot(handle)
-        job = batch_job(self.token, query_id, batch_id)
+        head = latest_snapshot(handle)
+        base = None if self.complete else head
+        # File names differ for each batch, and for each run of its query.
+        job = job_of(sha256(f"{self.token}/{query_id}/{batch_id}".encode()).digest())
         request = WriteRequest(
             handle,
             user_of(handle, self.commit_user, query_id),
-            None if self.complete else base,
+            base,
             ignores_existing=self.complete,
             job=job,
-            existing_keys=self._existing_keys(handle, base),
-            padded=padded_keys(handle, None if self.complete else base),
+            existing_keys=existing_keys(handle, base),
+            padded=padded_keys(handle, base),
         )
         messages = TaskWrite(request, self.assigners).write(batches, number, self.shares_buckets)
-        return StreamRows(
-            tuple(messages),
-            query_id,
-            job,
-            None if self.complete else base,
-            handle.schema,
-        )
+        return StreamRows(tuple(messages), query_id, job, base, handle.schema)
 
-    def _existing_keys(self, handle: TableHandle, base: Snapshot | None) -> ExistingKeys | None:
-        """The keys that may have to move; None where no key moves between partitions."""
-        if not crosses_partitions(handle.schema, handle.options):
-            return None
-        from paimon_spark.jobs.existing_keys import ExistingKeys  # only such tables pay for reading
 
-        return ExistingKeys(handle, None if self.complete else base)
+def existing_keys(
+    handle: TableHandle, base: Snapshot | None, without: Mapping[str, Any] | None = None
+) -> ExistingKeys | None:
+    """The keys that may have to move, as `ExistingKeys`; None for tables whose keys never change partitions."""
+    if not crosses_partitions(handle.schema, handle.options):
+        return None
+    from paimon_spark.jobs.existing_keys import ExistingKeys  # only such tables import the reader
+
+    return ExistingKeys(handle, base, without or {})
 
 
 def user_of(handle: TableHandle, given: str | None, query_id: str) -> str:
-    """Who commits a query's batches: whom option `commit.user` names, else the query, after `commit.user-prefix`."""
+    """The commit user of a query: option `commit.user`, else the query's id after `commit.user-prefix`."""
     if given is not None:
         return given
     prefix = handle.options.commit.user_prefix
     return f"{prefix}_{query_id}" if prefix else query_id
-
-
-def batch_job(token: str, query_id: str, batch_id: int) -> str:
-    """Text in the names of a batch's files: another for each batch, and for each run of its query."""
-    return job_of(sha256(f"{token}/{query_id}/{batch_id}".encode()).digest())

@@ -1,4 +1,4 @@
-"""The table that a write goes to: open it, create it when missing, and extend its schema when asked.
+"""The table that a write goes to: opened, created or extended.
 
 Nothing is created before everything that can be checked without rows has been checked.
 """
@@ -20,7 +20,6 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import alter_exclusively, open_to_change
 from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
@@ -35,9 +34,10 @@ from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import DATABASE_SUFFIX
-from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.storage.store import Store
 from paimon_spark.types import VALUE_KIND, RowType
 
 
@@ -56,46 +56,40 @@ class Target:
 def open_target(
     place: Place, options: BatchWriteOptions, source: pa.Schema, columns: Callable[[], RowType] | None
 ) -> Target:
-    """The table at `place`, ready for rows of `source`.
-
-    Args:
-        place: where it is, or will be.
-        options: what the write asks for.
-        source: the rows' columns.
-        columns: gives the columns of a table made for these rows; without it none is made.
+    """The table at `place`, ready for rows of `source`; created with `columns()` when there is none.
 
     Raises:
-        BranchNotFoundError, TableNotFoundError: there is no such branch; a write makes tables, not branches.
+        BranchNotFoundError: there is no such branch; a write creates tables, not branches.
+        TableNotFoundError: there is no such table, and no `columns` to create it with.
         SchemaMismatchError: rows of `source` do not fit the table.
-        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or no such table can be.
-        UnsupportedFeatureError: the table has something that would be written wrongly.
+        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or the definition of the
+            new table is invalid.
+        UnsupportedFeatureError: the table has a feature that would be written wrongly.
     """
     try:
-        return Target(opened(place, options, source))
+        return Target(open_for_rows(place, options, source))
     except TableNotFoundError:
         if columns is None or place.branch != MAIN or read_main_branch(place.store, place.root) is not None:
             raise
-        _refuse_folder_of_tables(place)
+        _check_no_tables_inside(place)
     try:
         return Target(_created(place, options, source, columns()), created=True)
     except TableAlreadyExistsError:  # another writer was faster
-        return Target(opened(place, options, source))
+        return Target(open_for_rows(place, options, source))
 
 
-def opened(place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
-    """The table at `place`, which exists, ready for rows of `source`. Raises as `open_target`."""
-    handle = _open(place, options.table_options)
-    refuse_unknown(options, creating=False)
-    _check(handle)
+def open_for_rows(place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
+    """The existing table at `place`, ready for rows of `source`. Raises as `open_target`."""
+    handle = open_existing(place, options)
     source = with_columns(handle, source, partition_values(handle, options))
     if handle.options.schema_merge.enabled:
         handle = _merged(handle, place, options, source)
-    _check_input(handle.schema, source, handle.options, handle.describe())
+    check_input(handle.schema, source, handle.options.write, handle.describe())
     return handle
 
 
-def opened_as_it_is(place: Place, options: BatchWriteOptions) -> TableHandle:
-    """The table at `place`, which exists, whatever rows were written to it. Raises as `open_target`."""
+def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
+    """The existing table at `place`, whatever rows are written to it. Raises as `open_target`."""
     handle = _open(place, options.table_options)
     refuse_unknown(options, creating=False)
     _check(handle)
@@ -108,14 +102,14 @@ def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, sourc
     changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
     if not changes:
         return handle
-    _check_input(apply(handle.schema, changes, table=handle.describe()), source, handle.options, handle.describe())
-    alter_exclusively(
-        handle,
-        lambda: alter_table(
-            _open(place, options.table_options),
-            lambda newest: merged_schema(newest, columns, handle.options.schema_merge),
-        ),
-    )
+    changed = apply(handle.schema, changes, table=handle.describe())
+    check_input(changed, source, handle.options.write, handle.describe())
+
+    def alter() -> None:
+        fresh = _open(place, options.table_options)
+        alter_table(fresh, lambda newest: merged_schema(newest, columns, handle.options.schema_merge))
+
+    alter_exclusively(handle, alter)
     return _open(place, options.table_options)
 
 
@@ -137,15 +131,11 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     validate(schema)
     shown = place.name or place.store.url(place.root)
     check_writable(schema, schema.options, shown)
-    _check_input(schema, source, parse_table_options(schema.options), f"table {shown}")
+    check_input(schema, source, parse_table_options(schema.options).write, f"table {shown}")
     create_table(place.store, place.root, columns, options=stored, name=place.name)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle
-
-
-def _check_input(schema: TableSchema, source: pa.Schema, options: TableOptions, where: str) -> None:
-    check_input(schema, source, options.write, where)
 
 
 def _check(handle: TableHandle) -> None:
@@ -153,8 +143,8 @@ def _check(handle: TableHandle) -> None:
     check_store(handle)
 
 
-def _refuse_folder_of_tables(place: Place) -> None:
-    """Refuse to create a table among tables or in a warehouse: the path is mistyped."""
+def _check_no_tables_inside(place: Place) -> None:
+    """Refuse to create a table in a directory of tables or in a warehouse: the path is mistyped."""
     inside = [i.name for i in place.store.list(place.root) if i.is_directory]
     found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
     found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]
@@ -185,17 +175,16 @@ def check_appends(handle: TableHandle) -> None:
 
 
 def undo_creation(handle: TableHandle) -> None:
-    """Remove the table that a failed write made, unless anybody has put anything into it. Safe to repeat."""
+    """Remove the table that a failed write created, unless others have written to it. Safe to repeat."""
     store, layout = handle.store, replace(handle.layout, branch=MAIN)
 
     def is_untouched(schema_ids: list[int]) -> bool:
-        found = list_schema_ids(store, layout)
-        return found == schema_ids and not _files(handle, layout.root, layout.schema_dir)
+        return list_schema_ids(store, layout) == schema_ids and not _has_files(store, layout.root, layout.schema_dir)
 
     if not is_untouched([handle.schema.id]):
         return
     store.delete(layout.schema_path(handle.schema.id))
-    # Nobody can commit any more; whoever found the schema just before has files here.
+    # New commits are impossible now; a writer that found the schema just before has files here.
     if is_untouched([]):
         store.delete_tree(layout.root)
     else:
@@ -203,10 +192,7 @@ def undo_creation(handle: TableHandle) -> None:
             create_schema(store, layout, handle.schema)
 
 
-def _files(handle: TableHandle, directory: str, besides: str) -> bool:
-    """Whether any file is below `directory`, but for those in the directory `besides`."""
-    for info in handle.store.list(directory):
-        path = f"{directory}/{info.name}"
-        if path != besides and (not info.is_directory or _files(handle, path, besides)):
-            return True
-    return False
+def _has_files(store: Store, directory: str, besides: str) -> bool:
+    """Whether any file is below `directory`, except in the directory `besides`."""
+    children = [(i.is_directory, f"{directory}/{i.name}") for i in store.list(directory)]
+    return any(path != besides and (not is_dir or _has_files(store, path, besides)) for is_dir, path in children)

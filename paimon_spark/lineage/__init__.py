@@ -1,4 +1,4 @@
-"""Lineage: which snapshot of which table was made from which, recorded with commits and indexed in the warehouse.
+"""Lineage: which snapshots were made from which, recorded with commits and indexed.
 
 Record: jobs call `listener` through `jobs/lineage_port.py`. A snapshot carries its `Provenance` in its properties; a
 `Recorder` writes it to the lineage tables of PIP-5 in the background. Rows that a process died before it wrote are

@@ -32,6 +32,23 @@ NewestBetween: TypeAlias = Callable[[Node, int, int | None], int | None]
 None as the answer: none of them is alive."""
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """What tables tell besides rows; None where that is not known.
+
+    Attributes:
+        is_compaction: whether a snapshot only rewrote files; a compaction counts as the snapshot before it.
+        newest_between: limits the answer to snapshots alive, and lets it take newer ones of the same content that no
+            job recorded; without it the answer is recorded snapshots.
+        provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
+            a snapshot.
+    """
+
+    is_compaction: Callable[[Node, int], bool] | None = None
+    newest_between: NewestBetween | None = None
+    provenance_of: Callable[[Node, int], Provenance | None] | None = None
+
+
 @dataclass(slots=True, eq=False)
 class _State:
     """A table; `snapshot` is the newest that it may be at."""
@@ -69,19 +86,11 @@ class Alignment:
         tables: the tables asked about and all above them, sorted.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        asked: Iterable[Node],
-        is_compaction: Callable[[Node, int], bool] | None,
-        provenance_of: Callable[[Node, int], Provenance | None] | None,
-        ignoring: Collection[str],
-        newest_between: NewestBetween | None = None,
-    ) -> None:
+    def __init__(self, graph: Graph, asked: Iterable[Node], history: History, ignoring: Collection[str]) -> None:
         self._graph = graph
-        self._is_compaction = is_compaction and cache(is_compaction)
-        self._provenance_of = provenance_of and cache(provenance_of)
-        self._newest_between = newest_between
+        self._is_compaction = history.is_compaction and cache(history.is_compaction)
+        self._provenance_of = history.provenance_of and cache(history.provenance_of)
+        self._newest_between = history.newest_between
         self._made: dict[Node, dict[str, BatchSequence]] = {}
         self._ignored: dict[Node, dict[str, BatchSequence]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
@@ -147,9 +156,8 @@ class Alignment:
 
     def canonical(self, node: Node, snapshot: int) -> int:
         """The snapshot with the same rows before compactions."""
-        if self._is_compaction is not None:
-            while 0 < snapshot < FAR and self._is_compaction(node, snapshot):
-                snapshot -= 1
+        while 0 < snapshot < FAR and self.is_compaction(node, snapshot):
+            snapshot -= 1
         return snapshot
 
     def _closure(self, asked: Iterable[Node], ignoring: Collection[str]) -> dict[Node, tuple[str, ...]]:
@@ -205,7 +213,7 @@ class Alignment:
         for row in range(newest, max(-1, newest - _LOOKED_BACK), -1):
             snapshot = sinks.snapshots[row]
             said = self._provenance_of(node, snapshot)
-            if said is not None and (said.job, said.barrier) == (job, sinks.barriers[row]):
+            if said is not None and said.batch == (job, sinks.barriers[row]):
                 return [*others, *silent]
             if said is not None:
                 others.append(snapshot)
@@ -251,11 +259,7 @@ class Alignment:
         if self._provenance_of is None:
             return None
         said = self._provenance_of(writer.state.node, writer.sinks.snapshots[row])
-        if (
-            said is None
-            or not said.knows_sources
-            or (said.job, said.barrier) != (writer.job, writer.sinks.barriers[row])
-        ):
+        if said is None or not said.knows_sources or said.batch != (writer.job, writer.sinks.barriers[row]):
             return None
         home = writer.state.node.warehouse
         return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in said.sources if s.ref is not None}

@@ -79,7 +79,7 @@ def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:
         index = open_index(warehouse)
         if is_lineage_table(sink) or not settings_of(index).data:
             return None
-        return draw_barrier(index, claim_name(index, job, None))
+        return draw_barrier(index, claim_name(index.warehouse, job, None))
     except Exception as e:  # noqa: BLE001 - no write fails for its lineage
         warn_once(sink.name, "cannot record what batch jobs write to it", e)
         return None
@@ -106,9 +106,7 @@ def _recorded_write(handle: TableHandle, run: TaskIdentity | None, reads_nothing
         if asked.job is not None:
             warn_once(home.warehouse.url, LINEAGE_IS_OFF)
         return None
-    if run is None:
-        run = this_process()
-    return _Write(home, run, index, switch, asked, reads_nothing)
+    return _Write(home, run or this_process(), index, switch, asked, reads_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,6 @@ class _Write:
     reads_nothing: bool
 
     def prepare(self) -> CommitLineage:
-
         job = self._job()
         taken, old = ([], []) if self.asked.no_sources else self._notes()
         knows = bool(taken) or self.reads_nothing or self.asked.no_sources
@@ -144,11 +141,11 @@ class _Write:
         query_id = self.run.query_id
         if query_id is None:
             assert self.asked.job is not None
-            return claim_name(self.index, self.asked.job, None)
-        job = claim_name(self.index, self.asked.job or self.run.query_name or query_id, query_id)
-        if find_registration(self.index, query_id) is None:
+            return claim_name(self.index.warehouse, self.asked.job, None)
+        job = claim_name(self.index.warehouse, self.asked.job or self.run.query_name or query_id, query_id)
+        if find_registration(self.index.warehouse, query_id) is None:
             # No checkpoint is known here, so its sources go on writing notes.
-            register_query(self.index, query_id, Registration(job))
+            register_query(self.index.warehouse, query_id, Registration(job))
         return job
 
     def _notes(self) -> tuple[list[ReadNote], list[ReadNote]]:
@@ -160,17 +157,14 @@ class _Write:
             newest_of_stream = newest_per_source(n for n in notes if n.batch_id <= run.batch_id)
             taken += [n.in_batch(run.batch_id) for n in newest_of_stream]
         of_job = [] if self.asked.job is None else batch_notes(warehouse, self.asked.job, run.app_id)
-        claim_name = [n for n in of_job if _is_of_run(n.who, run) and self._is_same_run(n)]
-        newest = {n.ref: n for n in claim_name}  # older ones come first
+        # Of reads and writes that both were given a barrier those with the same one belong together.
+        barriers = (None, self.asked.barrier)
+        of_run = [n for n in of_job if _is_of_run(n.who, run) and (self.asked.barrier is None or n.barrier in barriers)]
+        newest = {n.ref: n for n in of_run}  # older ones come first
         taken += newest.values()
-        return taken, [n for n in claim_name if newest[n.ref] is not n]
-
-    def _is_same_run(self, note: ReadNote) -> bool:
-        """Whether the barriers of the read and of this write, where both have one, are equal."""
-        return None in (note.barrier, self.asked.barrier) or note.barrier == self.asked.barrier
+        return taken, [n for n in of_run if newest[n.ref] is not n]
 
     def _barrier(self, job: str) -> int:
-
         if not self.switch.data:  # single runs are not recorded
             return 0
         is_batch = self.run.query_id is None
@@ -183,7 +177,6 @@ class _Write:
         return self.run.batch_id
 
     def _recorder(self, job: str) -> Recorder:
-
         recorder = recorder_for(self.index, self.switch.interval_ms(self.asked.flush_interval_ms))
         recorder.expect(job, self.home.ref, query_id=self.run.query_id)
         return recorder
@@ -196,7 +189,8 @@ class _Write:
             if not made or not self.switch.data:
                 recording.record_reads()
             # The process may end right after a batch job; that of a query mostly goes on.
-            is_done = self._is_at_once and recording.recorder.flush(_FLUSH_S)
+            is_at_once = self.run.query_id is None and self.asked.flush_interval_ms is None
+            is_done = is_at_once and recording.recorder.flush(_FLUSH_S)
             if made or is_done:
                 for note in recorded:
                     if not note.is_recorded:
@@ -206,10 +200,6 @@ class _Write:
                 delete_old_recorded(self.home.warehouse, self.asked.job)
         except Exception as e:  # noqa: BLE001 - the commit is done
             warn_once(self.home.ref.name, "what a batch job read and wrote will be recorded later", e)
-
-    @property
-    def _is_at_once(self) -> bool:
-        return self.run.query_id is None and self.asked.flush_interval_ms is None
 
     def _warn_of_no_notes(self, job: str) -> None:
         """Warn of missing notes, for batch jobs only: a query may read no table, and its reads take no options."""

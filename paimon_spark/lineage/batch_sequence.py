@@ -1,4 +1,4 @@
-"""Sequence of the batches of one job, with the snapshots of one table that they read or made.
+"""Sequence of the batches of a job, with the snapshots of a table that they read or made.
 
 A batch that read or made nothing has the snapshot of the one before: a row holds until the next one (its life).
 Rows of snapshots that were rolled back, as later rows show, are left out; batches in their life have no snapshot.

@@ -1,4 +1,4 @@
-"""Find rows that a process died before it wrote, in the snapshots alive and in checkpoints of queries.
+"""Find rows that dead processes did not write, in snapshots and in checkpoints of queries.
 
 A streaming query commits its batches one after another, and the row of a sink's snapshot is written last. So its rows
 are missing from some batch on, and the search from the head back ends at the first snapshot that has its row. Runs of a
@@ -41,9 +41,11 @@ from paimon_spark.lineage.tables import (
     table_is,
 )
 from paimon_spark.lineage.warehouse import FILE_VERSION, encode_file, is_lineage_table, quote_name
+from paimon_spark.metadata.small_files import numbers
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.lineage.row_queue import ExpectedJob
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse
 
@@ -96,21 +98,15 @@ class CaughtUp:
     read: Mapping[str, int] = field(default_factory=dict)
 
 
-def catch_up(
-    index: Index, job: str, sink: TableRef, *, query_id: str | None = None, checkpoint: str | None = None
-) -> CaughtUp:
+def catch_up(index: Index, expected: ExpectedJob) -> CaughtUp:
     """Find the missing rows of a job and a sink. Writes nothing.
 
-    Args:
-        index: the lineage tables.
-        job: its name in them.
-        sink: the branch that it commits to.
-        query_id: of a streaming query; None: all jobs of the branch are searched for.
-        checkpoint: URL of the query's checkpoint; None: batches without rows stay missing.
+    For a batch job all jobs of the branch are searched for. Without a checkpoint batches without rows stay missing.
 
     Raises:
         StorageError, CorruptFileError: a snapshot, or the lineage tables, cannot be read.
     """
+    job, sink, query_id, checkpoint = expected.job, expected.sink, expected.query_id, expected.checkpoint
     if query_id is None:
         return missing_of_branch(index, sink, all_forgotten(index.warehouse))
     forgotten = forgotten_before_ms(index.warehouse, job)
@@ -168,7 +164,7 @@ def checkpoint_rows(
     """
     found = open_checkpoint(warehouse.store, checkpoint)
     times = {i.name: i.modified_ms for i in found.store.list(f"{found.root}/commits")}
-    batches = sorted(int(n) for n in times if n.isascii() and n.isdigit() and int(n) > after)
+    batches = [n for n in numbers(times, "") if n > after]
     if not batches or found.query_id() != query_id:
         return {}, None
     parts = []
@@ -189,14 +185,10 @@ def checkpoint_rows(
 def known_sinks(index: Index) -> set[TableRef]:
     """The branches that recorded jobs commit to."""
     recorded = index.read(SINK_JOB).select(["database", "table"]).group_by(["database", "table"]).aggregate([])
-    refs = {TableRef(*row.values()) for row in recorded.to_pylist()} | registered_sinks(index.warehouse)
+    files = read_json_files(index.warehouse, f"{index.warehouse.lineage_dir}/sinks")
+    registered = [raw for _, data in files if _has_texts(raw := _decode(data), "database", "table")]
+    refs = {TableRef(row["database"], row["table"]) for row in (*recorded.to_pylist(), *registered)}
     return {ref for ref in refs if not is_lineage_table(ref)}
-
-
-def registered_sinks(warehouse: Warehouse) -> set[TableRef]:
-    """The branches that `register_sink` registered."""
-    found = (_decode(data) for _, data in read_json_files(warehouse, f"{warehouse.lineage_dir}/sinks"))
-    return {TableRef(raw["database"], raw["table"]) for raw in found if _has_texts(raw, "database", "table")}
 
 
 def register_sink(index: Index, ref: TableRef) -> None:
@@ -305,7 +297,7 @@ def _missing_of_stream(index: Index, job: str, sink: TableRef, forgotten_ms: int
 
 
 def _of_job(snapshots: Iterator[Snapshot], job: str, forgotten_ms: int) -> Iterator[SnapshotProvenance]:
-    """The originals of a job, newest first, down to its first batch."""
+    """The snapshots, without copies, of a job, newest first, down to its first batch."""
     for snapshot in snapshots:
         found = read_snapshot_provenance(snapshot)
         if found is None or found.provenance.job != job or found.is_copy:

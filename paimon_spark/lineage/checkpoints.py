@@ -12,14 +12,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, OffsetError, PaimonError
+from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse, is_lineage_table, split_table_path, without_password
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.storage.store import FileInfo, Store
+from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path, split_url
 from paimon_spark.streaming.offset import Phase, StreamOffset, decode
 
@@ -27,7 +29,6 @@ Offsets: TypeAlias = Mapping[str, StreamOffset]
 """Offsets of Paimon tables by source: its position in the query, or its name in format 2."""
 
 _NEWEST_FORMAT: Final = 2
-_NOTHING: Final = "-"
 _START: Final = "start"
 """Key in the end of a source's first batch: where the query began."""
 _LOOKED_AT: Final = 200
@@ -50,11 +51,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The checkpoint of a query.
-
-    Attributes:
-        root: its directory in `store`.
-    """
+    """The checkpoint of a query; `root` is its directory in `store`."""
 
     store: Store
     root: str
@@ -81,26 +78,9 @@ class Checkpoint:
         Raises:
             FileMissingError: it has not begun, or its file was removed.
             CorruptFileError: the file is none that Spark writes.
-            StorageError: it cannot be read.
         """
         path = f"{self.root}/offsets/{batch_id}"
         return decode_ends(self.store.read(path), self.store.url(path))
-
-    def begun(self) -> list[int]:
-        """Batches whose offsets are there, ascending. Raises StorageError."""
-        return self._numbers("offsets")
-
-    def committed(self) -> list[int]:
-        """Batches that Spark has noted as done, ascending. Raises StorageError."""
-        return self._numbers("commits")
-
-    def sources(self, batch_id: int, warehouse: Warehouse) -> tuple[SourceRange, ...]:
-        """What a batch read of its Paimon sources, as seen from a sink in `warehouse`. Two small reads.
-
-        Raises as `ends`.
-        """
-        now = self.ends(batch_id)
-        return source_ranges(self.ends_before(batch_id), now, warehouse)
 
     def ends_before(self, batch_id: int) -> Ends | None:
         """Where the batch before begins; None for the first one, and where Spark has removed the file."""
@@ -110,10 +90,6 @@ class Checkpoint:
             return self.ends(batch_id - 1)
         except FileMissingError:
             return None
-
-    def _numbers(self, folder: str) -> list[int]:
-        names = (i.name for i in self.store.list(f"{self.root}/{folder}"))
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
 def decode_ends(data: bytes, path: str) -> Ends:
@@ -128,27 +104,23 @@ def decode_ends(data: bytes, path: str) -> Ends:
     ends: dict[str, StreamOffset] = {}
     starts: dict[str, StreamOffset] = {}
     for number, line in enumerate(lines[2:]):
-        source, text = (str(number), line) if version == "v1" else _split_named(line)
-        raw = _object(text)
-        end = _offset(raw)
-        if raw is None or end is None:
+        source, text = (str(number), line) if version == "v1" else line.partition(":")[::2]
+        try:
+            raw = json.loads(text)
+        except ValueError:  # no offset, or one of another source, which chooses its content
             continue
-        ends[source] = end
-        start = _offset(raw.get(_START))
-        if start is not None:
-            starts[source] = start
+        if (end := _offset(raw)) is not None:
+            ends[source] = end
+            if (start := _offset(raw.get(_START))) is not None:
+                starts[source] = start
     return Ends(ends, starts)
 
 
 def source_ranges(before: Ends | None, now: Ends, warehouse: Warehouse) -> tuple[SourceRange, ...]:
     """What a batch read of each branch, as seen from a sink in `warehouse`.
 
-    A branch that a query reads more than once counts as read as far as by the slowest of its readers.
-
-    Args:
-        before: where the batch before ended; None for the first one, or when its file is gone.
-        now: where the batch ends.
-        warehouse: of the sink.
+    A branch that a query reads more than once counts as read as far as by the slowest of its readers. `before` is where
+    the batch before ended; None for the first one, or when its file is gone.
     """
     found: dict[tuple[Any, ...], SourceRange] = {}
     for source, end in now.ends.items():
@@ -202,72 +174,55 @@ def split_table_url(url: str) -> tuple[str | None, str, str]:
 
 
 def open_checkpoint(near: Store, location: str) -> Checkpoint:
-    """The checkpoint in a directory. Reads nothing.
+    """The checkpoint at a path or URL, as users give it to Spark. Reads nothing.
 
-    Args:
-        near: a store whose options say how to reach others.
-        location: a path or URL, as users give it to Spark.
-
-    Raises:
-        InvalidInputError, StorageError: there is no way to such a place.
+    `near` is a store whose options say how to reach others. Raises InvalidInputError, StorageError: there is no way.
     """
     return Checkpoint(*external_path(near, _with_slashes(location)))
 
 
-def find_checkpoint(
-    near: Store, query_id: str, *, given: str | None, configured: str | None, query_name: str | None
-) -> Checkpoint:
-    """The checkpoint of a query that runs.
+def find_checkpoint(near: Store, run: QueryRun) -> Checkpoint:
+    """The checkpoint of a query that runs; `near` as in `open_checkpoint`.
 
-    Args:
-        near: as in `open_checkpoint`.
-        query_id: of the query; a directory of another one is not taken.
-        given: option `checkpointLocation` of the query.
-        configured: `spark.sql.streaming.checkpointLocation` of its session, below which Spark makes a directory for
-            each query: of its name, or of a random one.
-        query_name: None for a query without a name.
+    It is the one that the query was given, else one below the directory of its session, where Spark makes a directory
+    for each query: of its name, or of a random one. One of another query is not taken.
 
     Raises:
         StorageError: it is not found, or cannot be reached.
     """
     looked = []
-    for root in _possible_locations(near, given):
+    for root in _possible_locations(near, run.checkpoint):
         looked.append(root)
         found = open_checkpoint(near, root)
-        if found.query_id() == query_id:
+        if found.query_id() == run.query_id:
             return found
-    for root in _possible_locations(near, configured):
+    for root in _possible_locations(near, run.checkpoint_conf):
         looked.append(root)
-        below = _below(open_checkpoint(near, root), query_id, query_name)
+        below = _below(open_checkpoint(near, root), run)
         if below is not None:
             return below
     where = f"looked in {', '.join(looked)}" if looked else "neither the query nor its session names one"
-    raise FileMissingError(f"the checkpoint of streaming query {query_id} is not found; {where}", query_id=query_id)
+    raise FileMissingError(
+        f"the checkpoint of streaming query {run.query_id} is not found; {where}", query_id=run.query_id
+    )
 
 
-def _below(folder: Checkpoint, query_id: str, query_name: str | None) -> Checkpoint | None:
-    if query_name:
-        named = Checkpoint(folder.store, f"{folder.root}/{query_name}")
-        if _is_of(named, query_id):
-            return named
-    entries = [i for i in folder.store.list(folder.root) if i.is_directory]
-    for entry in sorted(entries, key=_age)[:_LOOKED_AT]:
-        found = Checkpoint(folder.store, f"{folder.root}/{entry.name}")
-        if _is_of(found, query_id):
-            return found
+def _below(folder: Checkpoint, run: QueryRun) -> Checkpoint | None:
+    """The checkpoint of a query in a directory of this one; its name is tried first, then the newest directories."""
+
+    def candidates() -> Iterator[str]:
+        if run.name:
+            yield run.name
+        entries = [i for i in folder.store.list(folder.root) if i.is_directory]
+        entries.sort(key=lambda i: (-(i.modified_ms or 0), i.name))
+        yield from (i.name for i in entries[:_LOOKED_AT])
+
+    for name in candidates():
+        found = Checkpoint(folder.store, f"{folder.root}/{name}")
+        with suppress(PaimonError):  # another query's damage
+            if found.query_id() == run.query_id:
+                return found
     return None
-
-
-def _is_of(checkpoint: Checkpoint, query_id: str) -> bool:
-    try:
-        return checkpoint.query_id() == query_id
-    except PaimonError:  # another query's damage
-        return False
-
-
-def _age(entry: FileInfo) -> tuple[int, str]:
-    """Sorts the newest first."""
-    return -(entry.modified_ms or 0), entry.name
 
 
 def _possible_locations(near: Store, location: str | None) -> Iterator[str]:
@@ -302,22 +257,6 @@ def _slowest(one: SourceRange, other: SourceRange) -> SourceRange:
     after = None if one.after is None or other.after is None else min(one.after, other.after)
     within = first.within if first.last != second.last or first.within is not None else second.within
     return SourceRange(first.ref, first.warehouse, first.location, after, first.last, within)
-
-
-def _split_named(line: str) -> tuple[str, str]:
-    source, _, text = line.partition(":")
-    return source, text
-
-
-def _object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object in a line; None for other content, as sources choose theirs."""
-    if text.strip() in ("", _NOTHING):
-        return None
-    try:
-        raw = json.loads(text)
-    except ValueError:
-        return None
-    return raw if isinstance(raw, dict) else None
 
 
 def _offset(raw: Any) -> StreamOffset | None:

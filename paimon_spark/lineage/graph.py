@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -48,12 +48,7 @@ V = TypeVar("V", str, "Node")
 
 
 class Node(NamedTuple):
-    """A branch of a table, across warehouses.
-
-    Attributes:
-        warehouse: URL of its warehouse; of a table outside any warehouse its own URL.
-        ref: of a table outside any warehouse `NOWHERE`.
-    """
+    """A branch of a table of the warehouse at a URL; a table outside any warehouse is `NOWHERE` at its own URL."""
 
     warehouse: str
     ref: TableRef
@@ -71,14 +66,7 @@ _LOOKED_BACK: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class GraphPart:
-    """Rows of one warehouse, as `Index.read` gives them.
-
-    Attributes:
-        warehouse: its URL.
-        source_jobs, sink_jobs: rows of `source_job_lineage`, `sink_job_lineage`.
-        source_snapshots, sink_snapshots: of `source_snapshot_lineage`, `sink_snapshot_lineage`; None: not read.
-        startup: of `job_startup`; None: not read.
-    """
+    """Rows of the lineage tables of the warehouse at a URL; None: not read."""
 
     warehouse: str
     source_jobs: pa.Table
@@ -104,8 +92,7 @@ class Graph:
         reads: job → the tables it reads, sorted.
         writes: job → the tables it writes, sorted.
         read_by, written_by: table → the jobs that do, sorted.
-        parts: what it was made of.
-        is_batch: whether a job is known to be a batch job, whose runs each tell all that they read.
+        is_batch: whether a job is known to be a batch job, whose runs each record all that they read.
     """
 
     reads: Mapping[str, tuple[Node, ...]]
@@ -123,14 +110,9 @@ class Graph:
         """The graph of the rows of one or more warehouses."""
         reads = _pairs((p.warehouse, p.source_jobs) for p in parts)
         writes = _pairs((p.warehouse, p.sink_jobs) for p in parts)
-        return Graph(
-            _grouped(reads),
-            _grouped(writes),
-            _grouped((node, job) for job, node in reads),
-            _grouped((node, job) for job, node in writes),
-            tuple(parts),
-            is_batch,
-        )
+        read_by = _grouped((node, job) for job, node in reads)
+        written_by = _grouped((node, job) for job, node in writes)
+        return Graph(_grouped(reads), _grouped(writes), read_by, written_by, tuple(parts), is_batch)
 
     def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
         """The sinks that a job fills from a source."""
@@ -162,11 +144,7 @@ class Graph:
         return tuple(sorted({*self.read_by, *self.written_by}))
 
     def node(self, name: str, warehouse: str | None = None) -> Node:
-        """The table of a name.
-
-        Args:
-            name: `db.t` or `db.t$branch_fix`.
-            warehouse: URL of its warehouse; None: whichever has it.
+        """The table of a name (`db.t` or `db.t$branch_fix`), of the warehouse at a URL, or of whichever has it.
 
         Raises:
             LineageError: no job reads or writes it (the nearest names are offered), or two warehouses have one.
@@ -206,12 +184,9 @@ class Graph:
         return self._series_of("source", job, node)
 
     def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, BatchSequence] | None = None) -> int:
-        """The newest snapshot of a table, not after a bound, that a job made or read at; 0 when there is none.
+        """The newest snapshot of a table, not after a bound, that a job made or read; 0 when there is none.
 
-        Args:
-            node: the table.
-            bound: a snapshot.
-            made_by: job → what it made of the table, where that is known better than by its rows.
+        `made_by`: job → what it made of the table, where that is known better than by its rows.
         """
         known = made_by or {}
         made = (known[job] if job in known else self.sinks(job, node) for job in self.written_by.get(node, ()))
@@ -259,9 +234,9 @@ class Graph:
         both = rows["source"].join(rows["sink"], "barrier_id", join_type="inner")
         met = both.group_by(["source", "sink"]).aggregate([]).to_pylist()
         edges = {(self.reads[job][row["source"]], self.writes[job][row["sink"]]) for row in met}
-        silent = {n for n in self.reads[job] if not self._has_rows("source", job, n)}
-        unmade = {n for n in self.writes[job] if not self._has_rows("sink", job, n)}
-        edges.update(p for p in pairs if p[0].warehouse != p[1].warehouse or (p[0] in silent and p[1] in unmade))
+        unread = {n for n in self.reads[job] if not self.rows("source", job, n)}
+        unmade = {n for n in self.writes[job] if not self.rows("sink", job, n)}
+        edges.update(p for p in pairs if p[0].warehouse != p[1].warehouse or (p[0] in unread and p[1] in unmade))
         return frozenset(edges)
 
     def _meet(self, job: str, source: Node, sink: Node) -> bool:
@@ -272,16 +247,11 @@ class Graph:
         rows = range(len(made) - 1, max(-1, len(made) - 1 - _LOOKED_BACK), -1)
         return any((at := read.row(made.barriers[i])) >= 0 and read.barriers[at] == made.barriers[i] for i in rows)
 
-    def _has_rows(self, kind: str, job: str, node: Node) -> bool:
-        rows = self.rows(kind, job, node)
-        return rows is not None and rows.num_rows > 0
-
     def _numbered(self, kind: str, job: str, nodes: Sequence[Node]) -> pa.Table:
         """Barriers of a job, and the number of the table of each row as column `kind`."""
         parts = [pa.table({"barrier_id": pa.array([], pa.int64()), kind: pa.array([], pa.int64())})]
         for number, node in enumerate(nodes):
-            rows = self.rows(kind, job, node)
-            if rows is not None:
+            if (rows := self.rows(kind, job, node)) is not None:
                 numbers = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
                 parts.append(rows.select(["barrier_id"]).append_column(kind, numbers))
         return pa.concat_tables(parts, promote_options="permissive")
@@ -343,11 +313,8 @@ def load(
         tables: asked about; a name stands for the tables of that name in every warehouse.
         jobs: asked about. With neither tables nor jobs: all jobs.
         direction: UP for `upstream`, `unified_version` and `start_snapshots`, DOWN for `downstream` and `impact`.
-        snapshots: whether rows of snapshots are wanted; False where only jobs and tables are.
-        startup: whether rows of `job_startup` are wanted.
-
-    Raises:
-        StorageError: a store failed.
+        snapshots: whether to read rows of snapshots.
+        startup: whether to read rows of `job_startup`.
     """
     small = [GraphPart(i.warehouse.url, i.read(SOURCE_JOB), i.read(SINK_JOB)) for i in indexes]
     graph = Graph.of(small)
@@ -358,17 +325,18 @@ def load(
         sources = _rows_of(index, SOURCE_SNAPSHOT, part.source_jobs, concerned) if snapshots else None
         sinks = _rows_of(index, SINK_SNAPSHOT, part.sink_jobs, concerned) if snapshots else None
         start = index.read(JOB_STARTUP) if startup else None
-        parts.append(GraphPart(part.warehouse, part.source_jobs, part.sink_jobs, sources, sinks, start))
+        parts.append(replace(part, source_snapshots=sources, sink_snapshots=sinks, startup=start))
     return Graph.of(parts, lambda job: _is_batch(indexes, job))
 
 
 def _is_batch(indexes: Sequence[Index], job: str) -> bool:
     """Whether a warehouse has a job as a batch job, and none as a stream. Other engines register no jobs."""
-    found = []
+    owners = []
     for index in indexes:
         with suppress(CorruptFileError):
-            found.append(find_owner(index, job))
-    return any(o is not None for o in found) and all(o is None or o.query_id is None for o in found)
+            if (owner := find_owner(index.warehouse, job)) is not None:
+                owners.append(owner)
+    return bool(owners) and all(owner.query_id is None for owner in owners)
 
 
 def _rows_of(index: Index, definition: Definition, jobs: pa.Table, concerned: set[str]) -> pa.Table | None:
@@ -378,10 +346,9 @@ def _rows_of(index: Index, definition: Definition, jobs: pa.Table, concerned: se
 
 
 def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], direction: Direction) -> set[str]:
-    asked: set[Node] = set()
-    for table in tables:
-        ref = TableRef.parse(table) if isinstance(table, str) else None
-        asked |= {table} if isinstance(table, Node) else {n for n in graph.tables if n.ref == ref}
+    asked = {table for table in tables if isinstance(table, Node)}
+    refs = {TableRef.parse(table) for table in tables if isinstance(table, str)}
+    asked |= {n for n in graph.tables if n.ref in refs}
     found = set(jobs)
     if direction is not Direction.DOWN:
         found |= _closure(asked, jobs, graph.reads, graph.written_by)

@@ -1,4 +1,4 @@
-"""Registry of jobs: who owns a name, what is known of each query, run numbers, forgotten jobs.
+"""Registry of jobs: owners of names, streaming queries, run numbers, forgotten jobs.
 
     _lineage/jobs/<name>.json         the query that owns the name; batch jobs share a name
     _lineage/jobs/<name>/<n>          run n of a batch job; only the newest few files stay
@@ -16,7 +16,6 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -40,18 +39,17 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _SUFFIX: Final = ".json"
+_KEPT_RUNS: Final = 16
+"""Run files kept below the newest number."""
 _SHORT: Final = 8
 """Characters of a query id in the name of a second query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is known of a streaming query.
+    """A streaming query: its name in the lineage tables, and the URL of its checkpoint where that is known.
 
-    Attributes:
-        job: its name in the lineage tables.
-        checkpoint: URL of its checkpoint; None when it is not known.
-        sink_records_sources: whether its sink writes the rows of its sources, so that they need not.
+    `sink_records_sources`: its sink writes the rows of its sources, so that they need not.
     """
 
     job: str
@@ -67,7 +65,7 @@ class Owner:
     query_id: str | None
 
 
-def claim_name(where: Index | Warehouse, wanted: str, query_id: str | None) -> str:
+def claim_name(warehouse: Warehouse, wanted: str, query_id: str | None) -> str:
     """Claim the name under which a job is recorded: `wanted`, unless another has it. Of two that race one gets it.
 
     The other name is `<wanted>@<first 8 characters of the query id>`, or `<wanted>@batch` for batch jobs, which share
@@ -76,29 +74,31 @@ def claim_name(where: Index | Warehouse, wanted: str, query_id: str | None) -> s
     Raises:
         StorageError, CorruptFileError: the file of the owner cannot be read or written.
     """
-    warehouse = _warehouse(where)
     wanted = wanted.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be written
     for name in _candidate_names(wanted, query_id):
         owner = _claim(warehouse, name, query_id)
         if owner.query_id == query_id and owner.job == name:
             if name != wanted:
-                _warn_of_other_name(warehouse, wanted, name, query_id)
+                taken_by = "streaming queries and batch jobs" if query_id is None else "another query or checkpoint"
+                warn_once(
+                    warehouse.url,
+                    f"job name {wanted!r} belongs to {taken_by}; this job is recorded as {name!r}. Choose another name "
+                    f"with option lineage.job, or free this one with catalog.lineage.forget_job({wanted!r})",
+                )
             return name
     raise AssertionError("a query's name with its whole id is that query's")
 
 
-def find_owner(where: Index | Warehouse, job: str) -> Owner | None:
+def find_owner(warehouse: Warehouse, job: str) -> Owner | None:
     """The owner of a name; None when it is free. Raises as `claim_name`."""
-    warehouse = _warehouse(where)
     return find_decoded(warehouse.store, job_path(warehouse, job), _decode_owner)
 
 
-def register_query(where: Index | Warehouse, query_id: str, registration: Registration) -> None:
+def register_query(warehouse: Warehouse, query_id: str, registration: Registration) -> None:
     """Register a query, or update its registration. Safe to repeat.
 
     A known checkpoint is kept when the new registration has none. A URL with a password is not written.
     """
-    warehouse = _warehouse(where)
     try:
         before = find_registration(warehouse, query_id)
     except CorruptFileError:
@@ -114,22 +114,19 @@ def register_query(where: Index | Warehouse, query_id: str, registration: Regist
         warehouse.store.write(query_path(warehouse, query_id), data)
 
 
-def find_registration(where: Index | Warehouse, query_id: str) -> Registration | None:
+def find_registration(warehouse: Warehouse, query_id: str) -> Registration | None:
     """The registration of a query; None when it has none. Raises CorruptFileError."""
-    warehouse = _warehouse(where)
     found = find_decoded(warehouse.store, query_path(warehouse, query_id), _decode_registration)
     return None if found is None else found[1]
 
 
-def registrations(where: Index | Warehouse) -> dict[str, Registration]:
+def registrations(warehouse: Warehouse) -> dict[str, Registration]:
     """Registrations by query id; unreadable files are skipped."""
-    warehouse = _warehouse(where)
     return dict(_decoded_files(warehouse, f"{warehouse.lineage_dir}/queries", _decode_registration))
 
 
-def release_name(where: Index | Warehouse, job: str) -> None:
+def release_name(warehouse: Warehouse, job: str) -> None:
     """Free a name, and remove the registration of the query that had it."""
-    warehouse = _warehouse(where)
     for query_id, registration in registrations(warehouse).items():
         if registration.job == job:
             warehouse.store.delete(query_path(warehouse, query_id))
@@ -162,10 +159,6 @@ def _decoded_files(warehouse: Warehouse, directory: str, decode: Callable[[bytes
             _LOG.warning("skipping a file of lineage: %s", e)
             continue
         yield found
-
-
-def _warehouse(where: Index | Warehouse) -> Warehouse:
-    return where if isinstance(where, Warehouse) else where.warehouse
 
 
 def _candidate_names(wanted: str, query_id: str | None) -> tuple[str, ...]:
@@ -217,23 +210,8 @@ def _checked_object(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _corrupt(path: str, why: str) -> CorruptFileError:
-    return CorruptFileError(
-        f"{path} does not hold the owner of a lineage job's name: {why}; remove it to free the name",
-        path=path,
-    )
-
-
-def _warn_of_other_name(warehouse: Warehouse, wanted: str, name: str, query_id: str | None) -> None:
-    whose = "streaming queries and batch jobs" if query_id is None else "another query, or another checkpoint of it"
-    warn_once(
-        warehouse.url,
-        f"the name {wanted!r} belongs to {whose}; this job is recorded as {name!r}. Choose another name with option "
-        f"lineage.job, or free this one with catalog.lineage.forget_job({wanted!r})",
-    )
-
-
-_KEPT_RUNS: Final = 16
-"""Files kept below the newest number."""
+    message = f"{path} does not hold the owner of a lineage job's name: {why}; remove it to free the name"
+    return CorruptFileError(message, path=path)
 
 
 def draw_barrier(index: Index, job: str) -> int:
@@ -247,9 +225,7 @@ def draw_barrier(index: Index, job: str) -> int:
     where = column_equals("job", job)
     mine = 1 + (drawn[-1] if drawn else max(newest_barrier(index, t, where) for t in (SINK_SNAPSHOT, SOURCE_SNAPSHOT)))
     while True:
-        try:
-            warehouse.store.create_exclusive(f"{folder}/{mine}", uuid.uuid4().hex.encode())
-        except FileAlreadyThereError:
+        if not _create_run(warehouse, folder, mine):
             mine += 1
             continue
         drawn = numbered(warehouse.store, folder, "")
@@ -266,8 +242,15 @@ def reserve_barrier(warehouse: Warehouse, job: str, barrier: int) -> None:
     folder = _runs_folder(warehouse, job)
     drawn = numbered(warehouse.store, folder, "")
     if not drawn or drawn[-1] < barrier:
-        with suppress(FileAlreadyThereError):
-            warehouse.store.create_exclusive(f"{folder}/{barrier}", uuid.uuid4().hex.encode())
+        _create_run(warehouse, folder, barrier)
+
+
+def _create_run(warehouse: Warehouse, folder: str, number: int) -> bool:
+    try:
+        warehouse.store.create_exclusive(f"{folder}/{number}", uuid.uuid4().hex.encode())
+    except FileAlreadyThereError:
+        return False
+    return True
 
 
 def _runs_folder(warehouse: Warehouse, job: str) -> str:

@@ -1,4 +1,4 @@
-"""The listener that jobs call through `jobs/lineage_port.py`: a `LineageListener` of functions."""
+"""The listener of reads and commits that jobs call through `jobs/lineage_port.py`."""
 
 from paimon_spark.lineage.batch_recording import batch_commit as batch_commit
 from paimon_spark.lineage.read_recording import note_read as note_read

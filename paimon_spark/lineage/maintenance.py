@@ -6,7 +6,6 @@ tables as far as snapshots, tags and checkpoints hold their content.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -57,10 +56,11 @@ from paimon_spark.lineage.tables import (
     Rows,
     column_equals,
     job_barriers_between,
-    only_jobs,
+    recorded_rows,
     records_data,
     write_rows,
 )
+from paimon_spark.metadata.retry import now_ms as time_ms
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -72,13 +72,7 @@ _MANY: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """Result of a rebuild.
-
-    Attributes:
-        rows: number of rows added or changed, by lineage table.
-        jobs: jobs that were found, sorted.
-        unreadable: what could not be read, and why.
-    """
+    """Result of a rebuild: rows written by lineage table, jobs found (sorted), and what could not be read and why."""
 
     rows: Mapping[str, int]
     jobs: tuple[str, ...]
@@ -86,7 +80,7 @@ class Rebuilt:
 
 
 class _Known(NamedTuple):
-    """What the newest snapshot of a job says."""
+    """A job, from its newest snapshot."""
 
     time_ms: int
     query_id: str | None
@@ -216,32 +210,21 @@ def _kept_provenance(work: _Work, snapshot: Snapshot) -> Iterator[SnapshotProven
 
 def _missing_rows(index: Index, rows: Rows) -> RowLists:
     """The rows that the lineage tables lack, or hold with other values."""
-    rows = rows if records_data(index) else only_jobs(rows)
-    return {
-        name: kept for name, some in rows.items() if some and (kept := _missing_of_table(index, TABLES[name], some))
-    }
+    rows = recorded_rows(index, rows)
+    return {name: _missing_of_table(index, TABLES[name], some) for name, some in rows.items() if some}
 
 
 def _missing_of_table(index: Index, table: Definition, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    columns = list(zip(*rows, strict=True))
-    arrays = [pa.array(c, t) for c, t in zip(columns, table.columns.values(), strict=True)]
-    wanted = pa.Table.from_arrays(arrays, schema=table.schema)
-    names = list(table.columns)
-    there = [index.read(table, w) for w in _key_conditions(table, columns)]
+    wanted, names = table.to_arrow(rows), list(table.columns)
+    if table in (SOURCE_SNAPSHOT, SINK_SNAPSHOT):
+        conditions = job_barriers_between((row[0], row[1]) for row in rows)
+    else:
+        conditions = (column_equals("job", job) for job in sorted({row[0] for row in rows}))
+    there = [index.read(table, where) for where in conditions]
     if any(t.num_rows for t in there):
         wanted = wanted.join(pa.concat_tables(there).select(names), names, join_type="left anti").select(names)
         wanted = wanted.sort_by([(n, "ascending") for n in names])
     return list(zip(*(c.to_pylist() for c in wanted.columns), strict=True))
-
-
-def _key_conditions(table: Definition, columns: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Conditions that select rows with the same keys, one for each job."""
-    place = list(table.columns).index("job")
-    if table not in (SOURCE_SNAPSHOT, SINK_SNAPSHOT):
-        yield from (column_equals("job", job) for job in sorted(set(columns[place])))
-        return
-    barriers = columns[list(table.columns).index("barrier_id")]
-    yield from job_barriers_between(zip(columns[place], barriers, strict=True))
 
 
 def _restore_registrations(work: _Work) -> None:
@@ -258,12 +241,21 @@ def _restore_registrations(work: _Work) -> None:
 def _rebuild_from_checkpoints(work: _Work, given: Mapping[str, str]) -> None:
     """Write the source rows of batches that made no snapshot."""
     warehouse = work.index.warehouse
-    found = {
-        query_id: one for job, location in given.items() for query_id, one in _register_checkpoint(work, job, location)
-    }
-    for query_id, known in registrations(warehouse).items():
-        if known.checkpoint is not None and known.sink_records_sources:
-            found.setdefault(query_id, (known.job, known.checkpoint))
+    found: dict[str, tuple[str, str]] = {}
+    for job, location in given.items():
+        with _collecting_errors(work, f"checkpoint {location} of job {job!r}"):
+            checkpoint = open_checkpoint(warehouse.store, location)
+            query_id = checkpoint.query_id()
+            if query_id is None:
+                work.unreadable.append(f"checkpoint {location} of job {job!r}: there is none")
+                continue
+            known = find_registration(warehouse, query_id)
+            name = claim_name(warehouse, job, query_id) if known is None else known.job
+            register_query(warehouse, query_id, Registration(name, checkpoint.url, sink_records_sources=True))
+            found[query_id] = name, checkpoint.url
+    for query_id, registered in registrations(warehouse).items():
+        if registered.checkpoint is not None and registered.sink_records_sources:
+            found.setdefault(query_id, (registered.job, registered.checkpoint))
     for query_id, (job, location) in found.items():
         rows: Rows = {}
         with _collecting_errors(work, f"checkpoint {location} of job {job!r}"):
@@ -273,44 +265,20 @@ def _rebuild_from_checkpoints(work: _Work, given: Mapping[str, str]) -> None:
         write_rows(work.index, _missing_rows(work.index, rows), work.counts)
 
 
-def _register_checkpoint(work: _Work, job: str, location: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Register a given checkpoint, and yield its query, the query's name and its URL."""
-    warehouse = work.index.warehouse
-    with _collecting_errors(work, f"checkpoint {location} of job {job!r}"):
-        checkpoint = open_checkpoint(warehouse.store, location)
-        query_id = checkpoint.query_id()
-        if query_id is None:
-            work.unreadable.append(f"checkpoint {location} of job {job!r}: there is none")
-            return
-        known = find_registration(warehouse, query_id)
-        name = claim_name(warehouse, job, query_id) if known is None else known.job
-        register_query(warehouse, query_id, Registration(name, checkpoint.url, sink_records_sources=True))
-        yield query_id, (name, checkpoint.url)
-
-
-_JOB_TABLES = (SOURCE_SNAPSHOT, SINK_SNAPSHOT, SOURCE_JOB, SINK_JOB, JOB_STARTUP)
-
-
 def forget_job(index: Index, job: str, now_ms: int | None = None) -> int:
     """Remove the rows of a job that has ended, and free its name; a job that still runs is recorded anew.
 
+    Returns the number of rows removed. Everything not newer than `now_ms` (epoch milliseconds, None: now) is forgotten.
     Safe to repeat after a failure.
-
-    Args:
-        index: the lineage tables.
-        job: its name in them.
-        now_ms: epoch milliseconds; everything not newer is forgotten.
-
-    Returns:
-        The number of rows removed.
 
     Raises:
         StorageError, CommitError: something could not be written; what was forgotten stays forgotten.
     """
     warehouse = index.warehouse
-    mark_forgotten(warehouse, job, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+    mark_forgotten(warehouse, job, time_ms() if now_ms is None else now_ms)
     forget_queued(warehouse, job)
-    gone = sum(index.delete(table, column_equals("job", job)) for table in _JOB_TABLES) if index.exists() else 0
+    tables = (SOURCE_SNAPSHOT, SINK_SNAPSHOT, SOURCE_JOB, SINK_JOB, JOB_STARTUP) if index.exists() else ()
+    gone = sum(index.delete(table, column_equals("job", job)) for table in tables)
     release_name(warehouse, job)
     return gone
 
@@ -339,7 +307,7 @@ def sync(index: Index) -> Synced:
         with _collecting_errors(work, what):
             caught = find()
         if caught is not None:
-            write_rows(index, caught.rows if records_data(index) else only_jobs(caught.rows), work.counts)
+            write_rows(index, recorded_rows(index, caught.rows), work.counts)
             mark_searched(index, caught)
     return Synced(work.counts, tuple(work.unreadable))
 

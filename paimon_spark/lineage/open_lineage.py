@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
 from paimon_spark.lineage.job_registry import find_owner, read_json_files
 from paimon_spark.lineage.warehouse import Warehouse, encode_file, quote_name
+from paimon_spark.metadata.retry import now_ms as time_ms
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def changes(
     check_installed()
     newest, sent = newest_of(graph), _sent_before(warehouse)
     columns_once = cache(lambda node: None if node.ref == NOWHERE else columns(node))
-    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    moment = time_ms() if now_ms is None else now_ms
     found = []
     for name, job, reads, writes in _units(graph):
         if warehouse.url not in {n.warehouse for n in (*reads, *writes)}:

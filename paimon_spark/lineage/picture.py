@@ -138,9 +138,8 @@ class Picture:
             return section(self.title, _EMPTY)
         shown = {n.key: f"{n.name} ({n.detail})" if n.detail else n.name for n in self.nodes}
         arrows = [(shown[e.source], shown[e.target], e.label) for e in self.edges]
-        alone = [
-            (shown[k], "", "") for k in shown if k not in {key for e in self.edges for key in (e.source, e.target)}
-        ]
+        joined = {key for e in self.edges for key in (e.source, e.target)}
+        alone = [(name, "", "") for key, name in shown.items() if key not in joined]
         mermaid = f'<pre class="mermaid">{escape(self.to_mermaid())}</pre>'
         return section(self.title, "", mermaid, grid(("from", "to", "newest"), [*arrows, *alone]))
 
@@ -188,9 +187,9 @@ def picture_of(
                 continue
             key = f"job {job}" + (f" #{number + 1}" if number else "")
             homes = [n.warehouse for n in (*writes, *reads) if n.warehouse in warehouses]
-            boxes.append(Box(key, "job", job, _batch_label(newest.barriers.get(job)), next(iter(homes), None)))
-            edges += [Edge(_table_key(n), key, _snapshot_label(newest.read.get((job, n)))) for n in reads]
-            edges += [Edge(key, _table_key(n), _snapshot_label(newest.made.get((job, n)))) for n in writes]
+            boxes.append(Box(key, "job", job, _label("batch", newest.barriers.get(job)), next(iter(homes), None)))
+            edges += [Edge(_table_key(n), key, _label("snapshot", newest.read.get((job, n)))) for n in reads]
+            edges += [Edge(key, _table_key(n), _label("snapshot", newest.made.get((job, n)))) for n in writes]
     return Picture(tuple(boxes), tuple(edges), title)
 
 
@@ -215,9 +214,8 @@ def _table_box(node: Node, warehouses: list[str], unrecorded: int) -> Box:
     if node.ref == NOWHERE:
         return Box(_table_key(node), "table", node.warehouse, "outside any warehouse", group)
     ref = node.ref
-    detail = "" if ref.table == ref.bare else f"branch {ref.branch}"
-    if unrecorded:
-        detail += f"{', ' if detail else ''}{unrecorded} unrecorded"
+    branch = "" if ref.table == ref.bare else f"branch {ref.branch}"
+    detail = ", ".join(filter(None, [branch, f"{unrecorded} unrecorded" if unrecorded else ""]))
     return Box(_table_key(node), "table", f"{ref.database}.{ref.bare}", detail, group)
 
 
@@ -225,9 +223,5 @@ def _table_key(node: Node) -> str:
     return f"table {node.warehouse} {node.ref.name}"
 
 
-def _batch_label(barrier: int | None) -> str:
-    return "" if barrier is None else f"batch {barrier}"
-
-
-def _snapshot_label(snapshot_id: int | None) -> str:
-    return "" if snapshot_id is None else f"snapshot {snapshot_id}"
+def _label(what: str, number: int | None) -> str:
+    return "" if number is None else f"{what} {number}"

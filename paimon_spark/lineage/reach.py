@@ -36,10 +36,10 @@ from paimon_spark.lineage.results import (
 def upstream(
     graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
 ) -> Relations:
-    """The tables and jobs that something comes from.
+    """The tables and jobs that something comes from, in a graph loaded with `Direction.UP`.
 
     Args:
-        graph: loaded with `Direction.UP`.
+        graph: of jobs and tables.
         asked: a table, or a job by its name.
         snapshot: of the table; None: the table whatever its snapshot.
         provenance_of: makes ranges exact, and finds sources outside any warehouse.
@@ -52,10 +52,13 @@ def upstream(
     if snapshot is None or isinstance(asked, str):
         return Relations(asked, "upstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
     met = _met(graph, asked, snapshot, provenance_of)
-    for node in [n for n in met if n not in paths]:  # outside any warehouse, or so read that no row could say it
-        ways = (_path_through(asked, paths, m, node) for m in met[node])
-        paths[node] = min((w for w in ways if w is not None), key=lambda w: w.depth)
-    found = [ReachedTable(n, *p, _newest(met.get(n, ())), met.get(n, ())) for n, p in paths.items()]
+    here = {**paths, asked: Path(0, (asked.name,))}
+    for node in [n for n in met if n not in paths]:  # outside any warehouse, or read in a way that no row can hold
+        before, job = min(((here[m.sink], m.job) for m in met[node] if m.sink in here), key=lambda p: p[0].depth)
+        paths[node] = here[node] = Path(before.depth + 1, (*before.path, job, node.name))
+    found = [
+        ReachedTable(n, *p, max((m.last for m in met.get(n, ())), default=0), met.get(n, ())) for n, p in paths.items()
+    ]
     made = _made_by(graph, asked, snapshot, provenance_of)
     return Relations(asked, "upstream", _nearest(found), jobs, snapshot, made, _note(graph, asked, snapshot, made))
 
@@ -81,14 +84,10 @@ def impact(
     provenance_of: ProvenanceOf | None = None,
     refs_of: Callable[[Node], Refs] | None = None,
 ) -> ImpactOfSnapshot:
-    """Everything that a snapshot went into. Where rows leave it open, a batch counts as having read it.
+    """Everything that a snapshot went into, in a graph loaded with `Direction.DOWN`.
 
-    Args:
-        graph: loaded with `Direction.DOWN`.
-        asked: the table.
-        snapshot: of it.
-        provenance_of: makes it exact where the snapshots of sinks still hold what was read.
-        refs_of: snapshots alive, tags and branches of a table.
+    Where rows leave it open, a batch counts as having read it; `provenance_of` makes it exact where the snapshots of
+    sinks still hold what was read. `refs_of` gives snapshots alive, tags and branches of a table.
 
     Raises:
         LineageError: an unknown table, or no snapshot id.
@@ -120,15 +119,6 @@ def _check(graph: Graph, asked: Node | str, snapshot: int | None) -> None:
 
 def _nearest(tables: Iterable[ReachedTable]) -> tuple[ReachedTable, ...]:
     return tuple(sorted(tables, key=lambda t: (t.depth, t.node)))
-
-
-def _newest(met: Sequence[Met]) -> int:
-    return max((m.last for m in met), default=0)
-
-
-def _path_through(asked: Node, paths: Mapping[Node, Path], met: Met, node: Node) -> Path | None:
-    before = Path(0, (asked.name,)) if met.sink == asked else paths.get(met.sink)
-    return None if before is None else Path(before.depth + 1, (*before.path, met.job, node.name))
 
 
 def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, tuple[Met, ...]]:

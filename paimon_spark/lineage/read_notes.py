@@ -9,17 +9,17 @@ read; the task adds who it runs for, and writes one small file, which becomes ro
 
 `<branch>` is a digest. Two sources of a query that read the same branch, but not as far, have a file each: the slower
 one counts. The same ticket gives the same file in whichever task, so that a task that runs twice changes nothing. Files
-that are unreadable are left alone.
+that are unreadable are left alone. All functions here raise StorageError, except for `write_note`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from paimon_spark.errors import FileMissingError
@@ -100,8 +100,8 @@ class ReadNote:
 def encode_note(note: ReadNote) -> bytes:
     """The content of the file of a note."""
     raw: dict[str, Any] = {"version": _VERSION, **note.ref.as_json, "time": note.time_ms}
-    optional = {"after": note.after, "last": note.last, "within": note.within, "job": note.job, "barrier": note.barrier}
-    raw |= {k: v for k, v in optional.items() if v is not None}
+    optional = {name: getattr(note, name) for name in ("after", "last", "within", "job", "barrier")}
+    raw |= {name: value for name, value in optional.items() if value is not None}
     raw |= encode_identity(note.who)
     if note.is_recorded:
         raw["recorded"] = True
@@ -115,35 +115,28 @@ def decode_note(path: str, data: bytes) -> ReadNote:
         raise ValueError(f"version {raw['version']}, known is {_VERSION}")
     return ReadNote(
         path,
-        TableRef.parse(
-            _checked_text(raw["table"]), None if raw.get("database") is None else _checked_text(raw["database"])
-        ),
-        _checked_count(raw.get("after")),
-        _checked_count(raw.get("last")),
-        _checked_count(raw.get("within")),
-        int(raw["time"]),
-        None if raw.get("job") is None else _checked_text(raw["job"]),
-        decode_identity(raw),
-        bool(raw.get("recorded", False)),
-        _checked_count(raw.get("barrier")),
+        TableRef.parse(_checked_text(raw["table"]), _optional_text(raw, "database")),
+        time_ms=int(raw["time"]),
+        job=_optional_text(raw, "job"),
+        who=decode_identity(raw),
+        is_recorded=bool(raw.get("recorded", False)),
+        **{name: _checked_count(raw.get(name)) for name in ("after", "last", "within", "barrier")},
     )
 
 
 def encode_identity(who: TaskIdentity) -> dict[str, Any]:
     """Encode what a task runs for."""
-    raw = {
-        "app": who.app_id,
-        "query": who.query_id,
-        "batch": who.batch_id,
-        "name": who.query_name,
-    }
-    return {k: v for k, v in raw.items() if v is not None}
+    return {key: value for key, value in zip(("app", "query", "batch", "name"), who, strict=True) if value is not None}
 
 
 def decode_identity(raw: Any) -> TaskIdentity:
     """Decode what a task ran for. Raises as `decode_note`."""
-    query_id, name = (None if raw.get(k) is None else _checked_text(raw[k]) for k in ("query", "name"))
+    query_id, name = _optional_text(raw, "query"), _optional_text(raw, "name")
     return TaskIdentity(_checked_text(raw["app"]), query_id, _checked_count(raw.get("batch")), name)
+
+
+def _optional_text(raw: Any, key: str) -> str | None:
+    return None if raw.get(key) is None else _checked_text(raw[key])
 
 
 def _checked_text(value: Any) -> str:
@@ -165,21 +158,42 @@ def write_note(ticket: NoteTicket, who: TaskIdentity) -> bool:
 
     A stream outside of a streaming query gets none.
     """
+    warehouse = ticket.warehouse
     try:
-        return _write_note_file(ticket, who)
+        path = _path_of(ticket, who)
+        if path is None:
+            return False
+        read = ticket.after, ticket.last, ticket.within
+        note = ReadNote(path, ticket.ref, *read, ticket.time_ms, ticket.job, who, barrier=ticket.barrier)
+        warehouse.store.write(path, encode_note(note))
+        if ticket.reader is not None:
+            warehouse.store.write(_of_reader(warehouse, ticket.reader), json.dumps(encode_identity(who)).encode())
     except Exception as e:  # noqa: BLE001 - no read fails for what is noted of it
-        warn_once(ticket.warehouse.url, f"cannot note what is read of {ticket.ref.name}", e)
+        warn_once(warehouse.url, f"cannot note what is read of {ticket.ref.name}", e)
         return False
+    return True
+
+
+def _path_of(ticket: NoteTicket, who: TaskIdentity) -> str | None:
+    """The file of the note of a read; None for one that gets no note."""
+    branch = _digest(ticket.ref)
+    if not ticket.is_stream:
+        name = f"{quote_name(who.app_id)}-{branch}-{quote_name(ticket.token)}{_SUFFIX}"
+        return None if ticket.job is None else f"{_of_job(ticket.warehouse, ticket.job)}/{name}"
+    if who.query_id is None or who.batch_id is None:
+        return None
+    last = "none" if ticket.last is None else ticket.last
+    return f"{_of_query(ticket.warehouse, who.query_id)}/{who.batch_id}-{branch}-{last}{_SUFFIX}"
 
 
 def stream_notes(warehouse: Warehouse, query_id: str) -> list[ReadNote]:
-    """The notes of a streaming query, older batches first. Raises StorageError."""
+    """The notes of a streaming query, older batches first."""
     found = _read_all(warehouse, _of_query(warehouse, query_id))
     return sorted((n for n in found if n.who.query_id == query_id), key=lambda n: (n.batch_id, n.path))
 
 
 def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: int = -1) -> list[ReadNote]:
-    """Those of one branch, and of batches after `after`; other files are not read. Raises StorageError."""
+    """Those of one branch, and of batches after `after`; other files are not read."""
     folder, wanted = _of_query(warehouse, query_id), _digest(ref)
 
     def is_wanted(name: str) -> bool:
@@ -191,13 +205,7 @@ def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: i
 
 
 def batch_notes(warehouse: Warehouse, job: str, app_id: str | None = None) -> list[ReadNote]:
-    """The notes of a batch job, older ones first. Raises StorageError.
-
-    Args:
-        warehouse: of the branches that were read.
-        job: `lineage.job` of the reads.
-        app_id: only notes of this application; other files are not read.
-    """
+    """The notes of a batch job, older ones first; with `app_id` only those of an application are read."""
     start = "" if app_id is None else f"{quote_name(app_id)}-"
     found = _read_all(warehouse, _of_job(warehouse, job), lambda name: name.startswith(start))
     found = [n for n in found if app_id is None or n.who.app_id == app_id]
@@ -205,7 +213,7 @@ def batch_notes(warehouse: Warehouse, job: str, app_id: str | None = None) -> li
 
 
 def old_batch_notes(warehouse: Warehouse, job: str, before_ms: int) -> list[ReadNote]:
-    """Those written before a moment, in epoch milliseconds; other files are not read. Raises StorageError."""
+    """Those written before a moment, in epoch milliseconds; other files are not read."""
     folder = _of_job(warehouse, job)
     found = warehouse.store.list(folder)
     old = {i.name for i in found if i.modified_ms is not None and i.modified_ms < before_ms}
@@ -213,54 +221,49 @@ def old_batch_notes(warehouse: Warehouse, job: str, before_ms: int) -> list[Read
 
 
 def all_stream_queries(warehouse: Warehouse) -> list[str]:
-    """Ids of the queries with notes. Raises StorageError."""
+    """Ids of the queries with notes."""
     return sorted({n.who.query_id for n in _one_note_each(warehouse, "stream") if n.who.query_id is not None})
 
 
 def all_batch_jobs(warehouse: Warehouse) -> list[str]:
-    """Names of the batch jobs with notes. Raises StorageError."""
+    """Names of the batch jobs with notes."""
     return sorted({n.job for n in _one_note_each(warehouse, "batch") if n.job is not None})
 
 
 def query_of_reader(warehouse: Warehouse, reader: str) -> TaskIdentity | None:
-    """The query of a stream's reader; None until one of its tasks has written it. Raises StorageError."""
-    path = _of_reader(warehouse, reader)
+    """The query of a stream's reader; None until one of its tasks has written it."""
     try:
-        data = warehouse.store.read(path)
-    except FileMissingError:
-        return None
-    try:
-        return decode_identity(json.loads(data))
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return decode_identity(json.loads(warehouse.store.read(_of_reader(warehouse, reader))))
+    except (FileMissingError, KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
 def forget_reader(warehouse: Warehouse, reader: str) -> None:
-    """Delete the file with the query of a reader. Raises StorageError."""
+    """Delete the file with the query of a reader."""
     warehouse.store.delete(_of_reader(warehouse, reader))
 
 
 def forget_old_readers(warehouse: Warehouse, before_ms: int) -> None:
-    """Delete such files of readers that died before they looked. Raises StorageError."""
+    """Delete such files of readers that died before they looked."""
     folder = f"{_root(warehouse)}/readers"
     old = [i.name for i in warehouse.store.list(folder) if i.modified_ms is not None and i.modified_ms < before_ms]
     warehouse.store.delete_many([f"{folder}/{name}" for name in old])
 
 
 def mark_recorded(warehouse: Warehouse, note: ReadNote) -> None:
-    """Mark a note whose row is in the lineage tables, so that it is not written again. Raises StorageError."""
+    """Mark a note whose row is in the lineage tables, so that it is not written again."""
     warehouse.store.write(note.path, encode_note(replace(note, is_recorded=True)))
 
 
 def give_barrier(warehouse: Warehouse, note: ReadNote, barrier: int) -> ReadNote:
-    """Write the barrier of a read into its note before the row is, so that it survives a crash. Raises StorageError."""
+    """Write the barrier of a read into its note before the row is, so that it survives a crash."""
     given = replace(note, barrier=barrier)
     warehouse.store.write(note.path, encode_note(given))
     return given
 
 
 def delete_notes(warehouse: Warehouse, notes: Iterable[ReadNote]) -> None:
-    """Delete notes. Raises StorageError."""
+    """Delete notes."""
     paths = [n.path for n in notes]
     if paths:
         warehouse.store.delete_many(paths)
@@ -279,39 +282,6 @@ def newest_per_source(notes: Iterable[ReadNote]) -> list[ReadNote]:
 def this_process() -> TaskIdentity:
     """The identity of this process, for reads and writes without Spark."""
     return TaskIdentity(_PROCESS)
-
-
-def now_ms() -> int:
-    """Epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-def _write_note_file(ticket: NoteTicket, who: TaskIdentity) -> bool:
-    warehouse, branch = ticket.warehouse, _digest(ticket.ref)
-    if ticket.is_stream:
-        if who.query_id is None or who.batch_id is None:
-            return False
-        last = "none" if ticket.last is None else ticket.last
-        path = f"{_of_query(warehouse, who.query_id)}/{who.batch_id}-{branch}-{last}{_SUFFIX}"
-    else:
-        if ticket.job is None:
-            return False
-        path = f"{_of_job(warehouse, ticket.job)}/{quote_name(who.app_id)}-{branch}-{quote_name(ticket.token)}{_SUFFIX}"
-    note = ReadNote(
-        path,
-        ticket.ref,
-        ticket.after,
-        ticket.last,
-        ticket.within,
-        ticket.time_ms,
-        ticket.job,
-        who,
-        barrier=ticket.barrier,
-    )
-    warehouse.store.write(path, encode_note(note))
-    if ticket.reader is not None:
-        warehouse.store.write(_of_reader(warehouse, ticket.reader), json.dumps(encode_identity(who)).encode())
-    return True
 
 
 def _newness(note: ReadNote) -> tuple[int, int, int, str]:
@@ -347,36 +317,24 @@ def _names(warehouse: Warehouse, folder: str) -> list[str]:
 
 
 def _read_all(warehouse: Warehouse, folder: str, is_wanted: Callable[[str], bool] = lambda _: True) -> list[ReadNote]:
-    paths = [f"{folder}/{name}" for name in _names(warehouse, folder) if is_wanted(name)]
-    return [
-        note
-        for path, data in read_those_there(warehouse.store, paths)
-        if (note := _decode(warehouse, path, data)) is not None
-    ]
+    return list(_read(warehouse, [f"{folder}/{name}" for name in _names(warehouse, folder) if is_wanted(name)]))
+
+
+def _read(warehouse: Warehouse, paths: Sequence[str]) -> Iterator[ReadNote]:
+    """The notes in files, without those that are gone or unreadable."""
+    for path, data in read_those_there(warehouse.store, paths):
+        try:
+            note = decode_note(path, data)
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            warn_once(warehouse.url, f"skipping {warehouse.store.url(path)}, which is not a note of a read", e)
+            continue
+        yield note
 
 
 def _one_note_each(warehouse: Warehouse, kind: str) -> Iterator[ReadNote]:
     """One readable note of each query or job."""
     root = f"{_root(warehouse)}/{kind}"
-    for info in warehouse.store.list(root):
-        if not info.is_directory:
-            continue
-        folder = f"{root}/{info.name}"
-        for name in _names(warehouse, folder):
-            path = f"{folder}/{name}"
-            found = [
-                n
-                for p, data in read_those_there(warehouse.store, [path])
-                if (n := _decode(warehouse, p, data)) is not None
-            ]
-            if found:
-                yield found[0]
-                break
-
-
-def _decode(warehouse: Warehouse, path: str, data: bytes) -> ReadNote | None:
-    try:
-        return decode_note(path, data)
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        warn_once(warehouse.url, f"skipping {warehouse.store.url(path)}, which is not a note of a read", e)
-        return None
+    folders = [f"{root}/{info.name}" for info in warehouse.store.list(root) if info.is_directory]
+    for folder in folders:
+        one_by_one = (note for name in _names(warehouse, folder) for note in _read(warehouse, [f"{folder}/{name}"]))
+        yield from islice(one_by_one, 1)

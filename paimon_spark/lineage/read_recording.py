@@ -1,4 +1,4 @@
-"""Record what is read by batch jobs that name themselves, and by streaming queries whose sink records nothing.
+"""Record reads of named batch jobs, and of streaming queries whose sink records no sources.
 
 Only a task knows for which job or query it reads, so the planner gives it a ticket, and the task writes a note (module
 `read_notes`). In process the note is written where the rows are read.
@@ -41,7 +41,6 @@ from paimon_spark.lineage.read_notes import (
     give_barrier,
     mark_recorded,
     newest_per_source,
-    now_ms,
     old_batch_notes,
     query_of_reader,
     stream_notes,
@@ -72,6 +71,7 @@ from paimon_spark.lineage.warehouse import (
     is_lineage_table,
     warn_once,
 )
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.options.lineage import LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class SourceRecording:
 
     def _record(self) -> None:
         """Queue the rows of all batches that have notes, as none is running now."""
-        who = self._query()
+        who = self._who = self._who or self._query()
         if who is None or who.query_id is None:  # no task has read the plan, or none could note it
             return
         warehouse = self.home.warehouse
@@ -191,11 +191,10 @@ class SourceRecording:
 
     def _query(self) -> TaskIdentity | None:
         """The query, which the first task wrote beside its note."""
-        if self._who is None:
-            self._who = query_of_reader(self.home.warehouse, self._reader)
-            if self._who is not None:
-                forget_reader(self.home.warehouse, self._reader)
-        return self._who
+        who = query_of_reader(self.home.warehouse, self._reader)
+        if who is not None:
+            forget_reader(self.home.warehouse, self._reader)
+        return who
 
     def _has_sink_that_records(self, who: TaskIdentity) -> bool:
         """Whether the sink has registered the query as one whose sources it records; also finds the query's name."""
@@ -203,11 +202,13 @@ class SourceRecording:
         if self._job is not None and now - self._looked_s < _LOOK_AGAIN_S:
             return False
         assert who.query_id is not None
-        registration = find_registration(self.index, who.query_id)
+        registration = find_registration(self.index.warehouse, who.query_id)
         if registration is not None:
             self._job = registration.job
         elif self._job is None:
-            self._job = claim_name(self.index, self.options.job or who.query_name or who.query_id, who.query_id)
+            self._job = claim_name(
+                self.index.warehouse, self.options.job or who.query_name or who.query_id, who.query_id
+            )
         self._looked_s = now
         return registration is not None and registration.sink_records_sources
 
@@ -327,7 +328,7 @@ class _PendingSearch:
     def of_query(self, query_id: str, notes: Sequence[ReadNote]) -> Rows:
         newest = max((n.batch_id for n in notes), default=-1)
         left = [n for n in notes if not n.is_recorded]
-        registration = find_registration(self.index, query_id)
+        registration = find_registration(self.index.warehouse, query_id)
         kept = [] if registration is not None and registration.sink_records_sources else newest_per_source(notes)
         self._delete_old(notes)
         if not left:
@@ -358,8 +359,8 @@ class _PendingSearch:
             return {}
         barrier: int | None = None
         if query_id is None:
-            barrier = max((n.barrier for n in newest if n.barrier is not None), default=None)
             warehouse = self.index.warehouse
+            barrier = max((n.barrier for n in newest if n.barrier is not None), default=None)
             if barrier is None:
                 barrier = draw_barrier(self.index, job)
             else:
@@ -373,9 +374,9 @@ class _PendingSearch:
     def _job(self, wanted: str, query_id: str | None, notes: Iterable[ReadNote]) -> str | None:
         """The name of a job; None where it was forgotten since, so that it takes no name."""
         forgotten = self.forgotten.get(wanted, -1)
-        if all(n.time_ms <= forgotten for n in notes) and find_owner(self.index, wanted) is None:
+        if all(n.time_ms <= forgotten for n in notes) and find_owner(self.index.warehouse, wanted) is None:
             return None
-        return claim_name(self.index, wanted, query_id)
+        return claim_name(self.index.warehouse, wanted, query_id)
 
     def _missing(
         self, job: str, notes: Sequence[ReadNote], barrier: int | None = None, running: Sequence[ReadNote] = ()
@@ -396,16 +397,13 @@ class _PendingSearch:
                 out[name] = missing
         return out
 
-    def _mark_or_delete(self, notes: Iterable[ReadNote], kept: Sequence[ReadNote]) -> None:
+    def _mark_or_delete(self, notes: Sequence[ReadNote], kept: Sequence[ReadNote]) -> None:
         """Of notes whose rows are there, mark those that are kept, and delete the others."""
         paths = {n.path: n for n in kept}
-        gone = []
         for note in notes:
             if note.path in paths:
                 mark_recorded(self.index.warehouse, paths[note.path])
-            else:
-                gone.append(note)
-        delete_notes(self.index.warehouse, gone)
+        delete_notes(self.index.warehouse, [n for n in notes if n.path not in paths])
 
     def _delete_old(self, notes: Iterable[ReadNote]) -> None:
         oldest = self.at_ms - _KEPT_MS

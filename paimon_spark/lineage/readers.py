@@ -1,4 +1,4 @@
-"""Batches that read some snapshots of a table, the snapshots they made, the batches that read those, and so on.
+"""Find the batches that read a snapshot, the snapshots they made, and so on downstream.
 
 All snapshots of a table that are reached are processed together, in columns, and each sink row is reached at most
 twice: first as one that may have read it, then as one that has. So the cost is about that of the rows of the answer.

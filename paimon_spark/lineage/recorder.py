@@ -1,4 +1,4 @@
-"""Recorder: writes the rows of commits to the lineage tables of a warehouse, in the background and together.
+"""Recorder: writes rows of commits to the lineage tables, in the background and together.
 
 The first rows of a process are written at once, those of a busy time once an interval. The row of a sink's snapshot is
 written last: where it is, all rows of its batch are. Rows that are not written when the process dies are caught up.
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.lineage.catch_up import CaughtUp, catch_up, mark_searched, register_sink
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.tables import Rows, merge_rows, only_jobs, records_data, rows_of, write_rows
-from paimon_spark.lineage.warehouse import is_lineage_table, warn_once
+from paimon_spark.lineage.tables import Rows, merge_rows, recorded_rows, rows_of, write_rows
+from paimon_spark.lineage.warehouse import is_lineage_table, split_table_path, warn_once
 
 if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitEvent
-    from paimon_spark.lineage.catch_up import CaughtUp
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable
 
@@ -47,7 +47,7 @@ class Recorder:
         interval_ms: least time between two commits to them.
         clock: monotonic seconds.
         background: whether a daemon thread writes; else callers of `tick` and `flush` do.
-        catch_up: finds rows that earlier processes did not write; None: `catch_up.catch_up`.
+        catch_up: finds rows that earlier processes did not write.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Recorder:
         *,
         clock: Callable[[], float] = time.monotonic,
         background: bool = True,
-        catch_up: Callable[[Index, ExpectedJob], CaughtUp] | None = None,
+        catch_up: Callable[[Index, ExpectedJob], CaughtUp] = catch_up,
     ) -> None:
         self.index = index
         self.interval_ms = interval_ms
         self._clock = clock
         self._background = background
-        self._catch_up = catch_up or _found
+        self._catch_up = catch_up
         self._warned: dict[str, float] = {}
         self._state = RowQueue()
         _all.add(self)
@@ -80,10 +80,8 @@ class Recorder:
         with state.lock:
             is_new = state.expect(ExpectedJob(job, sink, query_id, checkpoint), self._clock())
             if is_new:
-                self._wake()
+                self._start()
         if is_new:
-            from paimon_spark.lineage.catch_up import register_sink
-
             try:
                 register_sink(self.index, sink)
             except PaimonError as e:
@@ -92,8 +90,7 @@ class Recorder:
     def on_commit(self, event: CommitEvent) -> None:
         """Queue the rows of a commit whose properties hold provenance."""
         provenance = decode_provenance(event.properties)
-        ref = None if provenance is None else self._ref_of(event)
-        if provenance is not None and ref is not None:
+        if provenance is not None and (ref := self._ref_of(event)) is not None:
             self.add(rows_of(provenance, ref, event.snapshot_id))
 
     def add(self, rows: Rows, written: Callable[[], None] | None = None) -> None:
@@ -101,7 +98,7 @@ class Recorder:
         state = self._state
         with state.lock:
             self._warn_of_dropped(state.add(QueuedRows(rows, written)))
-            self._wake()
+            self._start()
 
     def due_in_s(self) -> float | None:
         """Seconds until the next flush; None when nothing is queued."""
@@ -131,7 +128,7 @@ class Recorder:
             if not state.queue and not state.flushing.locked():
                 return True
             number = state.ask()
-            self._start()
+            self._start(asked=True)
             return state.lock.wait_for(lambda: state.over >= number, timeout_s) and state.failures == 0
 
     @property
@@ -170,8 +167,6 @@ class Recorder:
 
     def _write(self, entries: list[QueuedRows], expected: list[ExpectedJob]) -> bool:
         """Catch up and write; False where there are no lineage tables."""
-        from paimon_spark.lineage.catch_up import mark_searched
-
         state = self._state
         if not entries and not expected:
             return True
@@ -181,12 +176,12 @@ class Recorder:
             return False
         found = [self._find(e) for e in expected]
         rows = merge_rows([*(c.rows for c in found if c is not None), *(e.rows for e in entries)])
-        rows = rows if records_data(self.index) else only_jobs(rows)
+        wanted = recorded_rows(self.index, rows)
         with state.lock:
-            rows = state.without_known(rows, self._clock())
-        write_rows(self.index, rows)
+            wanted = state.without_known(wanted, self._clock())
+        write_rows(self.index, wanted)
         with state.lock:
-            state.know(rows, self._clock())
+            state.know(wanted, self._clock())
             state.found(expected)
         for caught in found:
             if caught is not None:
@@ -202,9 +197,8 @@ class Recorder:
             self._warn(type(e).__name__, "cannot write rows; they stay queued", e)
             return False
         except Exception as e:  # noqa: BLE001 - it must not block the others
-            self._warn(
-                f"lost {type(e).__name__}", f"dropping rows that cannot be written: {dict(entry.rows)!r:.500}", e
-            )
+            what = f"dropping rows that cannot be written: {dict(entry.rows)!r:.500}"
+            self._warn(f"lost {type(e).__name__}", what, e)
         return True
 
     def _find(self, expected: ExpectedJob) -> CaughtUp | None:
@@ -229,12 +223,9 @@ class Recorder:
             self._warn("bound", f"too many queued rows; {dropped} are dropped, and found again in the snapshots", None)
 
     def _ref_of(self, event: CommitEvent) -> TableRef | None:
-        prefix = self.index.warehouse.url.rstrip("/") + "/"
-        folder, _, table = event.location.removeprefix(prefix).partition("/")
-        if not event.location.startswith(prefix) or not folder.endswith(".db") or not table or "/" in table:
-            return None
-        ref = TableRef.of(folder.removesuffix(".db"), table, event.branch)
-        return None if is_lineage_table(ref) else ref
+        root, database, table = split_table_path(event.location) or ("", "", "")
+        ref = TableRef.of(database, table, event.branch)
+        return None if root != self.index.warehouse.url.rstrip("/") or is_lineage_table(ref) else ref
 
     def _warn(self, kind: str, what: str, error: Exception | None) -> None:
         """Warn once for each kind in a while."""
@@ -245,15 +236,10 @@ class Recorder:
             tail = "" if error is None else f": {type(error).__name__}: {error}"
             _LOG.warning("lineage of %s: %s%s", self.index.warehouse.url, what, tail)
 
-    def _wake(self) -> None:
-        """Lock held."""
-        if self._background:
-            self._start()
-
-    def _start(self) -> None:
-        """Lock held."""
+    def _start(self, *, asked: bool = False) -> None:
+        """Start the background thread, if there is to be one or it is asked for. Lock held."""
         state = self._state
-        if state.thread is not None and state.thread.is_alive():
+        if not (self._background or asked) or (state.thread is not None and state.thread.is_alive()):
             return
         thread = threading.Thread(target=_run, args=(weakref.ref(self), state), name="paimon-lineage", daemon=True)
         try:
@@ -270,13 +256,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecording:
-    """Records one commit; prepared before it. Nothing here raises or changes the commit.
-
-    Attributes:
-        provenance: of the commit.
-        home: the branch committed to.
-        recorder: writes the rows.
-    """
+    """Records one commit to the branch `home`; prepared before it. Nothing here raises or changes the commit."""
 
     provenance: Provenance
     home: WarehouseTable
@@ -284,7 +264,7 @@ class CommitRecording:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Properties of the snapshot of the rows; a compaction gets none."""
+        """Properties of the snapshot of the rows."""
         return encode_provenance(self.provenance)
 
     def on_commit(self, event: CommitEvent) -> None:
@@ -352,12 +332,6 @@ def forget_queued(warehouse: Warehouse, job: str) -> None:
         recorder.forget(job)
 
 
-def _found(index: Index, expected: ExpectedJob) -> CaughtUp:
-    from paimon_spark.lineage.catch_up import catch_up
-
-    return catch_up(index, expected.job, expected.sink, query_id=expected.query_id, checkpoint=expected.checkpoint)
-
-
 def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
     """Body of the background thread; ends when its recorder is gone or idle."""
     while True:
@@ -375,13 +349,12 @@ def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
             del again
             if due is not None and due > 0:
                 state.lock.wait(min(due, _LONGEST_SLEEP_S))
-            elif due is None and not state.lock.wait(_LONGEST_SLEEP_S) and _is_idle(reference()):
-                state.thread = None  # the next row starts another
-                return
-
-
-def _is_idle(recorder: Recorder | None) -> bool:
-    return recorder is None or recorder.due_in_s() is None
+            elif due is None and not state.lock.wait(_LONGEST_SLEEP_S):
+                idle = reference()
+                if idle is None or idle.due_in_s() is None:
+                    state.thread = None  # the next row starts another
+                    return
+                del idle
 
 
 class _Registry:

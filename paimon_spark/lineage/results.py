@@ -1,4 +1,4 @@
-"""Answers to lineage questions, shown as text or HTML and converted to Arrow, pandas and Spark; none reads anything."""
+"""Results of lineage questions: shown as text or HTML, converted to Arrow and DataFrames."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.lineage.tables import JOB_TABLES, job_of
+from paimon_spark.lineage.tables import JOB_TABLES
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.provenance import TableRef
-    from paimon_spark.lineage.tables import RowLists, Rows
+    from paimon_spark.lineage.tables import Rows
 
 MOST_ROWS: Final = 100_000
 """Most rows in the queue; beyond, the oldest are dropped, and found again by catch-up."""
@@ -27,9 +27,7 @@ _MOST_JOBS: Final = 10_000
 class ExpectedJob:
     """A job that commits to a branch, whose rows of earlier processes are to be caught up.
 
-    Attributes:
-        query_id: of a streaming query; None for a batch job.
-        checkpoint: URL of the query's checkpoint; None when unknown.
+    A streaming query has a query id, and the URL of its checkpoint unless that is unknown; a batch job has neither.
     """
 
     job: str
@@ -58,14 +56,12 @@ class RowQueue:
         lock: notified of every change.
         flushing: held while rows are written.
         queued: number of rows in `queue`.
-        expected: jobs and sinks to catch up.
-        caught_up: jobs and sinks caught up.
+        expected, caught_up: by job and sink.
         expected_at: when the oldest of `expected` came, or was last tried; seconds of the clock.
         job_rows: rows of jobs that were written, and when.
         last_flush: when the last flush ended, successful or not.
         failures: failed flushes in a row.
-        begun: number of the newest flush.
-        over: number of the newest flush that ended.
+        begun, over: numbers of the newest flush, and of the newest that ended.
         asked: whether a caller waits for the next flush.
     """
 
@@ -154,7 +150,7 @@ class RowQueue:
         pause = min(_LONGEST_WAIT_S, 2.0 ** (self.failures - 1)) if self.failures else 0.0
         return max(0.0, self.last_flush + max(interval_s, pause) - now)
 
-    def without_known(self, rows: RowLists, now: float) -> RowLists:
+    def without_known(self, rows: Rows, now: float) -> Rows:
         """Rows without those of jobs that were written recently."""
         oldest = now - _JOB_ROWS_HOLD_S
         out = {
@@ -163,7 +159,7 @@ class RowQueue:
         }
         return {name: some for name, some in out.items() if some}
 
-    def know(self, rows: RowLists, now: float) -> None:
+    def know(self, rows: Rows, now: float) -> None:
         """Remember the rows of jobs that were written."""
         for name in JOB_TABLES:
             self.job_rows.update(((name, row), now) for row in rows.get(name, ()))
@@ -174,9 +170,9 @@ class RowQueue:
     def forget(self, job: str) -> None:
         """Drop the queued rows of a job, and write its rows anew when it commits again."""
         for entry in self.queue:
-            entry.rows = {n: [r for r in some if job_of(n, r) != job] for n, some in entry.rows.items()}
+            entry.rows = {name: [row for row in some if row[0] != job] for name, some in entry.rows.items()}
         self.queued = sum(e.size for e in self.queue)
-        self.job_rows = {key: at for key, at in self.job_rows.items() if job_of(*key) != job}
+        self.job_rows = {(name, row): at for (name, row), at in self.job_rows.items() if row[0] != job}
 
     def _drop_oldest(self) -> int:
         dropped = 0

@@ -70,8 +70,7 @@ def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapsh
     try:
         sink = _sink_of(handle, run)
         if sink is not None:
-            known = sink.known()
-            record_commit(sink.recorder(known), event_of(handle, snapshot))
+            record_commit(sink.recorder(sink.known()), event_of(handle, snapshot))
     except Exception as e:  # noqa: BLE001 - the batch is in
         warn_once(handle.describe(), f"cannot record the batches of query {run.query_id}", e)
 
@@ -164,7 +163,6 @@ class _Sink:
         return None
 
     def recorder(self, known: _Query) -> Recorder:
-
         recorder = recorder_for(self.index, self.switch.interval_ms(self.asked.flush_interval_ms))
         checkpoint = None if known.checkpoint is None else known.checkpoint.url
         recorder.expect(known.job, self.home.ref, query_id=self.run.query_id, checkpoint=checkpoint)
@@ -189,9 +187,10 @@ class _Sink:
         """The name under which the query is recorded."""
         failed_s = _FAILED.get(key)
         if failed_s is not None and _seconds() - failed_s < _TRY_AGAIN_S:
-            raise StorageError(f"whose name the query's is could not be told {_TRY_AGAIN_S:g} s ago")
+            raise StorageError(f"the name of its job could not be looked up {_seconds() - failed_s:.0f} s ago")
+        wanted = self.asked.job or self.run.name or self.run.query_id
         try:
-            job = claim_name(self.index, self.asked.job or self.run.name or self.run.query_id, self.run.query_id)
+            job = claim_name(self.index.warehouse, wanted, self.run.query_id)
         except Exception:
             if len(_FAILED) >= _MOST:
                 _FAILED.clear()
@@ -204,13 +203,7 @@ class _Sink:
         """Look for the checkpoint; whether it is found."""
         run = self.run
         try:
-            known.checkpoint = find_checkpoint(
-                self.handle.store,
-                run.query_id,
-                given=run.checkpoint,
-                configured=run.checkpoint_conf,
-                query_name=run.name,
-            )
+            known.checkpoint = find_checkpoint(self.handle.store, run)
         except Exception as e:  # noqa: BLE001 - a driver's directory may be one that this process has no way to
             known.fail()
             self._warn_of_checkpoint(e)
@@ -219,11 +212,10 @@ class _Sink:
         return True
 
     def _register(self, known: _Query) -> None:
-
         checkpoint = None if known.checkpoint is None else known.checkpoint.url
         registration = Registration(known.job, checkpoint, sink_records_sources=checkpoint is not None)
         try:
-            register_query(self.index, self.run.query_id, registration)
+            register_query(self.index.warehouse, self.run.query_id, registration)
         except Exception as e:  # noqa: BLE001 - what the snapshots say is found without it
             warn_once(self.handle.describe(), f"cannot register query {self.run.query_id}", e)
 
@@ -243,7 +235,6 @@ class _Sink:
         return self._by_notes(batch_id)
 
     def _by_checkpoint(self, known: _Query, checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
-
         now = checkpoint.ends(batch_id)
         newest, known.newest = known.newest, (batch_id, now)
         is_next = newest is not None and newest[0] == batch_id - 1

@@ -1,4 +1,4 @@
-"""Snapshots, tags and branches of the tables that a question is about; each table is opened once a question."""
+"""Snapshots, tags and branches of tables in a question; opens each table once."""
 
 from __future__ import annotations
 

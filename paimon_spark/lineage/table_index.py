@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
@@ -55,6 +55,7 @@ from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
+from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.types import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ _FLUSH: Final[Mapping[str, str]] = {
 """Options in force for flushes."""
 _HEAD_MOST: Final = 64
 """Snapshots read together on the way down from the head."""
-
-
 _STALE: Final = (CommitConflictError, CommitOutcomeUnknownError, SchemaMismatchError, SnapshotExpiredError)
 """Errors after which the table is opened again: rows written twice are the same rows."""
 _REMEMBERED: Final = 600
@@ -140,7 +139,7 @@ class TableIndex:
         """Write rows, one commit for each table that has some. Safe to repeat and to race."""
         for name, values in rows.items():
             if values:
-                self._write(TABLES[name], _arrow(TABLES[name], values))
+                self._write(TABLES[name], TABLES[name].to_arrow(values))
 
     def delete(self, table: Definition, where: str) -> int:
         """Remove the rows for which `where` is true; how many there were."""
@@ -155,50 +154,40 @@ class TableIndex:
 
         A branch that main means (`MAIN-BRANCH`) is main. What cannot be listed raises once all else was.
         """
-        failed: PaimonError | None = None
-        tables = self.table_names()
-        while True:
-            try:
-                database, table = next(tables)
-            except StopIteration:
-                break
-            except PaimonError as e:
-                failed = failed or e
-                break
+        errors: list[PaimonError] = []
+        for database, table in self._table_names(errors):
             try:
                 found = list(self.branches(database, table))
             except PaimonError as e:
-                failed = failed or e
-            else:
-                yield from found
-        if failed is not None:
-            raise failed
+                errors.append(e)
+                continue
+            yield from found
+        if errors:
+            raise errors[0]
 
     def table_names(self) -> Iterator[tuple[str, str]]:
         """Database and name of every table of the warehouse, but those of the database of lineage.
 
         A database that cannot be listed raises once all others were.
         """
+        errors: list[PaimonError] = []
+        yield from self._table_names(errors)
+        if errors:
+            raise errors[0]
+
+    def _table_names(self, errors: list[PaimonError]) -> Iterator[tuple[str, str]]:
         store, root = self.warehouse.store, self.warehouse.root
-        failed: PaimonError | None = None
-        for folder in store.list(root):
+        for folder in _listed(store, root, errors):
             database = folder.name.removesuffix(DATABASE_SUFFIX)
             if not folder.is_directory or not database or database in (folder.name, DATABASE):
                 continue
-            try:
-                found = [i.name for i in store.list(f"{root}/{folder.name}") if i.is_directory]
-            except PaimonError as e:
-                failed = failed or e
-                continue
-            yield from ((database, name) for name in found)
-        if failed is not None:
-            raise failed
+            tables = _listed(store, f"{root}/{folder.name}", errors)
+            yield from ((database, table.name) for table in tables if table.is_directory)
 
     def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]:
         """Snapshots alive of a branch with an id greater than `after`, newest first. None when the branch is gone."""
         handle = self._opened(ref)
-        head = None if handle is None else latest_snapshot(handle)
-        if handle is None or head is None or head.id <= after:
+        if handle is None or (head := latest_snapshot(handle)) is None or head.id <= after:
             return
         yield head
         newest, together = head.id - 1, 1
@@ -366,10 +355,13 @@ def _run_here(
     return done
 
 
-def _arrow(definition: Definition, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(c, t) for c, t in zip(columns, definition.columns.values(), strict=True)]
-    return pa.Table.from_arrays(arrays, schema=definition.schema)
+def _listed(store: Store, directory: str, errors: list[PaimonError]) -> list[FileInfo]:
+    """The entries of a directory; none when it cannot be listed, which is added to `errors`."""
+    try:
+        return store.list(directory)
+    except PaimonError as e:
+        errors.append(e)
+        return []
 
 
 def _alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot] | None:

@@ -1,4 +1,4 @@
-"""The lineage tables: their columns, access to them, rows, conditions, and the settings that one of them holds.
+"""The lineage tables: columns, rows, conditions, and the settings in one of them.
 
 They are ordinary primary-key tables of the database `paimon`, so that any engine can join them. Rows are upserted:
 writing one twice changes nothing. Every read and write asks for the settings, so each process caches them for a minute.
@@ -126,6 +126,11 @@ def write_rows(index: Index, rows: Rows, counts: dict[str, int] | None = None) -
             counts.update({name: counts.get(name, 0) + len(some) for name, some in part.items()})
 
 
+def recorded_rows(index: Index, rows: Rows) -> Rows:
+    """The rows that are recorded by the settings: without those of snapshots where only tables are."""
+    return rows if records_data(index) else only_jobs(rows)
+
+
 def only_jobs(rows: Rows) -> RowLists:
     """The rows of `JOB_TABLES`, without those of snapshots."""
     return {name: list(some) for name, some in rows.items() if name in JOB_TABLES}
@@ -136,16 +141,9 @@ def merge_rows(parts: Iterable[Rows]) -> RowLists:
     out: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}
     for part in parts:
         for name, some in part.items():
-            places = [list(TABLES[name].columns).index(k) for k in TABLES[name].keys]
-            rows = out.setdefault(name, {})
-            for row in some:
-                rows[tuple(row[i] for i in places)] = tuple(row)
+            key_count = len(TABLES[name].keys)  # keys are the first columns
+            out.setdefault(name, {}).update((tuple(row[:key_count]), tuple(row)) for row in some)
     return {name: list(rows.values()) for name, rows in out.items()}
-
-
-def job_of(name: str, row: tuple[Any, ...]) -> str:
-    """The job of a row of the table `name`."""
-    return str(row[list(TABLES[name].columns).index("job")])
 
 
 def column_equals(column: str, text: str) -> str:
@@ -195,13 +193,7 @@ _MOST_CACHED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class LineageSettings:
-    """What is recorded in a warehouse.
-
-    Attributes:
-        table: which jobs read and write which tables.
-        data: which snapshots were made from which; implies `table`.
-        flush_interval_ms: least time between two commits of a process to the lineage tables; None: set by jobs.
-    """
+    """What is recorded in a warehouse: the values of the options of these names, `data` implying `table`."""
 
     table: bool = False
     data: bool = False

@@ -1,23 +1,25 @@
-"""Unified version: the newest snapshots of some tables that stem from the same source snapshots.
+"""Unified version: the newest snapshots of tables that stem from the same source snapshots.
 
 Source: PIP-5, "Query Data Lineage"; docs/design/lineage.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final
 
 from paimon_spark.errors import LineageError
-from paimon_spark.lineage.alignment import Alignment, NewestBetween
+from paimon_spark.lineage.alignment import Alignment, History, NewestBetween
 from paimon_spark.lineage.batch_sequence import FAR
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.reach import upstream
-from paimon_spark.lineage.results import ProvenanceOf
 
-IsCompaction: TypeAlias = Callable[[Node, int], bool]
-"""Whether a snapshot only rewrote files; False when it has expired or never was."""
+ROWS_ONLY: Final = History()
+_TRIES: Final = 1000
+"""Most snapshots checked that no job recorded and that may be newer ones of the same content."""
+_SHOWN: Final = 5
+"""Tables, and snapshots of each, that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +38,15 @@ class Unified:
     barriers: Mapping[tuple[Node, str], int]
 
 
-_TRIES = 1000
-"""Snapshots looked into, at most, that no job recorded and that may be newer ones of the same content."""
-_SHOWN = 5
-"""Tables, and snapshots of each, that an error names."""
-
-
 def unified_version(
-    graph: Graph,
-    tables: Sequence[Node],
-    *,
-    is_compaction: IsCompaction | None = None,
-    newest_between: NewestBetween | None = None,
-    provenance_of: ProvenanceOf | None = None,
-    ignoring: Collection[str] = (),
+    graph: Graph, tables: Sequence[Node], history: History = ROWS_ONLY, ignoring: Collection[str] = ()
 ) -> Unified:
     """The newest snapshots of `tables` such that every table above them is met at one snapshot only.
 
     Args:
-        graph: loaded with `Walk.UP`.
+        graph: loaded with `Direction.UP`.
         tables: to be queried together.
-        is_compaction: a compaction counts as the snapshot before it; None: none is known.
-        newest_between: limits the answer to snapshots alive, and lets it take newer ones of the same content that no
-            job recorded; None: the answer is recorded snapshots.
-        provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
-            a snapshot.
+        history: of the tables of the graph.
         ignoring: jobs whose rows do not count: such as have ended, and whose tables another job goes on writing. What
             they made after the others is left out: the answer is the newest snapshot that the others made.
 
@@ -71,7 +57,8 @@ def unified_version(
         raise LineageError("a unified version needs at least one table")
     for node in tables:
         graph.check_table(node)
-    search = Alignment(graph, tables, is_compaction, provenance_of, ignoring, newest_between)
+    search = Alignment(graph, tables, history, ignoring)
+    newest_between = history.newest_between
     expired: dict[Node, int] = {}
     while True:
         search.lower()
@@ -87,7 +74,7 @@ def unified_version(
                 expired.setdefault(node, recorded)
             if not recorded or newest_between is None or not (before := newest_between(node, 1, recorded)):
                 gone = recorded > 0 and newest_between is not None and head is None
-                raise _no_version(graph, tables, node, search, ignoring, expired, provenance_of, gone=gone)
+                raise _no_version(graph, tables, node, search, ignoring, expired, history, gone=gone)
             older[node] = before
         if not older:
             break
@@ -99,13 +86,7 @@ def unified_version(
 
 
 def start_snapshots(
-    graph: Graph,
-    tables: Sequence[Node],
-    *,
-    is_compaction: IsCompaction | None = None,
-    newest_between: NewestBetween | None = None,
-    provenance_of: ProvenanceOf | None = None,
-    ignoring: Collection[str] = (),
+    graph: Graph, tables: Sequence[Node], history: History = ROWS_ONLY, ignoring: Collection[str] = ()
 ) -> Mapping[Node, int]:
     """The snapshots that a new job starts from which reads these tables whole at first, and their changes from then on.
 
@@ -115,21 +96,13 @@ def start_snapshots(
     known = [n for n in tables if n in graph.read_by or n in graph.written_by]
     found: dict[Node, int] = {}
     if known:
-        unified = unified_version(
-            graph,
-            known,
-            is_compaction=is_compaction,
-            newest_between=newest_between,
-            provenance_of=provenance_of,
-            ignoring=ignoring,
-        )
-        found.update(unified.snapshots)
+        found.update(unified_version(graph, known, history, ignoring).snapshots)
     for node in tables:
         if node in found:
             continue
-        if newest_between is None:
+        if history.newest_between is None:
             graph.check_table(node)
-        elif head := newest_between(node, 1, None):
+        elif head := history.newest_between(node, 1, None):
             found[node] = head
         else:
             raise LineageError(
@@ -169,36 +142,40 @@ def _no_version(
     search: Alignment,
     ignoring: Collection[str],
     expired: Mapping[Node, int],
-    provenance_of: ProvenanceOf | None,
+    history: History,
     *,
     gone: bool,
 ) -> LineageError:
-    """The error, which names the tables upstream that are met at different snapshots."""
+    """The error when no snapshots fit."""
     asked = ", ".join(n.name for n in tables)
     made = {n: s for n in tables if (s := graph.newest(n))}
     if without not in made:
-        return LineageError(
-            f"no unified version of {asked}: no snapshot of {without.name} is recorded; run a job that writes it with "
-            "lineage switched on, or leave the table out",
-            tables=[n.name for n in tables],
+        why = (
+            f"no snapshot of {without.name} is recorded; run a job that writes it with lineage switched on, or leave "
+            "the table out"
         )
-    if gone:
-        return LineageError(
-            f"no unified version of {asked}: {without.name} has no snapshots any more, or is gone itself; leave it out",
-            tables=[n.name for n in tables],
+    elif gone:
+        why = f"{without.name} has no snapshots any more, or is gone itself; leave it out"
+    elif expired:
+        why = (
+            "the newest recorded snapshots that stem from the same snapshots have expired: "
+            f"{', '.join(f'{n.name} at {s}' for n, s in expired.items())}; keep snapshots longer "
+            "(snapshot.time-retained), or tag them"
         )
-    if expired:
-        return LineageError(
-            f"no unified version of {asked}: the newest recorded snapshots that stem from the same snapshots have "
-            f"expired: {', '.join(f'{n.name} at {s}' for n, s in expired.items())}; keep snapshots longer "
-            "(snapshot.time-retained), or tag them",
-            tables=[n.name for n in tables],
-        )
+    else:
+        why = _why_none_fits(graph, made, search, ignoring, history)
+    return LineageError(f"no unified version of {asked}: {why}", tables=[n.name for n in tables])
+
+
+def _why_none_fits(
+    graph: Graph, made: Mapping[Node, int], search: Alignment, ignoring: Collection[str], history: History
+) -> str:
+    """Name the tables upstream that are met at different snapshots, and what helps."""
     met: dict[Node, dict[int, set[str]]] = {}
     for node, snapshot in made.items():
         if node in search.tables:
             met.setdefault(node, {}).setdefault(snapshot, set()).add("itself")
-        for above in upstream(graph, node, snapshot, provenance_of).tables:
+        for above in upstream(graph, node, snapshot, history.provenance_of).tables:
             for m in above.met:
                 if m.job not in ignoring:
                     told = f"{node.name} at {snapshot} through job {m.job!r}"
@@ -213,10 +190,9 @@ def _no_version(
     ]
     shown = "; ".join(differing[:_SHOWN])
     shown += f"; and {len(differing) - _SHOWN} more tables" if len(differing) > _SHOWN else ""
-    return LineageError(
-        f"no unified version of {asked}: no recorded snapshots of them stem from the same snapshots of what they share."
+    return (
+        "no recorded snapshots of them stem from the same snapshots of what they share."
         + (f" Their newest ones meet {shown}." if shown else " What their newest batches read is not recorded yet.")
         + " Wait for the job that is behind, let the jobs read snapshot by snapshot (read.stream.aligned=true), or "
-        "leave out a job that has ended (ignoring=[…], or forget_job)",
-        tables=[n.name for n in tables],
+        "leave out a job that has ended (ignoring=[…], or forget_job)"
     )

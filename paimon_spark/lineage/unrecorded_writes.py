@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,10 +73,7 @@ class UnrecordedTable:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
-        snapshots = [
-            {"id": s.id, "time_ms": s.time_ms, "commit_user": s.commit_user, "operation": s.operation, "job": s.job}
-            for s in self.snapshots
-        ]
+        snapshots = [asdict(s) for s in self.snapshots]
         return {"name": self.node.name, "warehouse": self.node.warehouse, "snapshots": snapshots}
 
 
@@ -135,7 +132,7 @@ def find_unrecorded(
     for index in indexes:
         url = index.warehouse.url
         try:
-            looked = _look_at_all(index, since_ms) if nodes is None else _look_at_some(index, nodes, since_ms)
+            looked = _search(index, nodes, since_ms)
             by_ref = {ref: list(some.snapshots) for ref, some in looked.items() if some is not None}
             by_rows = _of_other_engines(index, {ref for ref, some in by_ref.items() if some})
         except PaimonError as e:
@@ -181,14 +178,15 @@ class _Looked:
 _REMEMBERED: Final[dict[tuple[tuple[str, str], TableRef], _Looked]] = {}
 
 
-def _look_at_all(index: Index, since_ms: int) -> dict[TableRef, _Looked | None]:
-    """All branches of all tables; a snapshot that a branch has of main is main's."""
-    out: dict[TableRef, _Looked | None] = {}
-    tables = list(index.table_names())
+def _search(index: Index, nodes: Iterable[Node] | None, since_ms: int) -> dict[TableRef, _Looked | None]:
+    """Some branches, or all of all tables: a snapshot that a branch has of main is main's."""
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="paimon-lineage-look") as pool:
-        for some in pool.map(lambda table: _look_at_table(index, table[0], table[1], since_ms), tables):
-            out.update(some)
-    return out
+        if nodes is not None:
+            refs = sorted({n.ref for n in nodes if n.warehouse == index.warehouse.url})
+            return dict(zip(refs, pool.map(lambda ref: _look_or_none(index, ref, since_ms), refs), strict=True))
+        tables = list(index.table_names())
+        by_table = pool.map(lambda table: _look_at_table(index, table[0], table[1], since_ms), tables)
+        return {ref: looked for some in by_table for ref, looked in some.items()}
 
 
 def _look_at_table(index: Index, database: str, table: str, since_ms: int) -> dict[TableRef, _Looked | None]:
@@ -200,18 +198,10 @@ def _look_at_table(index: Index, database: str, table: str, since_ms: int) -> di
     out = {ref: _look_or_none(index, ref, since_ms) for ref in refs}
     main = next((some for ref, some in out.items() if ref.table == ref.bare and some is not None), None)
     for ref, some in out.items():
-        if main is None or some is None or some is main:
-            continue
-        shared = {i for i, _ in some.names & main.names}
-        kept = tuple(s for s in some.snapshots if s.id not in shared)
-        out[ref] = _Looked(some.head_id, some.made, some.since_ms, kept, some.names, some.is_whole)
+        if main is not None and some is not None and some is not main:
+            shared = {i for i, _ in some.names & main.names}
+            out[ref] = replace(some, snapshots=tuple(s for s in some.snapshots if s.id not in shared))
     return out
-
-
-def _look_at_some(index: Index, nodes: Iterable[Node], since_ms: int) -> dict[TableRef, _Looked | None]:
-    refs = sorted({n.ref for n in nodes if n.warehouse == index.warehouse.url})
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="paimon-lineage-look") as pool:
-        return dict(zip(refs, pool.map(lambda ref: _look_or_none(index, ref, since_ms), refs), strict=True))
 
 
 def _look_or_none(index: Index, ref: TableRef, since_ms: int) -> _Looked | None:
@@ -237,16 +227,16 @@ def _look(index: Index, ref: TableRef, since_ms: int) -> _Looked:
                 break
             newer.append(snapshot)
     taken: list[Snapshot] = []
-    looked_to, is_whole = 0, True
+    searched = _Looked(0, "", since_ms=0)
     for snapshot in index.snapshots(ref):
         if snapshot.time_ms < since_ms:
-            looked_to = since_ms
+            searched = replace(searched, since_ms=since_ms)
             break
         if len(taken) == _LOOKED_BACK:
-            is_whole = False
+            searched = replace(searched, is_whole=False)
             break
         taken.append(snapshot)
-    return _remember(key, _joined(taken, _Looked(0, "", looked_to, is_whole=is_whole)))
+    return _remember(key, _joined(taken, searched))
 
 
 def _joined(newer: Sequence[Snapshot], known: _Looked) -> _Looked:
@@ -255,9 +245,8 @@ def _joined(newer: Sequence[Snapshot], known: _Looked) -> _Looked:
         return known
     found = tuple(u for s in newer if (u := _unrecorded(s)) is not None)
     names = known.names.union((s.id, s.delta_manifest_list) for s in newer)
-    head = newer[0]
-    made = head.delta_manifest_list
-    return _Looked(head.id, made, known.since_ms, (*found, *known.snapshots), names, known.is_whole)
+    head_id, made = newer[0].id, newer[0].delta_manifest_list
+    return replace(known, head_id=head_id, made=made, snapshots=(*found, *known.snapshots), names=names)
 
 
 def _remember(key: tuple[tuple[str, str], TableRef], looked: _Looked) -> _Looked:
@@ -283,12 +272,9 @@ def _unrecorded(s: Snapshot) -> UnrecordedSnapshot | None:
 
 
 def _of_other_engines(index: Index, refs: set[TableRef]) -> Callable[[TableRef, int], bool]:
-    """Whether rows tell of a snapshot that says nothing itself, as those of other engines do.
+    """Whether there are rows of a snapshot without provenance, as of those of other engines. Raises StorageError.
 
-    Snapshots of our own jobs always say it, where snapshots are recorded.
-
-    Raises:
-        StorageError: the lineage tables cannot be read.
+    Snapshots of our own jobs always have provenance, where snapshots are recorded.
     """
     if not refs:
         return lambda ref, snapshot_id: False
@@ -313,19 +299,15 @@ def _lines(table: UnrecordedTable) -> Iterator[str]:
     for has_job, group in groupby(by_kind, key=lambda s: s.job is not None):
         some = list(group)
         count = f"{len(some)} snapshot{'' if len(some) == 1 else 's'}"
-        ids = _few([str(s.id) for s in some])
+        names = list(dict.fromkeys(s.job or s.commit_user for s in some))
+        who = f"{'job' if has_job else 'commit user'}{'' if len(names) == 1 else 's'} {_few(names)}"
         newest = moment(max(s.time_ms for s in some))
+        details = f"({_few([str(s.id) for s in some])}; {who}; newest {newest})"
         if has_job:
-            jobs = list(dict.fromkeys(str(s.job) for s in some))
-            who = f"job{'' if len(jobs) == 1 else 's'} {_few(jobs)}"
-            yield f"{table.node.name}: {count} of which not all sources are known ({ids}; {who}; newest {newest})"
+            yield f"{table.node.name}: {count} of which not all sources are known {details}"
         else:
-            users = list(dict.fromkeys(s.commit_user for s in some))
-            who = f"commit user{'' if len(users) == 1 else 's'} {_few(users)}"
-            yield (
-                f"{table.node.name}: {count} written without recorded lineage ({ids}; {who}; newest {newest}): "
-                f"{'its' if len(some) == 1 else 'their'} sources are unknown"
-            )
+            whose = "its" if len(some) == 1 else "their"
+            yield f"{table.node.name}: {count} written without recorded lineage {details}: {whose} sources are unknown"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMe
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.manifests import CACHE, data_manifests, read_manifests
+from paimon_spark.metadata.manifests import CACHE, column_values, data_manifests, read_manifests
 
 I64 = npt.NDArray[np.int64]
 
@@ -64,16 +64,6 @@ def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, pass
     return found
 
 
-def delta_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
-    """All entries of the manifests of one commit, ADD and DELETE, not folded. Raises as `live_entries`."""
-    return read_manifests(handle, metas)
-
-
-def changelog_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
-    """The entries of changelog manifests; changelog files are only ever added. Raises as `live_entries`."""
-    return read_manifests(handle, metas)
-
-
 def file_ids(entries: pa.Table, by: Sequence[str] = _WHICH) -> I64:
     """A number per entry, equal exactly for entries of one file, ADD or DELETE.
 
@@ -87,7 +77,7 @@ def file_ids(entries: pa.Table, by: Sequence[str] = _WHICH) -> I64:
 
 
 def _fold(handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Table) -> pa.Table:
-    deleted = _values(entries, "kind") == FileKind.DELETE
+    deleted = column_values(entries, "kind") == FileKind.DELETE
     names = _codes(entries.column("file_name"))
     if len(entries) == 0 or int(names.max()) + 1 == len(entries):
         return entries if not deleted.any() else _where(entries, ~deleted)
@@ -111,7 +101,9 @@ def _file_ids(entries: pa.Table, names: I64, by: Sequence[str] = _WHICH) -> I64:
         column = entries.column(name)
         if column.null_count == len(column):
             continue
-        codes = _codes(_joined(column) if pa.types.is_list(column.type) else column)
+        if pa.types.is_list(column.type):  # of file names, which hold no NUL: the decoder checks it
+            column = pc.binary_join(column, arrow_numpy.scalar("\0", pa.string()))
+        codes = _codes(column)
         count = int(codes.max()) + 1
         if count == 1:
             continue
@@ -131,16 +123,6 @@ def _codes(column: pa.ChunkedArray) -> I64:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0)
     return arrow_numpy.values(encoded.indices).astype(np.int64)
-
-
-def _joined(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of file names as one text each. Names hold no NUL (the decoder checks it)."""
-    return pc.binary_join(column, arrow_numpy.scalar("\0", pa.string()))
-
-
-def _values(entries: pa.Table, name: str) -> npt.NDArray[Any]:
-    chunks = [arrow_numpy.values(c) for c in entries.column(name).chunks]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int8)
 
 
 def _added_twice(

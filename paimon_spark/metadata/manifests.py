@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.errors import CorruptFileError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
@@ -33,6 +33,7 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.small_files import read_those_there
 from paimon_spark.types import RowType
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
@@ -149,12 +150,11 @@ def read_index_manifest(handle: TableHandle, name: str) -> list[IndexManifestEnt
 
 def _remembered(handle: TableHandle, name: str, decode: Callable[[bytes, str], list[V]]) -> tuple[V, ...]:
     path = handle.layout.manifest_path(name)
-    key = (handle.store.identity, path)
-    found: tuple[V, ...] | None = CACHE.get(key)
+    found: tuple[V, ...] | None = CACHE.get((handle.store.identity, path))
     if found is None:
         data = handle.store.read(path)
         found = tuple(decode(data, handle.store.url(path)))
-        CACHE.put(key, found, 4 * len(data) + _OBJECT_BYTES * (1 + len(found)))
+        remember_list(handle, name, found, len(data))
     return found
 
 
@@ -174,33 +174,21 @@ def find_index_manifests(handle: TableHandle, names: Sequence[str]) -> dict[str,
 def _find(
     handle: TableHandle, names: Sequence[str], decode: Callable[[bytes, str], list[V]]
 ) -> dict[str, tuple[V, ...] | None]:
-    paths = {name: handle.layout.manifest_path(name) for name in names}
+    paths = {handle.layout.manifest_path(name): name for name in names}
     found: dict[str, tuple[V, ...] | None] = {
-        name: CACHE.get((handle.store.identity, path)) for name, path in paths.items()
+        name: CACHE.get((handle.store.identity, path)) for path, name in paths.items()
     }
-    wanted = [name for name, rows in found.items() if rows is None]
-    try:
-        data: list[bytes | None] = list(handle.store.read_many([paths[name] for name in wanted]))
-    except FileMissingError:
-        data = [_read_or_none(handle, paths[name]) for name in wanted]
-    for name, raw in zip(wanted, data, strict=True):
-        if raw is not None:
-            found[name] = rows = tuple(decode(raw, handle.store.url(paths[name])))
-            CACHE.put((handle.store.identity, paths[name]), rows, 4 * len(raw) + _OBJECT_BYTES * (1 + len(rows)))
+    wanted = [path for path, name in paths.items() if found[name] is None]
+    for path, data in read_those_there(handle.store, wanted):
+        found[paths[path]] = rows = tuple(decode(data, handle.store.url(path)))
+        remember_list(handle, paths[path], rows, len(data))
     return found
 
 
-def _read_or_none(handle: TableHandle, path: str) -> bytes | None:
-    try:
-        return handle.store.read(path)
-    except FileMissingError:
-        return None
-
-
-def remember_list(handle: TableHandle, name: str, metas: Sequence[ManifestFileMeta], size_bytes: int) -> None:
-    """Remember a manifest list that was written just now, so that the next commit need not read it."""
+def remember_list(handle: TableHandle, name: str, rows: Sequence[Any], size_bytes: int) -> None:
+    """Remember the rows of a manifest list or index manifest, whose file has so many bytes."""
     key = (handle.store.identity, handle.layout.manifest_path(name))
-    CACHE.put(key, tuple(metas), 4 * size_bytes + _OBJECT_BYTES * (1 + len(metas)))
+    CACHE.put(key, tuple(rows), 4 * size_bytes + _OBJECT_BYTES * (1 + len(rows)))
 
 
 def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:
@@ -209,22 +197,15 @@ def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None
         # In one piece: else every merge would hand on the pieces of all before it.
         entries = entries.combine_chunks()
         key = (handle.store.identity, handle.layout.manifest_path(name))
-        CACHE.put(key, _ManifestRows(_Batch(entries), 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
+        CACHE.put(key, _ManifestRows(entries, 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
 
 
 class _ManifestRows(NamedTuple):
-    """Where a manifest's entries lie: rows of a table that was decoded with others."""
-
-    batch: _Batch
-    start: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
-    """Entries of manifests decoded together."""
+    """Where a manifest's entries lie: rows of a table of manifests decoded together."""
 
     entries: pa.Table
+    start: int
+    rows: int
 
 
 def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
@@ -266,27 +247,20 @@ def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, 
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
     entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
-    _check_counts(urls, list(metas.values()), counts)
-    batch = _Batch(entries)
     places: dict[str, _ManifestRows] = {}
     start = 0
     bytes_each = entries.nbytes / max(len(entries), 1)
-    for path, count in zip(paths, counts, strict=True):
-        places[path] = place = _ManifestRows(batch, start, count)
-        CACHE.put((handle.store.identity, path), place, int(bytes_each * count) + _OBJECT_BYTES)
-        start += count
-    return places
-
-
-def _check_counts(urls: list[str], metas: list[ManifestFileMeta], counts: list[int]) -> None:
-    """A container cut at the end of a block looks whole; only its list knows how many entries it had."""
-    for url, meta, count in zip(urls, metas, counts, strict=True):
+    for (path, meta), url, count in zip(metas.items(), urls, counts, strict=True):
         listed = meta.num_added_files + meta.num_deleted_files
-        if count != listed:
+        if count != listed:  # a container cut at the end of a block looks whole
             raise CorruptFileError(
                 f"{url} holds {count} entries, and its manifest list says {listed}; one of the two is damaged",
                 path=url,
             )
+        places[path] = place = _ManifestRows(entries, start, count)
+        CACHE.put((handle.store.identity, path), place, int(bytes_each * count) + _OBJECT_BYTES)
+        start += count
+    return places
 
 
 def _assembled(places: list[_ManifestRows]) -> pa.Table:
@@ -294,12 +268,12 @@ def _assembled(places: list[_ManifestRows]) -> pa.Table:
     slices: list[pa.Table] = []
     i = 0
     while i < len(places):
-        batch, start, rows = places[i]
+        entries, start, rows = places[i]
         i += 1
-        while i < len(places) and places[i].batch is batch and places[i].start == start + rows:
+        while i < len(places) and places[i].entries is entries and places[i].start == start + rows:
             rows += places[i].rows
             i += 1
-        slices.append(batch.entries.slice(start, rows))
+        slices.append(entries.slice(start, rows))
     if not slices:
         return pa.Table.from_batches([], ENTRY_SCHEMA)
     return slices[0] if len(slices) == 1 else pa.concat_tables(slices)
@@ -363,9 +337,9 @@ def write_index_manifest(handle: TableHandle, entries: Sequence[IndexManifestEnt
 
 def describe(partition_type: RowType, name: str, size_bytes: int, entries: pa.Table) -> ManifestFileMeta:
     """The row of a manifest list for a manifest of `entries`."""
-    deleted = int(np.count_nonzero(_values(entries, "kind") == FileKind.DELETE))
-    buckets, levels = _values(entries, "bucket"), _values(entries, "level")
-    schema_ids = _values(entries, "schema_id")
+    deleted = int(np.count_nonzero(column_values(entries, "kind") == FileKind.DELETE))
+    buckets, levels = column_values(entries, "bucket"), column_values(entries, "level")
+    schema_ids = column_values(entries, "schema_id")
     some = len(entries) > 0
     min_row_id, max_row_id = _row_ids(entries)
     return ManifestFileMeta(
@@ -388,8 +362,8 @@ def _row_ids(entries: pa.Table) -> tuple[int | None, int | None]:
     first = entries.column("first_row_id")
     if len(entries) == 0 or first.null_count:
         return None, None
-    ids = _values(entries, "first_row_id")
-    return int(ids.min()), int((ids + _values(entries, "row_count")).max()) - 1
+    ids = column_values(entries, "first_row_id")
+    return int(ids.min()), int((ids + column_values(entries, "row_count")).max()) - 1
 
 
 def partition_stats(partition_type: RowType, partitions: pa.ChunkedArray) -> SimpleStats:
@@ -428,6 +402,7 @@ def _bounds(column: pa.Array) -> list[int]:
     return [int(order[0]), int(order[count - 1])]
 
 
-def _values(entries: pa.Table, name: str) -> npt.NDArray[Any]:
+def column_values(entries: pa.Table, name: str) -> npt.NDArray[Any]:
+    """A column of numbers without nulls, in one piece."""
     chunks = [arrow_numpy.values(c) for c in entries.column(name).chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

@@ -52,11 +52,16 @@ def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
+def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+
+
 def get_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
     """The snapshots, fetched together. Raises as `get_snapshot`."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
     try:
-        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+        return read_snapshots(handle, ids)
     except FileMissingError:
         return [get_snapshot(handle, i) for i in ids]
 
@@ -104,12 +109,6 @@ def earliest_snapshot_id(handle: TableHandle) -> int | None:
     """Id of `earliest_snapshot`."""
     snapshot = earliest_snapshot(handle)
     return None if snapshot is None else snapshot.id
-
-
-def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
-    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
 
 
 def list_snapshots(handle: TableHandle) -> list[Snapshot]:
@@ -267,17 +266,3 @@ def list_changelog_ids(handle: TableHandle) -> list[int]:
 def find_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     """The snapshot kept for its changelog; None when there is none. Raises CorruptFileError."""
     return find_decoded(handle.store, handle.layout.changelog_path(snapshot_id), decode)
-
-
-def get_snapshot_or_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot:
-    """The snapshot, alive or kept for its changelog.
-
-    Raises:
-        SnapshotExpiredError: it is older than all that are kept.
-        SnapshotNotFoundError: it never was.
-        CorruptFileError: it cannot be decoded.
-    """
-    snapshot = find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
-    if snapshot is None:
-        raise snapshot_missing(handle, snapshot_id)
-    return snapshot

@@ -7,7 +7,6 @@ and branches.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -101,28 +100,18 @@ def snapshot_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def from_options(pairs: Iterable[tuple[str, str]], time_zone: str | None = None) -> VersionSpec | None:
-    """The version that read options name; None when none does.
+def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpec:
+    """The version that a read option names.
 
     Args:
-        pairs: option keys, in any case, with their text; keys that name no version are passed over.
+        key: in any case.
+        text: its value.
         time_zone: zone of timestamps written without one; None means the machine's.
 
     Raises:
-        InvalidOptionError: two options name a version, or an id is not a number.
+        InvalidOptionError: an id is not a number.
         VersionSyntaxError: a timestamp or version cannot be read.
     """
-    given = [(key, text) for key, text in pairs if key.lower() in _OPTION_KINDS]
-    if len(given) > 1:
-        raise InvalidOptionError(
-            "only one option may name a version; given are " + " and ".join(f"{key} = {text!r}" for key, text in given),
-            options=[key for key, _ in given],
-        )
-    return from_option(*given[0], time_zone) if given else None
-
-
-def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpec:
-    """The version that one option names. Raises as `from_options`."""
     kind = _OPTION_KINDS[key.lower()]
     if kind is VersionKind.TEXT:
         return text_version(text)

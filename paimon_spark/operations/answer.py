@@ -55,13 +55,7 @@ def rows(
 ) -> Answer:
     """An answer of a table. Without `data`, JSON is a list of its rows.
 
-    Args:
-        columns: heads, which are the keys in JSON.
-        found: rows.
-        data: other JSON.
-        empty: printed when there are no rows.
-        note: a last line.
-        error: as in `Answer`.
+    `empty` is printed when there are no rows, `note` as the last line.
     """
     as_data = [dict(zip(columns, row, strict=True)) for row in found] if data is None else data
 

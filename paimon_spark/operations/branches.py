@@ -84,10 +84,6 @@ def _rename(a: Request) -> dict[str, str]:
     return {"old": a["from_branch"], "new": a["to_branch"]}
 
 
-def _show_renamed(a: Request, renamed: dict[str, str]) -> Answer:
-    return lines(f"branch {safe(renamed['old'])} of {safe(a.table().name)} is {safe(renamed['new'])}", renamed)
-
-
 def _keeps_backup(a: Request) -> bool:
     return bool(a["backup"]) and not a["no_backup"]
 
@@ -105,10 +101,6 @@ def _merge(a: Request) -> MergeResult | Appended:
     if a.dry_run:
         raise UsageError(f"{a.caller} --source-branch deletes nothing and has no dry run; leave --dry-run out")
     return _append(a)
-
-
-def _fast_forward(a: Request) -> MergeResult:
-    return a.table().fast_forward(a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run)
 
 
 def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
@@ -147,10 +139,6 @@ def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
     if done.removed.paths:
         out.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
     return out
-
-
-def _replace_main(a: Request) -> ReplaceResult:
-    return a.table().replace_main(a["branch"], backup=_keeps_backup(a), dry_run=a.dry_run)
 
 
 def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
@@ -235,11 +223,15 @@ OPERATIONS = (
         Effect.WRITE,
         procedure="rename_branch",
         command="branch rename",
-        show=_show_renamed,
+        show=lambda a, done: lines(
+            f"branch {safe(done['old'])} of {safe(a.table().name)} is {safe(done['new'])}", done
+        ),
     ),
     Operation(
         "make main what a branch is, also when that moves main back; what main loses is kept as a branch",
-        _fast_forward,
+        lambda a: a.table().fast_forward(
+            a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run
+        ),
         (_BRANCH, _VERSION, *_BACKUP),
         Effect.DELETE,
         procedure="fast_forward",
@@ -280,7 +272,7 @@ OPERATIONS = (
     ),
     Operation(
         "make main mean a branch; what the former main had after the branch left it is kept as a branch",
-        _replace_main,
+        lambda a: a.table().replace_main(a["branch"], backup=_keeps_backup(a), dry_run=a.dry_run),
         (_BRANCH, *_BACKUP),
         Effect.DELETE,
         details="Java Paimon 0.9 and newer does not read the file that says so, and finds no main any more.",

@@ -58,14 +58,8 @@ def _show_partitions(a: Request, found: list[dict[str, Any]]) -> Answer:
 
 
 def _expire_partitions(a: Request) -> ExpiredPartitions:
-    return a.table().expire_partitions(
-        a["expiration_time"],
-        timestamp_formatter=a["timestamp_formatter"],
-        timestamp_pattern=a["timestamp_pattern"],
-        expire_strategy=a["expire_strategy"],
-        max_expires=a["max_expires"],
-        dry_run=a.dry_run,
-    )
+    given = ("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires")
+    return a.table().expire_partitions(**{name: a[name] for name in given}, dry_run=a.dry_run)
 
 
 def _expired_rows(a: Request, done: ExpiredPartitions) -> Rows:
@@ -141,10 +135,6 @@ def _orphans_question(a: Request) -> str:
     return f"remove orphan files of {what}"
 
 
-def _show_purged(a: Request, removed: Any) -> Answer:
-    return removal(a, f"{a.did('purged', 'purge')} {safe(a.table().name)}", removed)
-
-
 def _show_consumers(a: Request, found: list[Consumer]) -> Answer:
     shown = [(c.name, c.reads_next, "rows of that snapshot" if c.in_state else "") for c in found]
     return rows(("name", "reads next", "still reading"), shown, data=found, empty="no consumers")
@@ -169,10 +159,6 @@ def _show_reset(a: Request, made: Any) -> Answer:
     if a.dry_run:
         return lines(f"consumer {name} would read snapshot {following} next", {"dry_run": True})
     return lines(f"consumer {name} of {safe(a.table().name)} reads snapshot {following} next", made)
-
-
-def _reset_question(a: Request) -> str | None:
-    return None if a["nextSnapshotId"] is not None else f"remove consumer {a['consumerId']} of {a.table().name}"
 
 
 def _clear_consumers(a: Request) -> tuple[str, ...]:
@@ -287,7 +273,7 @@ OPERATIONS = (
         result="result STRING",
         rows=lambda a, removed: [("Success",)],
         command="purge",
-        show=_show_purged,
+        show=lambda a, removed: removal(a, f"{a.did('purged', 'purge')} {safe(a.table().name)}", removed),
         question=lambda a: f"delete all rows, snapshots, tags and branches of {a.table().name}",
     ),
     Operation(
@@ -310,7 +296,9 @@ OPERATIONS = (
         procedure="reset_consumer",
         command="consumer reset",
         show=_show_reset,
-        question=_reset_question,
+        question=lambda a: (
+            None if a["nextSnapshotId"] is not None else f"remove consumer {a['consumerId']} of {a.table().name}"
+        ),
     ),
     Operation(
         "remove consumers by their names",

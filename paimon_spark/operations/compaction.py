@@ -36,7 +36,8 @@ _STRATEGIES: Final = ("full", "minor")
 
 
 def _compact(a: Request) -> CompactResult | None:
-    a.refuse_two("partitions", "where")
+    if a["partitions"] and a["where"]:
+        raise InvalidInputError(f"{a.caller}: partitions and where cannot be used together; give one of them")
     _refuse_sorting(a)
     strategy = _strategy(a)
     table = a.table()
@@ -185,10 +186,6 @@ def _compact_manifest(a: Request) -> Snapshot | None:
     return None
 
 
-def _show_manifests(a: Request, made: Snapshot | None) -> Answer:
-    return lines("nothing to do" if made is None else f"snapshot {made.id} has fewer manifests", made)
-
-
 _FULL = command_flag("full", "merge everything, also in tables without buckets")
 _STRATEGY = Argument(
     "compact_strategy",
@@ -272,6 +269,8 @@ OPERATIONS = (
         Effect.WRITE,
         procedure="compact_manifest",
         command="compact-manifest",
-        show=_show_manifests,
+        show=lambda a, made: lines(
+            "nothing to do" if made is None else f"snapshot {made.id} has fewer manifests", made
+        ),
     ),
 )

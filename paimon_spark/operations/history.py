@@ -245,13 +245,9 @@ def _finding_row(a: Request, f: Finding) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A commit to draw.
+    """A commit to draw, with text beside it; `parent` is None for the first, or where the history is cut.
 
-    Attributes:
-        key: identifies it.
-        parent: key of the commit before it; None for the first, or where the history is cut.
-        is_after_gap: whether commits between the parent and it are left out.
-        text: printed beside it.
+    `is_after_gap`: commits between the parent and it are left out.
     """
 
     key: Hashable

@@ -35,24 +35,11 @@ def _show_status(a: Request, found: LineageStatus) -> Answer:
     return lines(out, found.to_arrow().to_pylist()[0])
 
 
-def _enable(a: Request) -> LineageStatus:
-    recorded = a["data_lineage"] and not a["tables_only"]
-    return a.catalog().lineage.enable(table=a["table_lineage"], data=recorded)
-
-
-def _check_start(a: Request) -> None:
+def _start(a: Request) -> dict[str, Any]:
+    """Where to follow the lineage from."""
     if (a["table"] is None) == (a["job"] is None) or (a["job"] is not None and a["snapshot"] is not None):
         raise UsageError(f"{a.caller} needs TABLE, with or without --snapshot, or --job alone")
-
-
-def _upstream(a: Request) -> Any:
-    _check_start(a)
-    return a.catalog().lineage.upstream(a["table"], snapshot=a["snapshot"], job=a["job"])
-
-
-def _downstream(a: Request) -> Any:
-    _check_start(a)
-    return a.catalog().lineage.downstream(a["table"], snapshot=a["snapshot"], job=a["job"])
+    return {"table": a["table"], "snapshot": a["snapshot"], "job": a["job"]}
 
 
 def _tables(a: Request) -> list[str]:
@@ -63,10 +50,6 @@ def _tables(a: Request) -> list[str]:
 def _show_unified(a: Request, found: Any) -> Answer:
     note = "\n".join(map(safe, found.unrecorded.lines()))
     return rows(("table", "snapshot"), list(found.items()), data=dict(found), note=note)
-
-
-def _show_start_options(a: Request, found: Any) -> Answer:
-    return lines([f"{safe(table)}: {shown(options)}" for table, options in found.items()], found)
 
 
 def _show_graph(a: Request, picture: Any) -> Answer:
@@ -121,7 +104,7 @@ OPERATIONS = (
     ),
     _lineage(
         "switch lineage on for all jobs of the warehouse",
-        _enable,
+        lambda a: a.catalog().lineage.enable(table=a["table_lineage"], data=a["data_lineage"] and not a["tables_only"]),
         Argument("table_lineage", _RECORD.format("tables"), Type.BOOLEAN, default=True, style=Style.CALL),
         Argument("data_lineage", _RECORD.format("snapshots"), Type.BOOLEAN, default=True, style=Style.CALL),
         command_flag("tables_only", "record which jobs read and write which tables, and no snapshots"),
@@ -147,11 +130,15 @@ OPERATIONS = (
         show=_show_result,
     ),
     _lineage(
-        "list the sources of a table, a snapshot or a job", _upstream, *_SOURCE, verb="upstream", show=_show_result
+        "list the sources of a table, a snapshot or a job",
+        lambda a: a.catalog().lineage.upstream(**_start(a)),
+        *_SOURCE,
+        verb="upstream",
+        show=_show_result,
     ),
     _lineage(
         "list what was made from a table, a snapshot or a job",
-        _downstream,
+        lambda a: a.catalog().lineage.downstream(**_start(a)),
         *_SOURCE,
         verb="downstream",
         show=_show_result,
@@ -188,7 +175,7 @@ OPERATIONS = (
         _TABLES,
         verb="start-options",
         effect=Effect.WRITE,
-        show=_show_start_options,
+        show=lambda a, found: lines([f"{safe(table)}: {shown(o)}" for table, o in found.items()], found),
     ),
     _lineage(
         "draw tables and jobs",

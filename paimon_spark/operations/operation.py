@@ -207,12 +207,6 @@ class Request(ABC):
         text = self[name]
         return int(text) if text is not None and text.strip().isdecimal() else text
 
-    def refuse_two(self, *names: str) -> None:
-        """Check that at most one of these arguments is given. Raises InvalidInputError."""
-        given = [n for n in names if self[n]]
-        if len(given) > 1:
-            raise InvalidInputError(f"{self.caller}: {' and '.join(given)} cannot be used together; give one of them")
-
 
 @dataclass(frozen=True, slots=True)
 class Operation:

@@ -80,9 +80,9 @@ def _show_list(a: Request, result: tuple[list[Snapshot], int]) -> Answer:
 
 def _get(a: Request) -> Snapshot:
     from paimon_spark.metadata.resolve import resolve
-    from paimon_spark.metadata.version import from_options
+    from paimon_spark.metadata.version import text_version
 
-    found = resolve(a.table().handle, from_options([("versionAsOf", a["version"])], None)).snapshot
+    found = resolve(a.table().handle, text_version(a["version"])).snapshot
     if found is None:
         raise UsageError(f"{a['version']} of {a.table_text} has no snapshot yet")
     return found
@@ -110,27 +110,16 @@ def _show(a: Request, found: Snapshot) -> Answer:
 
 
 def _expire(a: Request) -> Removed:
-    table, most = a.table(), a["max_deletes"]
-    if a.is_call and most is None:
-        most = table.options.expiry.snapshots.limit
-    return table.expire_snapshots(
-        a["retain_max"],
-        retain_min=a["retain_min"],
-        older_than=a.moment("older_than"),
-        max_deletes=most,
-        dry_run=a.dry_run,
-    )
+    table, kept = a.table(), _kept(a)
+    if a.is_call and kept["max_deletes"] is None:
+        kept["max_deletes"] = table.options.expiry.snapshots.limit
+    return table.expire_snapshots(**kept)
 
 
-def _expire_changelogs(a: Request) -> Removed:
-    return a.table().expire_changelogs(
-        a["retain_max"],
-        retain_min=a["retain_min"],
-        older_than=a.moment("older_than"),
-        max_deletes=a["max_deletes"],
-        delete_all=a["delete_all"],
-        dry_run=a.dry_run,
-    )
+def _kept(a: Request) -> dict[str, Any]:
+    """What an expiry keeps."""
+    given = {name: a[name] for name in ("retain_max", "retain_min", "max_deletes")}
+    return {**given, "older_than": a.moment("older_than"), "dry_run": a.dry_run}
 
 
 def _show_expired(a: Request, removed: Removed) -> Answer:
@@ -166,19 +155,14 @@ def _heads(a: Request, done: tuple[int | None, RolledBack]) -> Rows:
 
 def _show_rolled_back(a: Request, result: Any) -> Answer:
     if a["as_latest"]:
-        return _show_restored(a, result)
+        table = safe(a.table().name)
+        return lines(f"snapshot {result.snapshot.id} of {table} has the state of snapshot {result.target.id}", result)
     done: RolledBack = result[1]
     out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
     out.append(f"{a.did('deleted', 'delete')}: {', '.join([*removed_names(done), files_of(done.removed)])}")
     if done.branches:
         out.append(f"branches that left it later: {names(done.branches, 'branch')}")
     return change(a, out, done)
-
-
-def _show_restored(a: Request, done: Restored) -> Answer:
-    return lines(
-        f"snapshot {done.snapshot.id} of {safe(a.table().name)} has the state of snapshot {done.target.id}", done
-    )
 
 
 def _as_latest(a: Request) -> Restored:
@@ -316,7 +300,7 @@ OPERATIONS = (
     ),
     Operation(
         "expire old changelogs of expired snapshots",
-        _expire_changelogs,
+        lambda a: a.table().expire_changelogs(**_kept(a), delete_all=a["delete_all"]),
         (*_RETAINED, Argument("delete_all", "expire all of them", Type.BOOLEAN, default=False, is_flag=True)),
         Effect.DELETE,
         details="The procedure is one of Paimon's Flink connector.",

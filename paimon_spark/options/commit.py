@@ -54,6 +54,9 @@ SEQUENCE_INIT = Option(
 WRITE_ONLY = Option(
     "write-only", boolean, False, "Writers neither compact nor expire anything.", ("write.compaction-skip",)
 )
+SNAPSHOT_ORDERING = Option(
+    "sequence.snapshot-ordering", boolean, False, "The sequence number of rows is the snapshot that added them."
+)
 BUCKET_APPEND_ORDERED = Option(
     "bucket-append-ordered", boolean, True, "Rows of a bucket without primary key keep their order."
 )
@@ -88,9 +91,6 @@ class CommitOptions:
     overwrite_upgrade: bool = option(
         "overwrite-upgrade", boolean, True, "Files of an overwrite go to the highest level where their keys allow it."
     )
-    dynamic_partition_overwrite: bool = option(
-        "dynamic-partition-overwrite", boolean, True, "An overwrite replaces the partitions it has rows of."
-    )
     manifest_target_bytes: int = field_of(MANIFEST_TARGET_SIZE)
     manifest_full_compaction_bytes: int = option(
         "manifest.full-compaction-threshold-size",
@@ -107,9 +107,7 @@ class CommitOptions:
     row_tracking_groups: bool = option(
         "row-tracking.partition-group-on-commit", boolean, True, "Row ids of a commit are given partition by partition."
     )
-    snapshot_sequence_ordering: bool = option(
-        "sequence.snapshot-ordering", boolean, False, "The sequence number of rows is the snapshot that added them."
-    )
+    snapshot_sequence_ordering: bool = field_of(SNAPSHOT_ORDERING)
     sequence_in_properties: bool
     write_only: bool = field_of(WRITE_ONLY)
     allow_unsafe_create: bool = field_of(ALLOW_UNSAFE_CREATE)

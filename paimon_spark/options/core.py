@@ -80,6 +80,9 @@ CHANGELOG_PRODUCER = Option(
     "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "Who writes changelog files."
 )
 DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files.")
+MERGE_ON_READ = Option(
+    "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
+)
 NUM_LEVELS: Option[int | None] = Option(
     "num-levels", integer, None, "LSM levels; default is the compaction trigger plus one."
 )

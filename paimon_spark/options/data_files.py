@@ -84,6 +84,12 @@ FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "file.format.per.level", per_level(lower), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
 )
 ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
+TARGET_FILE_ROWS: Option[int | None] = Option(
+    "target-file-row-num",
+    at_least_one(integer),
+    None,
+    "Rows at which a new data file begins; compaction does not look at it.",
+)
 STATS_MODE = Option(
     "metadata.stats-mode",
     stats_mode,
@@ -139,12 +145,7 @@ class DataFileOptions:
         None,
         "Size at which a new data file begins: 128 mb with a primary key, else 256.",
     )
-    target_file_rows: int | None = option(
-        "target-file-row-num",
-        at_least_one(integer),
-        None,
-        "Rows at which a new data file begins; compaction does not look at it.",
-    )
+    target_file_rows: int | None = field_of(TARGET_FILE_ROWS)
     prefix: str = option("data-file.prefix", string, "data-", "How names of data files begin.")
     changelog_prefix: str = option("changelog-file.prefix", string, "changelog-", "How names of changelog files begin.")
     changelog_format: str | None = option(

@@ -29,7 +29,6 @@ from paimon_spark.options.descriptor import (
     string,
 )
 from paimon_spark.options.scan import (
-    BATCH_ROWS,
     CREATION_TIME_KEY,
     FILE_TIME_KEY,
     INCREMENTAL_KEYS,
@@ -160,7 +159,7 @@ class StreamReadOptions:
     """What one streaming read asks for.
 
     Attributes:
-        branch, where, columns, time_zone, row_kind, batch_rows, table_options, storage_options: as in `ScanOptions`.
+        rows: branch, columns and rows that are read; it names no version.
         mode: where a new stream begins; never `default`, which the other options decide.
         start: the option that `mode` needs, and its text; None for a mode that needs none.
         consumer: under which name progress is kept in the branch; None for nowhere.
@@ -173,14 +172,7 @@ class StreamReadOptions:
         aligned: how many snapshots that changed something a micro-batch is; None for any number.
     """
 
-    branch: str | None = None
-    where: str | None = None
-    columns: tuple[str, ...] | None = None
-    time_zone: str | None = None
-    row_kind: bool = False
-    batch_rows: int = BATCH_ROWS.default
-    table_options: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rows: ScanOptions = field(default_factory=ScanOptions)
     mode: StartMode = StartMode.LATEST_FULL
     start: tuple[str, str] | None = None
     consumer: str | None = None
@@ -198,19 +190,6 @@ class StreamReadOptions:
         if self.start is None or self.start[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
             return None
         return int(self.start[1])
-
-    def scan(self) -> ScanOptions:
-        """The read of the branch's head with the same columns, rows and options."""
-        return ScanOptions(
-            branch=self.branch,
-            where=self.where,
-            columns=self.columns,
-            time_zone=self.time_zone,
-            row_kind=self.row_kind,
-            batch_rows=self.batch_rows,
-            table_options=self.table_options,
-            storage_options=self.storage_options,
-        )
 
 
 def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
@@ -236,21 +215,14 @@ def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] |
             contradict each other.
         UnsupportedFeatureError: a start or a kind of stream that this package does not have.
     """
-    common = parse_rows_options(options)
+    rows = parse_rows_options(options)
     given = _renamed(canonical(options))
     asked = _in_force(given, _renamed(stored or {}))
     _refuse_other_streams(asked, given)
     mode, start = _start(asked)
     asked.get(CONSUMER_MODE)  # a reader that Spark drives is exact whichever is asked
     return StreamReadOptions(
-        branch=common.branch,
-        where=common.where,
-        columns=common.columns,
-        time_zone=common.time_zone,
-        row_kind=common.row_kind,
-        batch_rows=common.batch_rows,
-        table_options=common.table_options,
-        storage_options=common.storage_options,
+        rows=rows,
         mode=mode,
         start=start,
         consumer=_consumer(asked),

@@ -11,11 +11,17 @@ Source: Java `CoreOptions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
+from paimon_spark.options.commit import ManifestOptions, parse_commit_options
+from paimon_spark.options.compaction import (
+    parse_append_compaction_options,
+    parse_compaction_options,
+    parse_record_expiry_options,
+)
 from paimon_spark.options.core import (
     BUCKET,
     BUCKET_FUNCTION,
@@ -25,6 +31,7 @@ from paimon_spark.options.core import (
     FALLBACK_BRANCH,
     IGNORE_DELETE,
     MERGE_ENGINE,
+    MERGE_ON_READ,
     NUM_LEVELS,
     PRIMARY_BRANCH,
     SEQUENCE_NUMBER_COLUMN,
@@ -34,7 +41,9 @@ from paimon_spark.options.core import (
     ChangelogProducer,
     MergeEngine,
     SortOrder,
+    parse_merge_options,
 )
+from paimon_spark.options.data_files import EXTERNAL_PATHS, parse_data_file_options
 from paimon_spark.options.descriptor import (
     boolean,
     field_of,
@@ -44,19 +53,25 @@ from paimon_spark.options.descriptor import (
     parse_group,
     string,
 )
+from paimon_spark.options.retention import (
+    parse_expiry_options,
+    parse_partition_expiry,
+    parse_savepoint_options,
+    parse_tag_options,
+)
+from paimon_spark.options.write import (
+    PostponedBucketOptions,
+    SchemaMergeOptions,
+    parse_dynamic_bucket_options,
+    parse_write_options,
+)
 
-if TYPE_CHECKING:
-    from paimon_spark.options.commit import CommitOptions, ManifestOptions
-    from paimon_spark.options.compaction import AppendCompactionOptions, CompactionOptions, RecordExpiryOptions
-    from paimon_spark.options.core import MergeOptions
-    from paimon_spark.options.data_files import DataFileOptions
-    from paimon_spark.options.retention import ExpiryOptions, PartitionExpiryOptions, SavepointOptions, TagOptions
-    from paimon_spark.options.write import (
-        DynamicBucketOptions,
-        PostponedBucketOptions,
-        SchemaMergeOptions,
-        WriteOptions,
-    )
+T = TypeVar("T")
+
+
+def _group(parse: Callable[[Mapping[str, str]], T]) -> cached_property[T]:
+    """A group of options that `TableOptions` parses when it is first used."""
+    return cached_property(lambda options: parse(options.raw))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +94,7 @@ class TableOptions:
     ignore_delete: bool = field_of(IGNORE_DELETE)
     changelog_producer: ChangelogProducer = field_of(CHANGELOG_PRODUCER)
     deletion_vectors: bool = field_of(DELETION_VECTORS)
-    deletion_vectors_merge_on_read: bool = option(
-        "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
-    )
+    deletion_vectors_merge_on_read: bool = field_of(MERGE_ON_READ)
     force_lookup: bool = option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
     num_levels: int
     partition_default_name: str = option(
@@ -120,19 +133,42 @@ class TableOptions:
         """Pickle the text alone: it is small, and groups that were parsed here are rarely needed elsewhere."""
         return parse_table_options, (dict(self.raw),)
 
-    # Groups parsed at first use. Modules are imported where needed: a reading worker needs few of them.
+    # Groups parsed at first use.
 
-    @cached_property
-    def shows_sequence_number(self) -> bool:
-        """Whether `$audit_log` and `$binlog` have a sequence number."""
-        return SEQUENCE_NUMBER_COLUMN.get(self.raw)
-
-    @cached_property
-    def merge(self) -> MergeOptions:
-        """Merge functions of columns."""
-        from paimon_spark.options.core import parse_merge_options
-
-        return parse_merge_options(self.raw)
+    merge = _group(parse_merge_options)
+    """Merge functions of columns."""
+    write = _group(parse_write_options)
+    """Memory of writers and kinds of rows."""
+    schema_merge = _group(partial(parse_group, SchemaMergeOptions))
+    """What writes add to the schema."""
+    dynamic_bucket = _group(parse_dynamic_bucket_options)
+    """How new keys find a bucket."""
+    postponed_bucket = _group(partial(parse_group, PostponedBucketOptions))
+    """How many buckets postponed rows get."""
+    data_files = _group(parse_data_file_options)
+    """Formats, sizes and statistics of new data files."""
+    external_paths = _group(EXTERNAL_PATHS.get)
+    """Where data files lie besides the table."""
+    commit = _group(parse_commit_options)
+    """Retries and checks of commits."""
+    manifests = _group(partial(parse_group, ManifestOptions))
+    """Format and size of new manifests."""
+    compaction = _group(parse_compaction_options)
+    """When buckets of keys are compacted."""
+    append_compaction = _group(parse_append_compaction_options)
+    """Which files without keys are compacted."""
+    record_expiry = _group(parse_record_expiry_options)
+    """How long rows are kept; None: forever."""
+    expiry = _group(parse_expiry_options)
+    """Retention of snapshots, changelogs and consumers."""
+    partition_expiry = _group(parse_partition_expiry)
+    """When partitions are dropped; None: never."""
+    tags = _group(parse_tag_options)
+    """Retention and automatic creation of tags."""
+    savepoints = _group(parse_savepoint_options)
+    """When savepoints are created automatically; None: never."""
+    shows_sequence_number = _group(SEQUENCE_NUMBER_COLUMN.get)
+    """Whether `$audit_log` and `$binlog` have a sequence number."""
 
     @cached_property
     def read_defaults(self) -> Mapping[str, str]:
@@ -146,111 +182,6 @@ class TableOptions:
             for key, text in self.raw.items()
             if key.startswith(prefix) and key.endswith(suffix)
         }
-
-    @cached_property
-    def write(self) -> WriteOptions:
-        """Memory of writers and kinds of rows."""
-        from paimon_spark.options.write import parse_write_options
-
-        return parse_write_options(self.raw)
-
-    @cached_property
-    def schema_merge(self) -> SchemaMergeOptions:
-        """What writes add to the schema."""
-        from paimon_spark.options.write import SchemaMergeOptions
-
-        return parse_group(SchemaMergeOptions, self.raw)
-
-    @cached_property
-    def dynamic_bucket(self) -> DynamicBucketOptions:
-        """How new keys find a bucket."""
-        from paimon_spark.options.write import parse_dynamic_bucket_options
-
-        return parse_dynamic_bucket_options(self.raw)
-
-    @cached_property
-    def postponed_bucket(self) -> PostponedBucketOptions:
-        """How many buckets postponed rows get."""
-        from paimon_spark.options.write import PostponedBucketOptions
-
-        return parse_group(PostponedBucketOptions, self.raw)
-
-    @cached_property
-    def data_files(self) -> DataFileOptions:
-        """Formats, sizes and statistics of new data files."""
-        from paimon_spark.options.data_files import parse_data_file_options
-
-        return parse_data_file_options(self.raw)
-
-    @cached_property
-    def external_paths(self) -> tuple[str, ...]:
-        """Where data files lie besides the table."""
-        from paimon_spark.options.data_files import EXTERNAL_PATHS
-
-        return EXTERNAL_PATHS.get(self.raw)
-
-    @cached_property
-    def commit(self) -> CommitOptions:
-        """Retries and checks of commits."""
-        from paimon_spark.options.commit import parse_commit_options
-
-        return parse_commit_options(self.raw)
-
-    @cached_property
-    def manifests(self) -> ManifestOptions:
-        """Format and size of new manifests."""
-        from paimon_spark.options.commit import ManifestOptions
-
-        return parse_group(ManifestOptions, self.raw)
-
-    @cached_property
-    def compaction(self) -> CompactionOptions:
-        """When buckets of keys are compacted."""
-        from paimon_spark.options.compaction import parse_compaction_options
-
-        return parse_compaction_options(self.raw)
-
-    @cached_property
-    def append_compaction(self) -> AppendCompactionOptions:
-        """Which files without keys are compacted."""
-        from paimon_spark.options.compaction import parse_append_compaction_options
-
-        return parse_append_compaction_options(self.raw)
-
-    @cached_property
-    def record_expiry(self) -> RecordExpiryOptions | None:
-        """How long rows are kept; None: forever."""
-        from paimon_spark.options.compaction import parse_record_expiry_options
-
-        return parse_record_expiry_options(self.raw)
-
-    @cached_property
-    def expiry(self) -> ExpiryOptions:
-        """Retention of snapshots, changelogs and consumers."""
-        from paimon_spark.options.retention import parse_expiry_options
-
-        return parse_expiry_options(self.raw)
-
-    @cached_property
-    def partition_expiry(self) -> PartitionExpiryOptions | None:
-        """When partitions are dropped; None: never."""
-        from paimon_spark.options.retention import parse_partition_expiry
-
-        return parse_partition_expiry(self.raw)
-
-    @cached_property
-    def tags(self) -> TagOptions:
-        """Retention and automatic creation of tags."""
-        from paimon_spark.options.retention import parse_tag_options
-
-        return parse_tag_options(self.raw)
-
-    @cached_property
-    def savepoints(self) -> SavepointOptions | None:
-        """When savepoints are created automatically; None: never."""
-        from paimon_spark.options.retention import parse_savepoint_options
-
-        return parse_savepoint_options(self.raw)
 
 
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:

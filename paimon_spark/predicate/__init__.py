@@ -1,4 +1,4 @@
-"""Predicates: conditions on rows, parsed from SQL and evaluated on statistics and on Arrow data.
+"""Predicates: conditions on rows, parsed from SQL, evaluated on statistics and Arrow data.
 
 ast.py       the tree, its SQL text, LIKE patterns
 literals.py  comparisons of a column with a value of any type

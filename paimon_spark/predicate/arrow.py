@@ -153,11 +153,7 @@ def _constant(value: bool | None, length: int) -> pa.BooleanArray:
 
 
 def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
-    """The values of a column or nested field; null where a row around the field is null.
-
-    Raises:
-        ColumnNotFoundError: the batch has no such column.
-    """
+    """The values of a column or nested field; null where a row around it is null. Raises ColumnNotFoundError."""
     index = batch.schema.get_field_index(column.path[0])
     if index < 0:
         raise ColumnNotFoundError(

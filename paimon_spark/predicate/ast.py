@@ -274,8 +274,7 @@ class LikeShape(NamedTuple):
 def like_pattern(pattern: str, escape: str = "\\") -> str:
     """`pattern` checked, and with a backslash as its escape character whatever it was.
 
-    Raises:
-        PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
+    Raises PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
     """
     out: list[str] = []
     chars = iter(pattern)

@@ -1,4 +1,4 @@
-"""Comparisons of a column with a value, converted to a literal of exactly the column's type.
+"""Comparisons of a column with a value, which becomes a literal of the column's type.
 
 Spark casts the two sides of a comparison to a common type. Here the column always stays as it is stored and
 the value moves onto the column's grid instead (`i < 1.5` becomes `i <= 1`), which means the same to every row
@@ -150,11 +150,7 @@ def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """The zone called `name` (`Europe/Berlin`, `UTC`, `+02:00`); None for None, which is the machine's.
-
-    Raises:
-        InvalidOptionError: there is no such zone.
-    """
+    """The zone called `name` (`Europe/Berlin`, `UTC`, `+02:00`); None is the machine's. Raises InvalidOptionError."""
     if name is None:
         return None
     try:
@@ -173,8 +169,7 @@ def parse_timestamp(text: str, zone: tzinfo | None, local_zone: bool) -> datetim
         zone: session time zone, None for the machine's.
         local_zone: True gives an instant (aware, UTC), False a wall clock (naive; a zone in the text is an error).
 
-    Raises:
-        PredicateSyntaxError: not a timestamp.
+    Raises PredicateSyntaxError when it is not a timestamp.
     """
     m = _TIMESTAMP.match(text)
     if m is None:
@@ -197,8 +192,7 @@ def parse_timestamp(text: str, zone: tzinfo | None, local_zone: bool) -> datetim
 def parse_date(text: str) -> date:
     """Spark's date text: `2024-01-02`, `2024-1`, `2024`; a time of day behind it is ignored.
 
-    Raises:
-        PredicateSyntaxError: not a date.
+    Raises PredicateSyntaxError when it is not a date.
     """
     m = _DATE.match(text)
     try:

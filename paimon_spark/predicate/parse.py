@@ -116,8 +116,7 @@ def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None,
 def resolve_column(path: tuple[str, ...], row_type: RowType) -> Column:
     """The column, or field inside row columns, that `path` names.
 
-    Raises:
-        ColumnNotFoundError: no such column, or several that differ only in case.
+    Raises ColumnNotFoundError: no such column, or several that differ only in case.
     """
     names: list[str] = []
     inside: RowType = row_type

@@ -1,4 +1,4 @@
-"""Evaluation of predicates on statistics, of many files at once and of single row groups: may any row match?
+"""Evaluation of predicates on statistics of files and row groups: may any row match?
 
 Conservative: rows are ruled out only when none of them can make the predicate true. Unknown statistics, floats whose
 NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep them.
@@ -74,10 +74,7 @@ StatsOf: TypeAlias = Callable[[str], "ColumnStats | None"]
 def may_match(predicate: Predicate, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> Bool:
     """For each file, False when certainly no row makes `predicate` true.
 
-    Args:
-        predicate: literals are of their columns' types.
-        row_counts: rows in each file, an upper bound.
-        stats_of: called once for each mention of a column.
+    Literals of the predicate are of their columns' types; `row_counts` may be upper bounds.
     """
     return _Judge(row_counts, stats_of).may(predicate, True)
 

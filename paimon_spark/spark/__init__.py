@@ -1,4 +1,4 @@
-"""Spark data sources, DataFrames and jobs. With sql and cli the only packages that import pyspark.
+"""Spark data sources, DataFrames and jobs. Only spark, sql and cli import pyspark.
 
 source.py          the data sources `paimon` and `paimon_py`; imports nothing heavy
 schema.py          Paimon types ↔ Spark types; what `.schema(…)` may ask for

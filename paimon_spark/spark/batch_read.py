@@ -1,4 +1,4 @@
-"""Batch reads: planned beside the driver, packed into partitions, read on executors from the plan alone."""
+"""Batch reads: planned beside the driver, packed into partitions, read on executors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
-from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, SplitsPartition, SystemTaskReader, TaskReader, for_task
+from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, SplitsPartition, SystemTaskReader, TaskReader, lineage_note
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +59,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Groups of splits. Driver."""
-        groups, note = self._groups(), self._note()
+        groups, note = self._groups(), lineage_note(self._scan.tickets())
         if not groups:
             return [] if note is None else [SplitsPartition((), note)]
         return [SplitsPartition(group, None if n else note) for n, group in enumerate(groups)]
@@ -71,10 +71,6 @@ class BatchReader(DataSourceReader):
     def _groups(self) -> list[tuple[DataSplit, ...]]:
         options = self._scan.handle.options
         return pack(self._scan.plan().splits, options.split_target_bytes, options.split_open_cost_bytes)
-
-    def _note(self) -> bytes | None:
-        """The lineage note that the first task writes."""
-        return for_task(self._scan.tickets())
 
     def _task_reader(self) -> TaskReader | SystemTaskReader:
         requests = {b: replace(r, timestamp_precision=TIMESTAMP_DIGITS) for b, r in self._scan.plan().requests.items()}
@@ -117,35 +113,26 @@ def pack(
     *,
     together: Callable[[DataSplit], Hashable] | None = None,
 ) -> list[tuple[DataSplit, ...]]:
-    """Groups of splits of about equal weight, each for one task; empty when there are no splits.
-
-    Inside a group splits keep the order of the plan.
+    """Groups of splits of about equal weight, each for one task; inside a group in the order of the plan.
 
     Args:
-        splits: what a plan gave.
-        target_bytes: a group does not grow beyond this when it can be helped.
+        splits: of a plan.
+        target_bytes: weight that a group exceeds only when it has one item.
         open_cost_bytes: least weight of a file.
-        cores: tasks worth having when there is little to read; default is this machine's, the driver's.
-        together: splits for which it gives the same are not cut and go to one task.
+        cores: number of tasks for small reads; default is the number of cores of this machine, the driver's.
+        together: key of splits that are not cut and go to one task.
     """
-    weights = [_weight(s, open_cost_bytes) for s in splits]
-    share = sum(weights) // max(1, cores or os.cpu_count() or 1)
+    share = sum(_weight(s, open_cost_bytes) for s in splits) // max(1, cores or os.cpu_count() or 1)
     limit = max(_LEAST_BYTES, min(target_bytes, share + 1))
-    items: list[tuple[DataSplit, ...]]
     if together is None:
-        items = [(p,) for s in splits for p in _pieces(s, limit, open_cost_bytes)]
+        chains = [[p] for s in splits for p in _pieces(s, limit, open_cost_bytes)]
     else:
-        items = _chains(splits, together)
-    items = [tuple(lean(s) for s in item) for item in items]
+        by_order: dict[Hashable, list[DataSplit]] = {}
+        for split in splits:
+            by_order.setdefault(together(split), []).append(split)
+        chains = list(by_order.values())
+    items = [tuple(lean(s) for s in chain) for chain in chains]
     return _balanced(items, [sum(_weight(s, open_cost_bytes) for s in item) for item in items], limit)
-
-
-def _chains(splits: Sequence[DataSplit], together: Callable[[DataSplit], Hashable]) -> list[tuple[DataSplit, ...]]:
-    """Splits that belong together, in their order."""
-    found: dict[Hashable, list[DataSplit]] = {}
-    for split in splits:
-        found.setdefault(together(split), []).append(split)
-    return [tuple(c) for c in found.values()]
 
 
 def _weight(split: DataSplit, open_cost_bytes: int) -> int:
@@ -153,7 +140,7 @@ def _weight(split: DataSplit, open_cost_bytes: int) -> int:
 
 
 def _pieces(split: DataSplit, limit: int, open_cost_bytes: int) -> list[DataSplit]:
-    """A split too big for one task, cut between files where its files have nothing to do with each other."""
+    """A split too large for one task, cut between files when they can be read independently."""
     if split.mode is not SplitMode.RAW or len(split.files) < 2 or _weight(split, open_cost_bytes) <= limit:
         return [split]
     groups: list[list[int]] = [[]]
@@ -192,7 +179,7 @@ def _balanced(
 
 
 def lean(split: DataSplit) -> DataSplit:
-    """The split without what only planning looks at, which would travel to executors for nothing."""
+    """The split without what only planning uses, so that less is sent to executors."""
     return replace(
         split,
         files=tuple(_lean(f) for f in split.files),

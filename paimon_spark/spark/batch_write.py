@@ -1,4 +1,4 @@
-"""Batch writes: planned beside the driver, rows written on executors, committed beside the driver."""
+"""Batch writes: planned and committed beside the driver, written on executors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.errors import CommitError
 from paimon_spark.options.lineage import JOB
+from paimon_spark.spark.task_read import QUERY_ID, task_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
 TASKS_END_S: Final = 3.0
 """More than `spark.python.task.killTimeout`, whose default is two seconds."""
 _SWEEPS: Final = 8
-_QUERY_ID: Final = "sql.streaming.queryId"
-"""Local property that Spark sets for what runs within a streaming query, foreachBatch too."""
 
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What one task has written, and for whom: the first task of a write says so where lineage asks for it."""
+    """What one task has written; from the first task also what it runs for, where lineage is recorded."""
 
     messages: tuple[CommitMessage, ...]
     run: TaskIdentity | None = None
@@ -81,18 +80,16 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def whose_task(handle: TableHandle, context: TaskContext | None) -> TaskIdentity | None:
-    """For whom this task runs, if it is the first of a write whose lineage may be recorded. Executor."""
+    """What this task runs for, if it is the first of a write whose lineage may be recorded. Executor."""
     if context is None or context.partitionId():
         return None
-    if JOB.key not in handle.overrides and not context.getLocalProperty(_QUERY_ID):
+    if JOB.key not in handle.overrides and not context.getLocalProperty(QUERY_ID):
         return None
-    from paimon_spark.spark.task_read import task_identity
-
     return task_identity()
 
 
 def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | None:
-    """For whom the tasks ran that sent these messages, if one of them says so."""
+    """What the tasks of these messages ran for, if a message has it."""
     return next((run for m in messages if (run := getattr(m, "run", None)) is not None), None)
 
 
@@ -100,11 +97,11 @@ class Sweepable(Protocol):
     """A job whose files have names of their own."""
 
     def sweep(self) -> int:
-        """Remove the files of the job; how many there were."""
+        """Remove the files of the job, and return their number."""
 
 
 def sweep_until_quiet(job: Sweepable) -> None:
-    """Remove the files of a job whose tasks are being stopped, until no more appear."""
+    """Remove the files of a job whose tasks are being stopped, until no new ones appear."""
     job.sweep()
     for _ in range(_SWEEPS):
         time.sleep(TASKS_END_S)

@@ -1,4 +1,4 @@
-"""Tasks of a compaction as a Spark job: a row for each task, a message back. Classic and Connect. User's process.
+"""Tasks of a compaction as a Spark job: a row for each task, a message back.
 
 Only tasks travel; their messages come back and are committed once, by the planner.
 """

@@ -1,4 +1,4 @@
-"""Reads as Spark DataFrames: by our data source, by Spark's own Parquet reader, or of Arrow rows in memory."""
+"""Reads as DataFrames: by our data source, Spark's Parquet reader, or from memory."""
 
 from __future__ import annotations
 

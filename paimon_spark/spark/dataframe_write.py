@@ -1,4 +1,4 @@
-"""Table.write of a Spark DataFrame: distributed by bucket, then written as a job. Classic and Connect sessions."""
+"""Table.write of a Spark DataFrame: distributed by bucket, then written as a job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paimon_spark.format.arrays.arrow_numpy import fixed_array
 from paimon_spark.jobs.batch_write import place_of
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.write_target import opened
+from paimon_spark.jobs.write_target import open_for_rows
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
@@ -52,7 +52,7 @@ def write(table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping
     """
     asked = parse_batch_write_options(options, mode)
     # Wrong columns are found here, where the error is not wrapped in one of Spark's.
-    handle = opened(place_of(table, asked), asked, arrow_schema(rows.schema))
+    handle = open_for_rows(place_of(table, asked), asked, arrow_schema(rows.schema))
     clustered = cluster(rows, handle) if CLUSTER.get(canonical_write(options)) else Clustered(rows)
     return save_job(handle, clustered.rows, {**options, **_how(clustered)}, mode)
 

@@ -1,4 +1,4 @@
-"""MERGE with any number of clauses; the first clause that holds for a row applies. User's process.
+"""MERGE with any number of clauses; the first that holds for a row applies.
 
 The rows of table and source are joined once. Clauses are evaluated in stages, as their names mean different columns:
 those of both where rows match, those of the source in clauses for its rows, those of the table in clauses for its rows.

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE as Spark jobs, and what MERGE has in common with them: one commit of rows that change.
+"""DELETE and UPDATE as Spark jobs, and the commit of changed rows for MERGE.
 
 Tables with keys: the rows that change are read, and written with their row kinds. Append tables: each row is read with
 its place (file and position); tasks mark or rewrite the files that lose rows, and write the new rows.
@@ -34,8 +34,8 @@ from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import options_of, place_of
-from paimon_spark.jobs.branch_access import open_to_change
+from paimon_spark.jobs.batch_write import options_of
+from paimon_spark.jobs.branch_access import at_head, reopen_to_change
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
@@ -45,7 +45,7 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, BatchWriteOptions, WriteMode
+from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
@@ -83,8 +83,7 @@ class Change:
     @classmethod
     def of(cls, table: OpenedTable) -> Change:
         """A change of the head of the branch of `table`."""
-        place = place_of(table, BatchWriteOptions())
-        handle = open_to_change(place.store, place.root, place.branch, place.name, table.handle.overrides)
+        handle = reopen_to_change(at_head(table))
         # Spark reads the rows before it asks for a writer, perhaps for hours; what changes meanwhile must be noticed.
         base = latest_snapshot(handle)
         return cls(table, handle, 0 if base is None else base.id)

@@ -1,4 +1,4 @@
-"""Paimon types ↔ Spark types, checks of a user's `.schema(…)`, and columns fitted to a table.
+"""Paimon types ↔ Spark types, checks of `.schema(…)`, columns fitted to a table.
 
 CHAR and VARCHAR are STRING here, because Spark knows their lengths only for tables of a catalog; nothing is padded or
 cut on reading.

@@ -1,4 +1,4 @@
-"""Spark sessions: found, configured, data sources registered; errors that Spark shows as text."""
+"""Spark sessions: configuration, registration of the sources, errors shown as text."""
 
 from __future__ import annotations
 

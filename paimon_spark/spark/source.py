@@ -1,4 +1,4 @@
-"""The data sources `paimon` and `paimon_py`; the second name is for sessions with Paimon's JAR.
+"""The data sources `paimon` and `paimon_py`, the name for sessions with Paimon's JAR.
 
 Spark imports this module in every session that looks for data sources: it imports nothing heavy.
 """

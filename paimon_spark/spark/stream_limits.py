@@ -1,4 +1,4 @@
-"""Streaming reads in PySpark 4.2 and later: Spark says where a batch starts and how much it may read.
+"""Streaming reads in PySpark 4.2 and later, with the read limits of Spark.
 
 Spark passes back what `getDefaultReadLimit` returned, or asks for everything available (`Trigger.Once`). Each of its
 limits is one number; where options hold several, the one returned represents all of them.

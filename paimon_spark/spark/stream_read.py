@@ -1,4 +1,4 @@
-"""Streaming reads: offsets and splits beside the driver, rows on executors from the splits alone.
+"""Streaming reads: offsets and splits beside the driver, rows on executors.
 
 One process beside the driver holds the reader for the whole query. Another one makes it once more, only to pickle what
 executors run: so a reader opens its table, and imports what that needs, at its first use. That also keeps error
@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
-from paimon_spark.spark.task_read import StreamPartition, StreamTaskReader
+from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, StreamPartition, StreamTaskReader, lineage_note
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 from paimon_spark.types import ROW_KIND_COLUMN
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.stream_read import OpenStream
     from paimon_spark.lineage.read_recording import SourceRecording
 
-_DIGITS: Final = 6
-"""Fractional digits of the seconds of Spark's timestamps."""
 _FIRST: Final = "first"
 """In the dictionary of an offset: whether a query begins there."""
 _START: Final = "start"
@@ -97,7 +95,8 @@ class PaimonStreamReader(DataSourceStreamReader):
             return []
         plans = self._plans(first, last)
         shared = pickle.dumps((_requests(plans), self._names, self.stream.source.table_name))
-        note = self._note(first, last)
+        ticket = None if self._recording is None else self._recording.ticket(first, last)
+        note = lineage_note(() if ticket is None else (ticket,))
         groups = self._packed([s for p in plans for s in p.splits])
         if not groups:
             return [] if note is None else [StreamPartition((), shared, note)]
@@ -124,15 +123,6 @@ class PaimonStreamReader(DataSourceStreamReader):
     def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
         """Plans of the changes between two offsets, in order."""
         return [self.stream.source.plan(start, end)]
-
-    def _note(self, start: StreamOffset, end: StreamOffset) -> bytes | None:
-        """The lineage note that the first task of a batch writes."""
-        ticket = None if self._recording is None else self._recording.ticket(start, end)
-        if ticket is None:
-            return None
-        from paimon_spark.spark.task_read import for_task
-
-        return for_task([ticket])
 
     def _ended(self, offset: dict[str, Any]) -> None:
         """Note for lineage that batches up to an offset are processed."""
@@ -227,7 +217,7 @@ def _requests(plans: Sequence[Plan]) -> dict[str, ReadRequest]:
         known = found.get(branch, request)
         schemas = {**known.file_schemas, **request.file_schemas}
         begins = known.as_inserts or request.as_inserts
-        found[branch] = replace(request, file_schemas=schemas, as_inserts=begins, timestamp_precision=_DIGITS)
+        found[branch] = replace(request, file_schemas=schemas, as_inserts=begins, timestamp_precision=TIMESTAMP_DIGITS)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Streaming writes: rows written on executors, each micro-batch committed beside the driver, exactly once.
+"""Streaming writes: each micro-batch written on executors, committed exactly once.
 
 Spark asks for a writer for the tasks of every micro-batch, and in another process for its end. Only the messages of
 tasks go from the one to the other, and only tasks know the query: so each message names it, and the end of a batch
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from paimon_spark.errors import StreamError
 from paimon_spark.spark.batch_write import check_complete, sweep_until_quiet
-from paimon_spark.spark.task_read import freeze_gc_once
+from paimon_spark.spark.task_read import BATCH_ID, QUERY_ID, freeze_gc_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.stream_write import StreamWrite
     from paimon_spark.jobs.task_write import StreamRows, StreamTask
 
-_QUERY_ID: Final = "sql.streaming.queryId"
-_BATCH_ID: Final = "streaming.sql.batchId"
-"""Local properties that Spark sets for the tasks of a micro-batch."""
 _CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
 """Where a session keeps the checkpoints of queries that name none; the session's confs go to tasks."""
 
@@ -62,8 +59,9 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
             raise StreamError("rows came to a writer that was made to end a micro-batch; nothing was written")
         number, query_id, batch_id = _whose_task()
         rows = self._task.write(iterator, number, query_id, batch_id)
-        if not any(key.lower() == "checkpointlocation" for key in self._options):
-            rows = replace(rows, checkpoint_conf=_local_property(_CHECKPOINTS))
+        context = TaskContext.get()
+        if context is not None and not any(key.lower() == "checkpointlocation" for key in self._options):
+            rows = replace(rows, checkpoint_conf=context.getLocalProperty(_CHECKPOINTS) or None)
         freeze_gc_once()
         return StreamMessage(rows)
 
@@ -102,17 +100,12 @@ class _Leftovers:
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> PaimonStreamWriter:
-    """The writer that tasks get for rows of `schema`, as `df.writeStream.options(…).start(path)` asks for.
+    """The writer that tasks of a micro-batch get, as `df.writeStream.options(…).start(path)` asks for.
 
-    Beside the driver, for every micro-batch.
+    Beside the driver. To the user's options Spark adds the path, the checkpoint and the query's name. With `overwrite`
+    the output mode is complete: each micro-batch is the whole table.
 
-    Args:
-        options: as the user gave them, with the path, the checkpoint and the query's name that Spark adds.
-        schema: columns of the rows.
-        overwrite: the output mode is complete: each micro-batch is the whole table.
-
-    Raises:
-        As `jobs.stream_write.plan_stream_write`.
+    Raises as `jobs.stream_write.plan_stream_write`.
     """
     from paimon_spark.jobs.stream_write import plan_stream_write
     from paimon_spark.spark.schema import arrow_schema, row_type
@@ -125,7 +118,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 @lru_cache(maxsize=16)
 def _planned_end(options: tuple[tuple[str, str], ...], complete: bool) -> StreamWrite:
-    """The write that ends the micro-batches of a query. Spark mostly ends them in one process."""
+    """The sink that ends the micro-batches of a query; kept, as Spark mostly ends them in one process."""
     from paimon_spark.jobs.stream_write import plan_stream_commit
 
     return plan_stream_commit(dict(options), complete)
@@ -138,20 +131,15 @@ def _whose_task() -> tuple[int, str, int]:
         StreamError: Spark does not tell the query or batch.
     """
     context = TaskContext.get()
-    query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
-    batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
+    query_id = None if context is None else context.getLocalProperty(QUERY_ID)
+    batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
     if context is None or not query_id or batch_id is None:
         raise StreamError(
             "Spark does not tell a task of a streaming query its query and micro-batch (local properties "
-            f"{_QUERY_ID} = {query_id!r}, {_BATCH_ID} = {batch_id!r}); nothing was written. Write with df.writeStream, "
+            f"{QUERY_ID} = {query_id!r}, {BATCH_ID} = {batch_id!r}); nothing was written. Write with df.writeStream, "
             "or with df.write inside foreachBatch"
         )
     return context.partitionId(), query_id, int(batch_id)
-
-
-def _local_property(name: str) -> str | None:
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(name) or None
 
 
 def _rows(messages: Sequence[WriterCommitMessage | None]) -> list[StreamRows]:

@@ -1,7 +1,7 @@
-"""The reading tasks of Spark jobs: splits of a plan → Arrow batches. Nothing here plans.
+"""The reading tasks of Spark jobs: splits of a plan → Arrow batches.
 
-Spark starts a new Python worker after each query that stopped early (`LIMIT`), and each new worker imports what the
-pickled reader names: so this module imports little.
+Spark starts a new Python worker after each query that stopped early (`LIMIT`), and each new worker imports the modules
+that the pickled reader names, so this one imports little.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 TIMESTAMP_DIGITS: Final = 6
 """Fractional digits of the seconds of Spark's timestamps."""
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+"""Local properties that Spark sets for the tasks of a streaming query, those of foreachBatch too."""
 _APP: Final = "spark.app.id"
-_QUERY: Final = "sql.streaming.queryId"
-_BATCH: Final = "streaming.sql.batchId"
 _DESCRIPTION: Final = "spark.job.description"
 _DAEMON: Final = "pyspark.daemon"
 
@@ -38,7 +39,7 @@ class SplitsPartition(InputPartition):
     """The splits that one task reads."""
 
     def __init__(self, splits: tuple[DataSplit, ...], note: bytes | None = None) -> None:
-        """Args: note: what the task notes for lineage before it reads (`note`); the first task of a plan may."""
+        """`note` is the lineage note that the task writes before it reads; the first task of a plan may have one."""
         super().__init__(None)
         self.splits = splits
         self.note = note
@@ -50,7 +51,7 @@ class SplitsPartition(InputPartition):
 
 @dataclass(frozen=True)
 class TaskReader:
-    """Reads partitions on executors. Picklable; touches no metadata file.
+    """Reads partitions on executors. Picklable; reads no metadata files.
 
     Attributes:
         requests: by branch.
@@ -66,31 +67,23 @@ class TaskReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group of splits, as Spark's Arrow schema wants them."""
-        # Spark makes a partition of its own when there are none.
-        splits = partition.splits if isinstance(partition, SplitsPartition) else ()
-        if isinstance(partition, SplitsPartition) and partition.note is not None:
-            note(partition.note)
-        return self._read(splits) if splits else iter(())
-
-    def _read(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, SplitsPartition):  # Spark makes a partition of its own when there are none
+            return
+        if partition.note is not None:
+            write_lineage_note(partition.note)
+        if not partition.splits:
+            return
         from paimon_spark.engine.read.split_reader import read_split
         from paimon_spark.format.casts.conformance import fit
 
-        for split in splits:
+        for split in partition.splits:
             batches = read_split(self.requests[split.branch], split)
             yield from fit(batches, self.names, self.target, self.table_name)
 
 
 @dataclass(frozen=True)
 class SystemTaskReader:
-    """Reads a system table on executors. Picklable.
-
-    Attributes:
-        reading: what all tasks share.
-        names: columns in the order of `target`, as the system table calls them.
-        target: the Arrow schema that Spark demands.
-        table_name: how messages call the system table.
-    """
+    """Reads a system table on executors. Picklable. Attributes as of `TaskReader`; `reading` is shared by all tasks."""
 
     reading: ListingReading | ViewReading
     names: tuple[str, ...]
@@ -115,18 +108,14 @@ class StreamPartition(SplitsPartition):
     """The splits of a micro-batch that one task reads, and how to read them, which may change between batches."""
 
     def __init__(self, splits: tuple[DataSplit, ...], shared: bytes, note: bytes | None = None) -> None:
-        """Args: shared: pickled requests, names and table name of a `TaskReader`, the same for a whole batch."""
+        """`shared` is the pickled requests, names and table name of a `TaskReader`, the same for a whole batch."""
         super().__init__(splits, note)
         self.shared = shared
 
 
 @dataclass(frozen=True)
 class StreamTaskReader:
-    """Reads the partitions of every micro-batch of a query on executors. Picklable.
-
-    Attributes:
-        target: the Arrow schema that Spark demands.
-    """
+    """Reads the partitions of every micro-batch of a query on executors. Picklable. `target` as of `TaskReader`."""
 
     target: pa.Schema
 
@@ -154,8 +143,8 @@ def task_identity() -> TaskIdentity | None:
     app_id = context.getLocalProperty(_APP)
     if not app_id:
         return None
-    query_id = context.getLocalProperty(_QUERY) or None
-    batch = context.getLocalProperty(_BATCH)
+    query_id = context.getLocalProperty(QUERY_ID) or None
+    batch = context.getLocalProperty(BATCH_ID)
     return TaskIdentity(
         app_id,
         query_id,
@@ -170,13 +159,13 @@ def _name(description: str, query_id: str) -> str | None:
     return name if found and name else None
 
 
-def for_task(tickets: Sequence[NoteTicket]) -> bytes | None:
-    """The note that the first partition of a plan carries; None where nothing is noted. Driver."""
+def lineage_note(tickets: Sequence[NoteTicket]) -> bytes | None:
+    """The note that the first partition of a plan carries; None without tickets. Driver."""
     return pickle.dumps(tuple(tickets)) if tickets else None
 
 
-def note(carried: bytes) -> None:
-    """Note for lineage what this task is about to read. Never raises. Executor."""
+def write_lineage_note(carried: bytes) -> None:
+    """Record for lineage what this task is about to read. Never raises. Executor."""
     from paimon_spark.lineage.read_notes import write_note
 
     who = task_identity()
@@ -187,21 +176,15 @@ def note(carried: bytes) -> None:
 
 @cache
 def freeze_gc_once() -> bool:
-    """Exclude what is in memory now from later garbage collections, once in a process; whether it was done.
+    """Exclude all present objects from later garbage collections, once in a process; whether it was done.
 
-    PySpark collects all garbage after every task of a process that it keeps (`pyspark/daemon.py`), which looks at every
-    object: mostly what the imports of this package made, some tens of milliseconds a batch for each process. Call it
-    at the end of a batch, when all that batches need is imported. Only processes that PySpark's daemon forks are
-    changed: others belong to the program.
+    PySpark collects all garbage after every task of a process that it keeps (`pyspark/daemon.py`), which takes some
+    tens of milliseconds a batch, mostly for objects that imports made. Call it at the end of a batch, when everything
+    that batches need is imported. Only processes that PySpark's daemon forks are changed: others belong to the program.
     """
-    if not is_forked_by_spark():
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is None or spec.name != _DAEMON:
         return False
     gc.collect()
     gc.freeze()
     return True
-
-
-def is_forked_by_spark() -> bool:
-    """Whether this process is one of those that PySpark's daemon keeps for tasks."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec is not None and spec.name == _DAEMON

@@ -12,13 +12,7 @@ T = TypeVar("T")
 
 
 class Cursor:
-    """A position among the tokens of a statement.
-
-    Attributes:
-        sql: the statement; a `;` at its end is not part of it.
-        tokens: all its tokens.
-        index: of the next token.
-    """
+    """A position among the tokens of a statement; a `;` at its end is not part of it."""
 
     def __init__(self, sql: str) -> None:
         tokens = list(tokenize(sql))
@@ -148,11 +142,7 @@ class Cursor:
         """Go to the first of these keywords outside brackets and CASE … END; the text up to there, trimmed.
 
         A bracket that closes what surrounds the cursor ends it too, as does the end of the statement. What follows a
-        dot is not a keyword.
-
-        Args:
-            keywords: in upper case.
-            of_types: whether `<` and `>` are brackets.
+        dot is not a keyword. With `of_types`, `<` and `>` are brackets.
         """
         begin, first, nesting = self.start, self.index, Nesting(of_types=of_types)
         while (token := self.token) is not None:

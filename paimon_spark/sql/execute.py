@@ -75,7 +75,7 @@ def _run(session: Session, statement: Statement) -> DataFrame:
     command = _COMMANDS.get(type(statement))
     result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
     if result is Outcome.RUN_BY_SPARK:
-        return run_query(session, Query(statement.sql))
+        return run_query(session, statement.sql)
     return session.nothing() if result is None else result
 
 

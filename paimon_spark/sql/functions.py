@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 
 
 class IncrementalFunction(NamedTuple):
-    """A table function of changes.
-
-    Attributes:
-        option: the read option of the same meaning.
-        arguments: after the name of the table.
-    """
+    """A table function of changes: the read option of the same meaning, and arguments after the name of the table."""
 
     option: str
     arguments: tuple[str, ...]
@@ -55,36 +50,21 @@ INCREMENTAL_FUNCTIONS: Final[Mapping[str, IncrementalFunction]] = {
 _SEARCH_FUNCTIONS: Final = ("vector_search", "hybrid_search", "full_text_search")
 """Also without the prefix `paimon_`, as in Paimon's connector."""
 _REFUSED: Final = frozenset((*_SEARCH_FUNCTIONS, *(f"paimon_{name}" for name in _SEARCH_FUNCTIONS)))
-
-
 MAX_PT: Final = "max_pt"
-
-
 _BLOBS: Final = (
     "path_to_descriptor", "descriptor_to_string", "blob_view", "descriptor_to_presigned_url",
     "try_descriptor_to_presigned_url",
 )  # fmt: skip
-
-
 _BUCKETS: Final = ("bucket", "mod_bucket", "hive_bucket")
-
-
 TABLE_FUNCTION: Final = "paimon_table"
-
-
 OpenScan = Callable[[CallContext, Sequence[object]], "Scan"]
 
 
 def incremental_scan_of_call(session: Session, name: str, text: str) -> Scan:
     """The scan of a table function that a query calls.
 
-    Args:
-        session: of the query.
-        name: of the function, in any case.
-        text: of the arguments: literals, expressions without columns, parameters of the query.
-
-    Raises:
-        As `incremental_scan`. SqlSyntaxError: the arguments cannot be parsed.
+    `text` has the arguments: literals, expressions without columns, parameters of the query. Raises as
+    `incremental_scan`; SqlSyntaxError: the arguments cannot be parsed.
     """
     refuse_search(name)
     return incremental_scan(session, name, evaluate(session, split_arguments(text)))
@@ -134,12 +114,11 @@ def refuse_search(name: str) -> None:
 
 
 def scalar_of_call(session: Session, name: str, text: str) -> str:
-    """The value of a call `sys.<name>(<text>)` in a query.
+    """The value of a call `sys.<name>(<text>)` in a query. Raises as `max_pt`.
 
     Raises:
         UnsupportedFeatureError: a function that is not supported.
         InvalidInputError: there is no such function, or the argument is not one text.
-        Others as `max_pt`.
     """
     lowered = name.lower()
     if lowered in _BLOBS:
@@ -163,10 +142,6 @@ def scalar_of_call(session: Session, name: str, text: str) -> str:
 
 def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
     """The greatest non-null value of the first partition column among partitions with files, as text.
-
-    Args:
-        where: catalog or session of the table.
-        table: its name.
 
     Raises:
         InvalidInputError: the table has no partition columns, or no partition with files.

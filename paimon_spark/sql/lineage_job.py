@@ -51,12 +51,8 @@ def with_lineage_job(
     A job or barrier that the user sets is kept: by an option of the statement, else of the Spark session, else of the
     catalog. Returns the same session when the warehouse does not record lineage.
 
-    Args:
-        session: of the call.
-        name: the table that the statement writes.
-        sql: the statement as it was given, with its parameters.
-        branch: that is written; None means the one of the name.
-        options: of the statement.
+    `name` is the table that the statement writes, on its branch or `branch`; `sql` is the statement as it was given,
+    with its parameters.
     """
     from paimon_spark.api.lineage_question import warehouse_of
     from paimon_spark.lineage.batch_recording import next_barrier

@@ -32,12 +32,7 @@ _STATEMENT: Final = (
 
 
 def in_sql(text: str, *, is_call: bool) -> str:
-    """A message with SQL clauses in place of Python arguments.
-
-    Args:
-        text: the message.
-        is_call: whether it answers a CALL, whose arguments have names, or another statement.
-    """
+    """A message with SQL clauses in place of Python arguments: named arguments for a CALL, else statements."""
     for python, sql in _CALL if is_call else _STATEMENT:
         text = text.replace(python, sql)
     return text

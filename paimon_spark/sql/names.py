@@ -30,25 +30,14 @@ CATALOG: Final = "paimon"
 DEFAULT_DATABASE: Final = "default"
 _SYSTEM_DATABASE: Final = "sys"
 """The database of Paimon's procedures and functions."""
-
-
 _QUALIFIED: Final = 3
-
-
 _VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
 """Options of a session for the versions that queries read; other calls ignore them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """The name of a table of the catalog, which need not exist.
-
-    Attributes:
-        database: its database.
-        table: its name there.
-        branch: the branch that `$branch_…` names; None without.
-        system: the system table that is meant, such as `tags`.
-    """
+    """The name of a table of the catalog, which need not exist; `$branch_…` names a branch, `$tags` a system table."""
 
     database: str
     table: str
@@ -90,8 +79,7 @@ class TableName:
 def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
     """The table that a name means, whether it exists or not; None when it is Spark's.
 
-    Raises:
-        InvalidOptionError: what follows `$` is neither a branch nor a system table.
+    Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
     *qualifier, last = parts
     if len(qualifier) == 2 and qualifier[0].lower() == CATALOG:
@@ -103,10 +91,7 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
 
 
 def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
-    """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name.
-
-    Raises as `resolve_name`.
-    """
+    """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name."""
     if "$" not in parts[-1] and len(parts) == 1 and not session.has_table(session.database, parts[0]):
         return None  # Spark may know it, and reports it when it does not
     if len(parts) == 1 and session.has_view(parts[0]):
@@ -138,12 +123,7 @@ def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
 def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
     """The existing database of the warehouse that a statement is about; None when it is Spark's.
 
-    Args:
-        session: of the call.
-        parts: of the name; empty means the current database.
-
-    Raises:
-        DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    Without parts it is the current database. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
     if len(parts) == 2 and parts[0].lower() == CATALOG:
         session.catalog.list_tables(parts[1])
@@ -159,13 +139,7 @@ def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
 
 
 def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:
-    """The name of a column as the table spells it, given in any case.
-
-    Args:
-        table: for messages.
-        name: as the statement has it.
-        columns: the candidates.
-        what: they are, for messages.
+    """The one of `columns` that a name in any case means, as the table spells it; `what` they are is for messages.
 
     Raises:
         ColumnNotFoundError: there is none, or several that differ in case only and none is spelt exactly so.
@@ -184,13 +158,9 @@ def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What names and timestamps of a call mean.
+    """What names and timestamps of a call mean: `database` is that of names without one.
 
-    Attributes:
-        catalog: of the tables.
-        database: of names without one.
-        time_zone: of timestamps without one; None is the machine's.
-        session: of `catalog.sql`; None outside it.
+    Without a time zone, timestamps are in the machine's. The session is that of `catalog.sql`; None outside it.
     """
 
     catalog: Catalog
@@ -210,12 +180,7 @@ class CallContext:
     def table_name(self, text: str, caller: str) -> TableName:
         """The table that a text argument names: `t`, `db.t` or `paimon.db.t`, also with `$branch_…` or `$tags`.
 
-        Args:
-            text: the argument; names in it may be in backquotes.
-            caller: the procedure or function, for messages.
-
-        Raises:
-            InvalidInputError: it does not name a table of the catalog.
+        Raises InvalidInputError, which begins with the caller: it does not name a table of the catalog.
         """
         cursor = Cursor(text)
         parts = () if cursor.at_end else cursor.name()
@@ -237,12 +202,7 @@ class CallContext:
         return {k: v for k, v in found.items() if k not in _VERSION_OPTIONS}
 
     def table(self, text: str, caller: str, options: Mapping[str, str] | None = None) -> Table:
-        """The table or branch that a text argument names.
-
-        Args:
-            text: as `table_name` takes it.
-            caller: the procedure or function, for messages.
-            options: table options of this call; they override those of the session.
+        """The table or branch that a text argument names, with `options` over those of the session.
 
         Raises:
             InvalidInputError: it names a system table, or not a table of the catalog.

@@ -37,13 +37,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Call(Statement):
-    """`CALL [paimon.]sys.<name>(<arguments>)`.
-
-    Attributes:
-        name: of the procedure, as written.
-        positional: texts of the arguments without names, which come first.
-        named: name and text of each other.
-    """
+    """`CALL [paimon.]sys.<name>(<arguments>)`: texts of arguments without names, then names and texts of the others."""
 
     name: str
     positional: tuple[str, ...]
@@ -57,37 +51,32 @@ def read_call(cursor: Cursor) -> Call | None:
         raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
     if tuple(p.lower() for p in place) not in _QUALIFIERS:
         return None
-    cursor.expect("(")
     positional: list[str] = []
     named: list[tuple[str, str]] = []
-    while not cursor.at(")"):
+
+    def read() -> None:
         argument = _read_argument_name(cursor)
         if argument is None and named:
             cursor.fail("name => value, as arguments without names come first")
-        text = cursor.until(",", ")")
-        if not text:
-            cursor.fail("a value")
+        text = cursor.until(",") or cursor.fail("an argument" if argument is None else "a value")
         if argument is None:
             positional.append(text)
         else:
             named.append((argument, text))
-        if not cursor.take(","):
-            break
-        if cursor.at(")"):
-            cursor.fail("an argument")
-    cursor.expect(")")
+
+    if not cursor.take("(", ")"):
+        cursor.parenthesised_list(read)
     return Call(cursor.sql, name, tuple(positional), tuple(named))
 
 
 def _read_argument_name(cursor: Cursor) -> str | None:
     """Read `name =>`; None, and nothing read, when no name comes next."""
-    start = cursor.index
-    if cursor.token is not None and cursor.token.is_name:
-        name = cursor.identifier()
-        if cursor.take("=>"):
-            return name
-    cursor.index = start
-    return None
+    following = cursor.tokens[cursor.index + 1 : cursor.index + 2]
+    if not following or following[0].keyword != "=>":
+        return None
+    name = cursor.identifier("the name of an argument")
+    cursor.expect("=>")
+    return name
 
 
 def run_call(session: Session, statement: Call) -> DataFrame:
@@ -110,8 +99,7 @@ class Returned(NamedTuple):
 def find_procedure(name: str) -> tuple[Operation, ...]:
     """The forms of the procedure called `name`, in any case.
 
-    Raises:
-        ProcedureNotFoundError: there is none; the nearest names are offered.
+    Raises ProcedureNotFoundError: there is none; the nearest names are offered.
     """
     found = PROCEDURES.get(name.lower())
     if found is None:
@@ -147,8 +135,7 @@ def call(
     forms, name = find_procedure(name), name.lower()
     if forms[0].instead:
         raise refusal(f"sys.{name}", forms[0].instead)
-    pairs = list(named.items()) if isinstance(named, Mapping) else list(named)
-    form, values = _bind(name, forms, positional, pairs)
+    form, values = _bind(name, forms, positional, list(named.items() if isinstance(named, Mapping) else named))
     request = _CallRequest(CallContext.of(where), values, f"sys.{name}")
     return Returned(form.result, tuple(tuple(row) for row in form.rows(request, form.run(request))))
 
@@ -197,8 +184,7 @@ def _bind(
 ) -> tuple[Operation, dict[str, Any]]:
     """The form of the procedure that is called, and the values of its arguments.
 
-    Raises:
-        InvalidInputError: an argument is unknown, given twice, missing or of another type.
+    Raises InvalidInputError: an argument is unknown, given twice, missing or of another type.
     """
     form = _form(forms, len(positional), {_key(name) for name, _ in named})
     by_key = {_key(p.name): p for p in form.parameters}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
@@ -58,26 +58,20 @@ _SCOPED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The session of a statement.
+    """The session of a statement: classic Spark or Connect, with its settings at the time of the call.
 
-    Attributes:
-        catalog: of the tables.
-        spark: runs queries; classic or Connect.
-        args: values of the statement's parameters, as `spark.sql` takes them.
-        conf: settings of the Spark session at the time of the call.
+    `args` are the values of the statement's parameters, as `spark.sql` takes them; `seen` caches what names mean.
     """
 
     catalog: Catalog
     spark: SparkSession
     args: Mapping[str, Any] | Sequence[Any] | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seen: dict[tuple[str, ...], Any] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls,
-        catalog: Catalog,
-        spark: SparkSession | None = None,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        cls, catalog: Catalog, spark: SparkSession | None = None, args: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Session:
         """In the Spark session given, else the active one, else a new one."""
         found = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -97,12 +91,26 @@ class Session:
         """Reset the current database to `default`."""
         self.spark.conf.unset(_DATABASE)
 
+    def caching(self) -> Session:
+        """The same session, which looks up each database, table and view only once, for the names of one statement."""
+        return replace(self, seen={})
+
+    def _once(self, key: tuple[str, ...], look: Callable[[], Any]) -> Any:
+        if self.seen is None:
+            return look()
+        if key not in self.seen:
+            self.seen[key] = look()
+        return self.seen[key]
+
     def has_database(self, name: str) -> bool:
         """Whether the warehouse has this database."""
-        return name in self.catalog.list_databases()
+        return name in self._once(("databases",), self.catalog.list_databases)
 
     def has_table(self, database: str, table: str) -> bool:
         """Whether the warehouse has this table; does not list other tables."""
+        return bool(self._once(("table", database, table), lambda: self._has_table(database, table)))
+
+    def _has_table(self, database: str, table: str) -> bool:
         storage = without_table_defaults(self.catalog.options)
         try:
             store, root = open_store(table_url(self.catalog.warehouse, database, table), storage)
@@ -112,7 +120,8 @@ class Session:
 
     def has_view(self, name: str) -> bool:
         """Whether the Spark session has a temporary view of this name."""
-        return any(t.isTemporary for t in self.spark.catalog.listTables(pattern=name))
+        views = self._once(("view", name.lower()), lambda: self.spark.catalog.listTables(pattern=name))
+        return any(t.isTemporary for t in views)
 
     def table(self, name: TableName, options: Mapping[str, str] | None = None) -> Table:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""
@@ -137,23 +146,18 @@ class Session:
     def options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for reads of a table; those of writes are left out.
 
-        Raises:
-            InvalidOptionError: an option is unknown; the nearest name is offered.
+        Raises InvalidOptionError: an option is unknown; the nearest name is offered.
         """
         found = canonical(self.settings(name))
         for key in found:
             if key not in _READ_KEYS and not _is_table_key(key) and not _is_write_or_ignored_key(key):
                 raise unknown_option(key, (*TABLE_OPTIONS, *_READ_KEYS, *_WRITE_KEYS), "SET spark.paimon.")
         wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_table_key(k) and k not in _WRITE_KEYS)}
-        # A read has the lineage job of its write, which `query_dataframe` takes.
+        # A read has the lineage job of its write, which `run_query` takes.
         return {k: v for k, v in wanted.items() if k not in OF_ONE_USE}
 
     def write_options(self, name: TableName) -> dict[str, str]:
-        """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out.
-
-        Raises:
-            InvalidOptionError: an option is unknown; the nearest name is offered.
-        """
+        """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out. Raises as `options`."""
         self.options(name)
         found = canonical_write(self.settings(name))
         return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_table_key(k) and k not in _READS_ONLY)}
@@ -200,36 +204,3 @@ def _is_table_key(key: str) -> bool:
 
 def _is_write_or_ignored_key(key: str) -> bool:
     return key in _WRITE_KEYS or key.lower().startswith(_IGNORED)
-
-
-@dataclass(frozen=True, slots=True)
-class CachingSession(Session):
-    """A session that looks up each database, table and view only once, to resolve the names of one statement."""
-
-    seen: dict[tuple[str, ...], bool] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def over(cls, session: Session) -> CachingSession:
-        """The same session with a cache."""
-        return cls(**{f.name: getattr(session, f.name) for f in fields(Session)})
-
-    def has_database(self, name: str) -> bool:
-        """As `Session.has_database`."""
-        if ("databases",) not in self.seen:
-            self.seen[("databases",)] = True
-            self.seen.update({("database", n): True for n in self.catalog.list_databases()})
-        return self.seen.get(("database", name), False)
-
-    def has_table(self, database: str, table: str) -> bool:
-        """As `Session.has_table`."""
-        key = ("table", database, table)
-        if key not in self.seen:
-            self.seen[key] = Session.has_table(self, database, table)
-        return self.seen[key]
-
-    def has_view(self, name: str) -> bool:
-        """As `Session.has_view`."""
-        key = ("view", name.lower())
-        if key not in self.seen:
-            self.seen[key] = Session.has_view(self, name)
-        return self.seen[key]

@@ -27,22 +27,14 @@ Result: TypeAlias = Union["DataFrame", Outcome, None]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed statement. Subclasses are frozen; they hold names, values, and text that Spark parses.
-
-    Attributes:
-        sql: its whole text.
-    """
+    """A parsed statement and its text. Subclasses are frozen; they hold names, values, and text that Spark parses."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatement(Statement):
-    """A statement about one table.
-
-    Attributes:
-        table: parts of its name; `$branch_<name>` at the end means that branch.
-    """
+    """A statement about one table; `$branch_<name>` at the end of its name means that branch."""
 
     table: Name
 
@@ -56,10 +48,7 @@ class Query(Statement):
 class InvalidStatement(TableStatement):
     """A statement that is wrong for tables of the catalog; for other tables Spark decides.
 
-    Attributes:
-        error: what is wrong.
-        creates: the table is to be created.
-        provider: format after USING.
+    `provider` is the format after USING of a table that it `creates`.
     """
 
     error: PaimonError
@@ -71,10 +60,7 @@ class InvalidStatement(TableStatement):
 class UnsupportedStatement(Statement):
     """A statement that is not supported for tables of the catalog.
 
-    Attributes:
-        names: the tables it is about; it is refused when one of them is the catalog's, or when there is no name.
-        feature: what is not supported.
-        instead: what to do instead.
+    It is refused when one of the tables it names is the catalog's, or when it names none.
     """
 
     names: tuple[Name, ...]

@@ -38,15 +38,9 @@ class _Tokenizer(Spark.Tokenizer):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of the text.
+    """A token of the text, from position `start` to before `end`.
 
-    Attributes:
-        text: what it says; of quoted names and text literals the content, with escapes resolved.
-        start: position of its first character in the text, from 0.
-        end: position after its last character.
-        is_quoted: a name in backquotes.
-        is_text: a text literal.
-        is_number: a number.
+    `text` of quoted names and text literals is their content, with escapes resolved; names in backquotes are quoted.
     """
 
     text: str
@@ -78,8 +72,7 @@ class Edit(NamedTuple):
 def tokenize(sql: str) -> tuple[Token, ...]:
     """The tokens of `sql`, without comments. A number is one token, including letters of its type, as in `10L`.
 
-    Raises:
-        SqlSyntaxError: a quote or a comment does not end.
+    Raises SqlSyntaxError: a quote or a comment does not end.
     """
     try:
         found = _Tokenizer(dialect=Spark()).tokenize(sql)
@@ -131,20 +124,11 @@ def depth_change(token: Token) -> int:
     return (token.keyword in _OPENING) - (token.keyword in _CLOSING)
 
 
-def closing_bracket(tokens: Sequence[Token], opening: int) -> int | None:
-    """The index of the bracket that closes the one at index `opening`; None when none does."""
+def matching_bracket(tokens: Sequence[Token], at: int) -> int | None:
+    """The index of the bracket that matches the one at index `at`, on either side; None when none does."""
     depth = 0
-    for index in range(opening, len(tokens)):
-        depth += depth_change(tokens[index])
-        if depth == 0:
-            return index
-    return None
-
-
-def opening_bracket(tokens: Sequence[Token], closing: int) -> int | None:
-    """The index of the bracket that the one at index `closing` closes; None when it closes none."""
-    depth = 0
-    for index in range(closing, -1, -1):
+    closes = at < len(tokens) and depth_change(tokens[at]) < 0
+    for index in range(at, -1, -1) if closes else range(at, len(tokens)):
         depth += depth_change(tokens[index])
         if depth == 0:
             return index
@@ -162,11 +146,7 @@ def outside_brackets(tokens: Sequence[Token], start: int = 0) -> Iterator[int]:
 
 
 class Nesting:
-    """Tracks brackets and CASE … END, token by token.
-
-    Args:
-        of_types: whether `<` and `>` are brackets, as in `ARRAY<INT>`.
-    """
+    """Tracks brackets and CASE … END, token by token; with `of_types`, `<` and `>` are brackets, as in `ARRAY<INT>`."""
 
     def __init__(self, *, of_types: bool = False) -> None:
         self._open: list[str] = []
@@ -180,9 +160,7 @@ class Nesting:
     def enter(self, token: Token, *, is_name: bool = False) -> bool:
         """Go past a token. False, with no effect, when it closes a bracket that was opened before the tracking.
 
-        Args:
-            token: the next one.
-            is_name: whether it cannot be a keyword, as after a dot.
+        `is_name`: it cannot be a keyword, as after a dot.
         """
         keyword = token.keyword
         if keyword == "CASE" and not is_name:
@@ -207,8 +185,7 @@ class Nesting:
 def split_statements(text: str) -> list[str]:
     """Split a text at `;` into trimmed statements; BEGIN … END is one statement. Blank parts are left out.
 
-    Raises:
-        SqlSyntaxError: a quote, a comment or a BEGIN does not end.
+    Raises SqlSyntaxError: a quote, a comment or a BEGIN does not end.
 
     Source: Spark's SQL scripting: compound statements, IF, CASE, WHILE, REPEAT, LOOP, FOR.
     """
@@ -229,7 +206,7 @@ def split_statements(text: str) -> list[str]:
 
 
 def _end_of_block(text: str, tokens: Sequence[Token], begin: int) -> int:
-    """The index of the END of the block that begins at index `begin`. Raises SqlSyntaxError: there is none."""
+    """The index of the END of the block that begins at index `begin`. Raises SqlSyntaxError: END is missing."""
     depth = 0
     for index, keyword in _block_keywords(tokens, begin):
         following = tokens[index + 1].keyword if index + 1 < len(tokens) else ""

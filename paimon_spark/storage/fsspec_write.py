@@ -1,4 +1,4 @@
-"""Creating, moving and deleting files through fsspec, by the means of each file system; settings of S3.
+"""Creation, moves and deletion of files through fsspec; settings of S3.
 
 Object stores have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
 beside the file and then rename; a killed process may leave such a file, which nothing ever reads.
@@ -107,7 +107,7 @@ def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
     if not has_directories(protocol):
         fs.pipe_file(path, data)
         return
-    if not _renames(fs):
+    if type(fs).mv is AbstractFileSystem.mv:  # it can only copy
         with_parents(fs, path, lambda: fs.pipe_file(path, data))
         return
     directory, _, name = path.rpartition("/")
@@ -160,7 +160,7 @@ def remove_tree(fs: Any, protocol: str, directory: str) -> None:
     """Remove a directory that may not be there."""
     if protocol == "s3":
         delete_prefix(fs, directory)
-    elif _is_pattern(directory) or not has_directories(protocol):
+    elif any(c in directory for c in "*?[") or not has_directories(protocol):
         found = fs.find(directory, withdirs=True, detail=True)
         remove_many(fs, protocol, (name for name, info in found.items() if info["type"] != "directory"))
         if has_directories(protocol):
@@ -217,14 +217,6 @@ def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: st
                 progress.report(what, done, len(every))
 
 
-def _renames(fs: Any) -> bool:
-    return type(fs).mv is not AbstractFileSystem.mv
-
-
-def _is_pattern(path: str) -> bool:
-    return not {"*", "?", "["}.isdisjoint(path)
-
-
 _PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")
 _MEANINGS: Final = {
     "access-key": "key", "access.key": "key",
@@ -275,12 +267,9 @@ def client_knows_conditions() -> bool:
 
 
 def check_conditional_writes(fs: Any, path: str) -> None:
-    """Make sure, once per process and server, that a server other than AWS's refuses what we forbid it.
+    """Make sure, once per process, that a server other than AWS's knows conditional writes. Raises StorageError.
 
     Servers that do not know `If-None-Match` ignore it, and two commits would overwrite each other.
-
-    Raises:
-        StorageError: this one does.
     """
     endpoint = str(fs.s3.meta.endpoint_url)
     if ".amazonaws." in endpoint or (os.getpid(), endpoint) in _checked:
@@ -310,8 +299,7 @@ def check_conditional_writes(fs: Any, path: str) -> None:
 def delete_objects(fs: Any, paths: list[str]) -> None:
     """Delete objects of one bucket, a thousand per request; those that are not there are no error.
 
-    Raises:
-        StorageError: the server refused to delete one.
+    Raises StorageError when the server refuses to delete one.
     """
     for start in range(0, len(paths), _BULK):
         keys = [fs.split_path(path)[:2] for path in paths[start : start + _BULK]]

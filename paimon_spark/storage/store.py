@@ -237,14 +237,11 @@ class _OutputFile(io.RawIOBase):
         super().close()
         if self._failed:
             with suppress(Exception):
-                self._give_up()
+                if hasattr(self._file, "discard"):
+                    self._file.discard()
+                    self._file.closed = True
+                else:
+                    self._file.close()
             return
         with self._failures():
-            self._file.close()
-
-    def _give_up(self) -> None:
-        if hasattr(self._file, "discard"):
-            self._file.discard()
-            self._file.closed = True
-        else:
             self._file.close()

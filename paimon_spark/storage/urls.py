@@ -35,7 +35,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
     options = dict(options or {})
     scheme, _, path = split_url(url)
     if scheme == "file":
-        return LocalStore(_file_system_options(options)), _local_path(path)
+        return LocalStore(_file_system_options(options)), os.path.abspath(path)
     return _remote_store(url, options)
 
 
@@ -90,15 +90,10 @@ def split_url(url: str) -> tuple[str, str, str]:
 def external_path(store: Store, url: str) -> tuple[Store, str]:
     """Where a file lies that metadata names by its URL: in `store` when that reaches it, else in another.
 
-    Raises:
-        StorageError: no file system for its scheme.
+    Raises StorageError when there is no file system for its scheme.
     """
     other, path = open_store(url, getattr(store, "options", {}))
     return (store, path) if other.identity == store.identity else (other, path)
-
-
-def _local_path(path: str) -> str:
-    return os.path.abspath(path)
 
 
 def _trim(path: str) -> str:

@@ -33,6 +33,7 @@ from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.options.core import ChangelogProducer
+from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
@@ -72,16 +73,17 @@ class StreamSource:
         check_stream(handle, options)
         self.options, self.table_name = options, handle.name
         self._clock_ms, self._sleep = clock_ms, sleep
+        rows = options.rows
         row_type = output_type(
             handle.schema,
-            options.columns,
+            rows.columns,
             table=handle.describe(),
             tracks_rows=handle.options.row_tracking,
-            row_kind=options.row_kind,
+            row_kind=rows.row_kind,
         )
-        names = row_type.names[1:] if options.row_kind else row_type.names
-        predicate = _predicate(handle, options)
-        query = ScanQuery(names, predicate, options.row_kind, batch_rows=options.batch_rows)
+        names = row_type.names[1:] if rows.row_kind else row_type.names
+        predicate = _predicate(handle, rows)
+        query = ScanQuery(names, predicate, rows.row_kind, batch_rows=rows.batch_rows)
         columns = QueryColumns.of(handle.schema, {*names, *names_of(predicate)})
         self._planner = BatchPlanner(handle, options, query, row_type, columns)
         compares = options.read_overwrite or handle.options.data_evolution
@@ -328,16 +330,16 @@ class StreamSource:
         return _Waiting(start, start, Admission(limits)), place
 
 
-def _predicate(handle: TableHandle, options: StreamReadOptions) -> Predicate | None:
-    if options.where is None:
+def _predicate(handle: TableHandle, rows: ScanOptions) -> Predicate | None:
+    if rows.where is None:
         return None
     from paimon_spark.predicate.parse import parse_predicate  # only streams with SQL text pay for the parser
 
     try:
-        return parse_predicate(options.where, handle.schema.row_type, options.time_zone)
+        return parse_predicate(rows.where, handle.schema.row_type, rows.time_zone)
     except ColumnNotFoundError as e:
         raise ColumnNotFoundError(
-            f"option where = {options.where!r} of a stream of {handle.describe()}: {e.message}",
+            f"option where = {rows.where!r} of a stream of {handle.describe()}: {e.message}",
             **{**e.context, "table": handle.name, "branch": handle.branch},
         ) from None
 

@@ -39,7 +39,7 @@ from paimon_spark.metadata.snapshots import (
     snapshot_at_or_after_ms,
 )
 from paimon_spark.metadata.tags import tag_of_snapshot
-from paimon_spark.metadata.version import VersionKind, from_options
+from paimon_spark.metadata.version import VersionKind, from_option
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
 from paimon_spark.streaming.history import changes_since, find_kept, moving
@@ -218,15 +218,13 @@ class _Start:
         since = self.options.created_since_ms
         if since is not None:
             return since
-        spec = from_options([self.options.start], self.options.time_zone)
-        assert spec is not None
+        spec = from_option(*self.options.start, self.options.rows.time_zone)
         return int(spec.value)
 
     def _find_version(self) -> tuple[int | None, Snapshot | None]:
         """Id of the requested snapshot, and the snapshot if it is alive or in a tag; None, None for no snapshot."""
         assert self.options.start is not None
-        spec = from_options([self.options.start], self.options.time_zone)
-        assert spec is not None
+        spec = from_option(*self.options.start, self.options.rows.time_zone)
         if spec.kind is VersionKind.SNAPSHOT:
             return int(spec.value), find_snapshot(self.handle, int(spec.value))
         try:

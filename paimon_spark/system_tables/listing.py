@@ -24,8 +24,9 @@ TIMESTAMP: Final = TimestampType(precision=3)
 """A time of day and date in the reader's zone."""
 Thunk: TypeAlias = Callable[[], pa.Array]
 Source: TypeAlias = "str | Callable[[Asked, Sequence[Any]], Sequence[Any] | pa.Array]"
-"""Where the values of a column come from: the dotted path of an attribute of each object, whose integers are epoch
-milliseconds in a TIMESTAMP column, or a function of all objects.
+"""Source of a column's values: a function of all objects, or the dotted path of an attribute of each object.
+
+Integers are epoch milliseconds in a TIMESTAMP column.
 """
 
 
@@ -37,7 +38,7 @@ class Asked:
         handle: the branch, with the schema of the version when one was named.
         snapshot: the version named, else the head; None when the branch has no snapshot.
         time_zone: the reader's zone; None means the machine's.
-        wanted: columns that are used; the others are not made.
+        wanted: the columns that are used; others are not computed.
         travelled: whether the snapshot was named; else it is the head.
     """
 
@@ -63,9 +64,9 @@ class Listing:
     Attributes:
         name: what follows `$`.
         row_type: its columns.
-        primary_key: columns that tell its rows apart.
+        primary_key: columns that identify a row.
         travels: whether it describes one snapshot, so that a version may be named; else the whole branch.
-        read: its rows, with at least the wanted columns, in batches.
+        read: yields the rows in batches, with the wanted columns.
     """
 
     name: str
@@ -86,7 +87,7 @@ def required(t: DataType) -> DataType:
 
 
 def batch_of(row_type: RowType, asked: Asked, count: int, made: Mapping[str, Thunk]) -> pa.RecordBatch:
-    """`count` rows with the wanted columns; only those are made."""
+    """`count` rows with the wanted columns; only those are computed."""
     fields = [f for f in row_type if f.name in asked.wanted]
     arrays = [_fitted(made[f.name](), f.type) for f in fields]
     return record_batch(arrays, arrow_schema(fields), count)
@@ -99,15 +100,7 @@ def listing(
     *stated: tuple[str, DataType, Source],
     travels: bool = False,
 ) -> Listing:
-    """A listing of Python objects, one for each row; for short tables.
-
-    Args:
-        name: as in `Listing`.
-        primary_key: as in `Listing`.
-        rows: makes the objects.
-        stated: name, type and source of each column.
-        travels: as in `Listing`.
-    """
+    """A listing of the objects that `rows` returns, one a row; `stated` is name, type and source of each column."""
     row_type = columns(*((column, t) for column, t, _ in stated))
 
     def read(asked: Asked) -> Iterator[pa.RecordBatch]:

@@ -13,16 +13,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.file_stats import decode_partitions
+from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.arrays.arrow_numpy import array_of, fixed_array
+from paimon_spark.format.arrays.arrow_numpy import array_of, fixed_array, take_indices
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_index_manifest
 from paimon_spark.metadata.small_files import read_decoded
-from paimon_spark.system_tables.java_text import joined, sql_text
+from paimon_spark.system_tables.files import partition_texts
 from paimon_spark.system_tables.listing import Asked, Source, each, listing, required
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 
@@ -45,15 +45,12 @@ def _manifests(asked: Asked) -> Sequence[ManifestFileMeta]:
 
 def _partitions(path: str) -> Source:
     """Texts of the partitions that objects hold as BinaryRow bytes."""
-    of = attrgetter(path)
-    return lambda asked, rows: _row_texts(asked.handle, [of(row) for row in rows])
 
+    def texts(asked: Asked, rows: Sequence[Any]) -> pa.Array:
+        partitions = Partitions(asked.handle, array_of([attrgetter(path)(row) for row in rows], pa.binary()))
+        return partition_texts(partitions).take(take_indices(partitions.codes))
 
-def _row_texts(handle: TableHandle, rows: Sequence[bytes]) -> pa.Array:
-    """`{v1, v2}` of partitions given as BinaryRow bytes."""
-    batch = decode_partitions(handle.schema.partition_type, array_of(rows, pa.binary()))
-    parts = [sql_text(c, f.type) for c, f in zip(batch.columns, handle.schema.partition_type, strict=True)]
-    return joined(parts, "{", "}", len(rows))
+    return texts
 
 
 def _indexes(asked: Asked) -> Sequence[IndexManifestEntry]:
@@ -71,9 +68,8 @@ def _ranges(_: Asked, entries: Sequence[IndexManifestEntry]) -> pa.Array:
     fields = [array_of([item[i] for item in items], arrow_type(f.type)) for i, f in enumerate(_RANGE)]
     structs = pa.Array.from_buffers(kind.value_type, len(flat), [None], children=fields)
     offsets = np.cumsum([0, *(len(vectors or ()) for vectors in lists)], dtype=np.int32)
-    none = fixed_array(offsets, pa.int32())
     missing = array_of([vectors is None for vectors in lists], pa.bool_())
-    return pa.ListArray.from_arrays(none, structs, mask=missing).cast(kind)
+    return pa.ListArray.from_arrays(fixed_array(offsets, pa.int32()), structs, mask=missing).cast(kind)
 
 
 def _indexed(handle: TableHandle, index: GlobalIndexMeta | None) -> str | None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.predicate.ast import Predicate, names_of
+from paimon_spark.predicate.ast import Predicate
 from paimon_spark.system_tables import files, history, manifests, totals
 from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.views import View
@@ -30,15 +28,7 @@ NAMES: Final = (*LISTINGS, *VIEWS)
 
 
 def find(name: str, table: str) -> Listing | View:
-    """The system table called `name`, in any case.
-
-    Args:
-        name: what follows the last `$`.
-        table: for messages.
-
-    Raises:
-        InvalidOptionError: it does not exist; the nearest names are offered.
-    """
+    """The system table called `name`, in any case; `table` is for messages. Raises InvalidOptionError."""
     lower = name.lower()
     found: Listing | View | None = LISTINGS.get(lower) or VIEWS.get(lower)
     if found is None:
@@ -52,33 +42,19 @@ def find(name: str, table: str) -> Listing | View:
 
 @dataclass(frozen=True, slots=True)
 class ListingReading:
-    """A read of a system table that one task makes. Picklable.
-
-    Attributes:
-        system: its name.
-        handle, snapshot: what it describes.
-        time_zone: the reader's; None means the machine's.
-        names: columns that come out, in order.
-        predicate: what must be true of each row.
-        travelled: whether the snapshot was named.
-    """
+    """The read of a listing by one task: the rows that satisfy the predicate, with columns `names`. Picklable."""
 
     system: str
-    handle: TableHandle
-    snapshot: Snapshot | None
-    time_zone: str | None
+    asked: Asked
     names: tuple[str, ...]
     predicate: Predicate | None
-    travelled: bool = False
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The rows in batches."""
         from paimon_spark.predicate.arrow import matches
 
-        listing = find(self.system, self.handle.name)
+        listing = find(self.system, self.asked.handle.name)
         assert isinstance(listing, Listing)
-        wanted = frozenset(self.names) | names_of(self.predicate)
-        asked = Asked(self.handle, self.snapshot, self.time_zone, wanted, self.travelled)
-        for batch in listing.read(asked):
+        for batch in listing.read(self.asked):
             kept = batch if self.predicate is None else batch.filter(matches(self.predicate, batch))
             yield kept.select(list(self.names))

@@ -91,8 +91,9 @@ class ViewReading:
 
     Attributes:
         requests: by branch.
-        schema: of what comes out.
-        rest: predicate that the plan does not evaluate.
+        schema: of the result.
+        rest: the predicate that the plan does not evaluate.
+        full: schema of the rows that `rest` is evaluated on.
         pairs: whether a -U and its +U are packed into one row of $binlog.
     """
 
@@ -104,12 +105,7 @@ class ViewReading:
     pairs: bool
 
     def read(self, splits: Sequence[DataSplit], *, timestamp_precision: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of some splits.
-
-        Args:
-            splits: of the plan.
-            timestamp_precision: fractional digits of timestamps that come out; None means all they have.
-        """
+        """The rows of some splits; `timestamp_precision` is the maximum of fractional digits of timestamps."""
         requests = self.requests
         if timestamp_precision is not None:
             requests = {b: replace(r, timestamp_precision=timestamp_precision) for b, r in requests.items()}
@@ -137,21 +133,21 @@ def plan_view(
     """The plan of a read of a view, and what its tasks share. Driver only; safe to retry.
 
     Args:
-        view: which.
-        found: the version or range asked for; None for the head.
+        view: the system table.
+        found: the version or range; None for the head.
         handle: the branch; of `found` when that is given.
-        names: columns that come out, in order.
-        predicate: what must be true of each row, over the view's columns.
+        names: columns of the result, in order.
+        predicate: over the view's columns; every row satisfies it.
         incremental: how the range is read.
-        batch_rows: most rows of a batch.
+        batch_rows: maximum of rows of a batch.
 
     Raises:
         InvalidOptionError: the view has no changes between versions.
         Others as `plan_batch` and `plan_incremental`.
     """
-    table_columns = frozenset(handle.schema.row_type.names)
-    pushed, rest = _divided(view, predicate, table_columns)
-    needed = [f.name for f in view_type(view, handle) if f.name in {*names, *names_of(rest)}]
+    pushed, rest = _split_predicate(view, predicate, frozenset(handle.schema.row_type.names))
+    full = view_type(view, handle)
+    needed = [f.name for f in full if f.name in {*names, *names_of(rest)}]
     query = ScanQuery(
         columns=tuple(n for n in needed if n != ROW_KIND_COLUMN or not view.shows_kinds),
         predicate=pushed,
@@ -159,6 +155,7 @@ def plan_view(
         batch_rows=batch_rows,
         max_level_only=view is View.RO,
     )
+    shows_changes = False
     if isinstance(found, ResolvedRange):
         assert incremental is not None
         if view is View.RO:
@@ -168,11 +165,12 @@ def plan_view(
                 option=incremental.key,
             )
         plan = plan_incremental(found, query, incremental)
+        # A diff has the difference of two states; other modes have rows as they were written.
+        shows_changes = mode_of(found.handle, found, incremental).value != "diff"
     elif found is None:
         plan = plan_batch(handle, latest_snapshot(handle), query)
     else:
         plan = plan_batch(handle, found.snapshot, query, travelled=found.travelled)
-    full = view_type(view, handle)
     kinds = {ROW_KIND_COLUMN} if view.shows_kinds else set()
     reading = ViewReading(
         view,
@@ -180,21 +178,15 @@ def plan_view(
         arrow_schema([full.field(n) for n in names]),
         rest,
         arrow_schema([f for f in full if f.name in {*needed, *kinds}]),
-        isinstance(found, ResolvedRange) and _are_changes(found, incremental),
+        shows_changes,
     )
     return plan, reading
 
 
-def _are_changes(found: ResolvedRange, incremental: Incremental | None) -> bool:
-    """Whether rows come as they were written, not as the difference of two states."""
-    assert incremental is not None
-    return mode_of(found.handle, found, incremental).value != "diff"
-
-
-def _divided(
+def _split_predicate(
     view: View, predicate: Predicate | None, table_columns: frozenset[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """The predicate for planning and reading, and the one for finished rows."""
+    """The predicate for planning and reading, and the rest for the rows of the view."""
     parts = conjuncts(predicate)
     if view is View.BINLOG:
         return None, predicate  # its columns are arrays
@@ -203,19 +195,15 @@ def _divided(
 
 
 def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool) -> Iterator[pa.RecordBatch]:
-    """`batches`, whose first column is the row kind, with every other column as an array, as in $binlog.
+    """Rows of $binlog: the row kind first, every other column as an array.
 
-    The -U and +U of one change become one +U row `[before, after]`; every other row is an array of one value. A -U
-    without a +U after it, which correct writers never leave, stays alone; Java packs it with the next row.
-
-    Args:
-        batches: rows as they were written; a -U and its +U follow each other, perhaps in two batches.
-        schema: of what comes out, the row kind first.
-        pairs: whether a -U takes in the +U after it; else each row stands alone.
+    With `pairs`, the -U and +U of one change, which follow each other, become one +U row `[before, after]`; every other
+    row has arrays of one value. A -U without a +U after it, which correct writers never leave, stays alone; Java packs
+    it with the next row.
     """
     left: pa.RecordBatch | None = None
     for batch in batches:
-        whole = batch if left is None else _joined(left, batch)
+        whole = batch if left is None else pa.Table.from_batches([left, batch]).combine_chunks().to_batches()[0]
         left = None
         starts = _starts(whole, pairs)
         if pairs and len(starts) and starts[-1] == whole.num_rows - 1 and _is(whole, RowKind.UPDATE_BEFORE)[-1]:
@@ -225,11 +213,6 @@ def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool)
             yield _arrays(whole, starts, schema)
     if left is not None:
         yield _arrays(left, np.zeros(1, np.int64), schema)
-
-
-def _joined(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
-    batches = pa.Table.from_batches([left, right]).combine_chunks().to_batches()
-    return batches[0]
 
 
 def _is(batch: pa.RecordBatch, kind: RowKind) -> np.ndarray:

@@ -14,8 +14,8 @@ from paimon_spark.maintenance.orphan_files import DiskFile, directory_trees, wal
 from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths, ref_files, shared_files, union_of
 from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.live_files import changelog_entries, live_entries
-from paimon_spark.metadata.manifests import read_index_manifest, read_manifest_list
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import read_index_manifest, read_manifest_list, read_manifests
 from paimon_spark.metadata.snapshots import find_changelog, list_changelog_ids, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.store import FileInfo
@@ -89,7 +89,7 @@ def _needed(main: TableHandle, end: _RootNeeds, there: _Presence) -> Iterator[pa
         yield array_of([main.layout.statistics_path(snapshot.statistics)], PATHS)
     for name in indexes:
         yield index_paths(main, _or_empty(read_index_manifest, main, name))
-    for lists, entries_of in ((names, live_entries), (logs, changelog_entries)):
+    for lists, entries_of in ((names, live_entries), (logs, read_manifests)):
         metas = [m for name in lists for m in _or_empty(read_manifest_list, main, name)]
         paths = [main.layout.manifest_path(m.file_name) for m in metas]
         yield array_of(paths, PATHS)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.compaction.pick import drops_deletes
 from paimon_spark.engine.compaction.task import BucketTask, read_request
-from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, EveryKey, changelog_of
+from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
 from paimon_spark.engine.merge.runs import Section, key_ranks
@@ -92,15 +92,15 @@ class BucketMerge:
         self._ranks = key_ranks(task.files, [f.type for f in schema.key_type]) if self._lower else None
         self._keeps_deletes = not self._marks and not drops_deletes(task.files, level)
         self._deleted: dict[int, list[Positions]] = {}
-        function = create_merge_function(schema, options)
         self._plan = MergePlan(
-            function=function if self._first_row or not options.need_lookup else EveryKey(function),
+            function=create_merge_function(schema, options),
             key=schema.trimmed_primary_keys,
             sequence=tuple(SequenceField(n, options.sequence_descending) for n in options.sequence_fields),
             output=tuple(schema.row_type.names),
             keep_deletes=True,
             batch_rows=_BATCH_ROWS,
             sequence_numbers=True,
+            every_key=options.need_lookup and not self._first_row,
         )
         self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
         self._expiry = RecordExpiry.of(handle)

@@ -24,9 +24,8 @@ from paimon_spark.engine.merge.aggregators_exact import (
 )
 from paimon_spark.engine.merge.exact_values import from_python, to_python
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Rows
-from paimon_spark.engine.merge.ordering import decimal_halves, pack, sort_rows, value_words
+from paimon_spark.engine.merge.ordering import decimal_halves, single_word, value_words
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.metadata.definition.merge_rules import check_function
 from paimon_spark.options.core import FieldOptions
 from paimon_spark.types import (
     DataType,
@@ -35,7 +34,6 @@ from paimon_spark.types import (
 _SAFE: Final = float(2**62)
 """Sums of magnitudes below this, in doubles, prove that no int64 overflowed on the way."""
 _LONG_GROUP: Final = 64
-_NUMERIC: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,7 @@ class Events:
         if self.reset is None:
             return self.counted
         from_place = np.repeat(self.groups.last(self.reset), self.groups.sizes)
-        live = np.arange(len(from_place)) >= from_place
-        return live if self.counted is None else live & self.counted
+        return _and(np.arange(len(from_place)) >= from_place, self.counted)
 
     def subset(self, chosen: Bool) -> Events:
         places = np.repeat(chosen, self.groups.sizes)
@@ -77,7 +74,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Aggregator:
-    """An aggregate function of one column, checked against its type."""
+    """An aggregate function of one column, which `merge_rules.check_function` accepts for its type."""
 
     function: str
     options: FieldOptions
@@ -91,7 +88,7 @@ class Aggregator:
             UnsupportedFeatureError: sketches would have to be merged without their library.
         """
         if self.options.ignore_retract and events.retract is not None:
-            counted = ~events.retract if events.counted is None else events.counted & ~events.retract
+            counted = _and(events.counted, ~events.retract)
             events = Events(events.groups, counted, None, events.reset, events.older)
         vector = _VECTOR.get(self.function)
         done = None if vector is None else vector(self, column, events)
@@ -108,8 +105,9 @@ class Aggregator:
         part = events if bool(chosen.all()) else events.subset(chosen)
         values = to_python(column.take(arrow_numpy.take_indices(part.groups.rows)))
         function = exact_aggregate(self.function, self.options, column.type)
-        counted, retract = _listed(part.counted), _listed(part.retract)
-        reset, older = _listed(part.reset), _listed(part.older)
+        counted, retract, reset, older = (
+            None if mask is None else mask.tolist() for mask in (part.counted, part.retract, part.reset, part.older)
+        )
         starts = part.groups.starts.tolist()
         out = []
         for begin, end in zip(starts, [*starts[1:], len(values)], strict=True):
@@ -130,16 +128,6 @@ class Aggregator:
         return from_python(out, column.type)
 
 
-def _listed(mask: Bool | None) -> list[bool] | None:
-    return None if mask is None else mask.tolist()
-
-
-def aggregator(function: str, options: FieldOptions, type: DataType) -> Aggregator:
-    """The function called `function` for a column. Raises as `check_function`."""
-    check_function(function, options, type)
-    return Aggregator(function, options, type)
-
-
 _Done = tuple[ColumnResult, Bool | None]
 """A result, and the groups that must be done exactly instead."""
 
@@ -150,8 +138,9 @@ def _and(a: Bool | None, b: Bool | None) -> Bool | None:
     return a & b
 
 
-def _not(mask: Bool | None) -> Bool | None:
-    return None if mask is None else ~mask
+def _newer(mask: Bool | None, events: Events) -> Bool | None:
+    """`mask` without older places."""
+    return mask if events.older is None else _and(mask, ~events.older)
 
 
 def _without(places: Rows, retract: Bool | None) -> Rows:
@@ -173,14 +162,14 @@ def _primary_key(self: Aggregator, column: pa.Array, events: Events) -> _Done:
 
 
 def _last_value(self: Aggregator, column: pa.Array, events: Events) -> _Done:
-    places = events.groups.last(_and(events.live(), _not(events.older)))
+    places = events.groups.last(_newer(events.live(), events))
     return _picked(events.groups, _without(places, events.retract)), None
 
 
 def _last_non_null(self: Aggregator, column: pa.Array, events: Events) -> _Done:
     groups = events.groups
     filled = _and(events.live(), groups.valid(column))
-    places = groups.last(_and(filled, _not(events.older)))
+    places = groups.last(_newer(filled, events))
     if events.older is not None:
         below = groups.first(_and(filled, events.older))
         places = np.where(places < 0, below, places)
@@ -210,7 +199,7 @@ def _extreme(largest: bool) -> Callable[[Aggregator, pa.Array, Events], _Done]:
     def run(self: Aggregator, column: pa.Array, events: Events) -> _Done:
         _refuse_retract(self, events)
         groups = events.groups
-        word = _single_word(column)[groups.rows]
+        word = single_word(value_words(column), len(column))[groups.rows]
         filled = _and(events.live(), groups.valid(column))
         info = np.iinfo(word.dtype)
         reduce = np.maximum if largest else np.minimum
@@ -220,17 +209,6 @@ def _extreme(largest: bool) -> Callable[[Aggregator, pa.Array, Events], _Done]:
         return _picked(groups, groups.last(_and(filled, hit))), None
 
     return run
-
-
-def _single_word(column: pa.Array) -> npt.NDArray[Any]:
-    """One integer per row in the order of the values (that of nulls says nothing)."""
-    words = pack(value_words(column))
-    if len(words) == 1:
-        return words[0]
-    order, ties = sort_rows(words, len(column))
-    ranks = np.empty(len(column), np.int64)
-    ranks[order] = np.cumsum(~ties)
-    return ranks
 
 
 def _sum(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:

@@ -8,15 +8,15 @@ Source: Java `mergetree/compact/aggregate/**`.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from decimal import Decimal
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.exact_values import SKETCH_FUNCTIONS, Union, Value, decoded, frozen, order_key, union_of
-from paimon_spark.errors import DataError
+from paimon_spark.engine.merge.exact_values import SKETCH_FUNCTIONS, Union, Value, frozen, order_key, union_of
+from paimon_spark.errors import DataError, FormatError
 from paimon_spark.options.core import FieldOptions, NestedKeyNullStrategy
 
 JAVA_SPACES: Final = (
@@ -31,9 +31,10 @@ _DECIMALS: Final = decimal.Context(prec=100)
 class ExactAggregate:
     """One column's aggregate function with its state for the key at hand (Java `FieldAggregator`)."""
 
-    def __init__(self, column: str, function: str, type: pa.DataType) -> None:
-        self.column = column
+    def __init__(self, function: str, options: FieldOptions, type: pa.DataType) -> None:
         self.function = function
+        self.options = options
+        self.column = options.column
         self.type = type
 
     def reset(self) -> None:
@@ -71,10 +72,7 @@ class _Last(ExactAggregate):
         return None
 
 
-class _PrimaryKey(ExactAggregate):
-    def agg(self, acc: Value, new: Value) -> Value:
-        return new
-
+class _PrimaryKey(_Last):
     def retract(self, acc: Value, old: Value) -> Value:
         return old
 
@@ -128,16 +126,6 @@ class _Max(_Combine):
 class _Min(_Combine):
     def combine(self, acc: Value, new: Value) -> Value:
         return acc if order_key(acc) < order_key(new) else new
-
-
-class _BoolAnd(_Combine):
-    def combine(self, acc: Value, new: Value) -> Value:
-        return acc and new
-
-
-class _BoolOr(_Combine):
-    def combine(self, acc: Value, new: Value) -> Value:
-        return acc or new
 
 
 class _Sum(_Combine):
@@ -219,43 +207,35 @@ class _Product(_Sum):
 
 
 class _Listagg(ExactAggregate):
-    def __init__(self, options: FieldOptions, function: str, type: pa.DataType) -> None:
-        super().__init__(options.column, function, type)
-        self._delimiter, self._distinct = options.delimiter, options.distinct
-
     def agg(self, acc: Value, new: Value) -> Value:
         if new is None or not new.strip(JAVA_SPACES):
             return acc
         if acc is None or not acc.strip(JAVA_SPACES):
             return new
-        if not self._distinct:
-            return acc + self._delimiter + new
+        delimiter = self.options.delimiter
+        if not self.options.distinct:
+            return acc + delimiter + new
         known = set(self._tokens(acc))
         added = []
         for token in self._tokens(new):
             if token.strip(JAVA_SPACES) and token not in known:
                 known.add(token)
                 added.append(token)
-        return self._delimiter.join([acc, *added])
+        return delimiter.join([acc, *added])
 
     def _tokens(self, text: str) -> list[str]:
-        return text.split(self._delimiter) if self._delimiter else text.split()
+        return text.split(self.options.delimiter) if self.options.delimiter else text.split()
 
 
 class _Collect(ExactAggregate):
-    def __init__(self, options: FieldOptions, function: str, type: pa.DataType) -> None:
-        super().__init__(options.column, function, type)
-        self._distinct = options.distinct
-
     def agg(self, acc: Value, new: Value) -> Value:
-        if not self._distinct:
-            if acc is None or new is None:
-                return new if acc is None else acc
-            return acc + new
         if acc is None and new is None:
             return None
+        values = [*(acc or ()), *(new or ())]
+        if not self.options.distinct:
+            return values
         once: dict[Hashable, Value] = {}
-        for value in (*(acc or ()), *(new or ())):
+        for value in values:
             once.setdefault(frozen(value), value)
         return list(once.values())
 
@@ -289,8 +269,8 @@ class _MergeMap(_Combine):
 
 
 class _MergeMapWithKeytime(_Combine):
-    def __init__(self, options: FieldOptions, function: str, type: pa.DataType) -> None:
-        super().__init__(options.column, function, type)
+    def __init__(self, function: str, options: FieldOptions, type: pa.DataType) -> None:
+        super().__init__(function, options, type)
         row = type.item_type
         self._time = options.ts_field or row.field(row.num_fields - 1).name
 
@@ -318,28 +298,21 @@ def _utf16(text: str) -> bytes:
 class _Nested(ExactAggregate):
     """Functions on ARRAY<ROW> that treat the array as a table of its own."""
 
-    def __init__(self, options: FieldOptions, function: str, type: pa.DataType) -> None:
-        super().__init__(options.column, function, type)
-        self._options = options
-
     def keyed(self, rows: Iterable[Value]) -> Iterable[tuple[Hashable, Value]]:
         """Elements with their keys, without the null ones and those the null strategy drops."""
         for row in rows:
             if row is None:
                 continue
-            key = tuple(row[k] for k in self._options.nested_key)
+            key = tuple(row[k] for k in self.options.nested_key)
             if None in key:
-                match self._options.nested_key_nulls:
-                    case NestedKeyNullStrategy.IGNORE:
-                        continue
-                    case NestedKeyNullStrategy.ERROR:
-                        raise DataError(
-                            f"column {self.column!r}: an element has a null in its nested key "
-                            f"{list(self._options.nested_key)}",
-                            column=self.column,
-                        )
-                    case _:
-                        pass
+                if self.options.nested_key_nulls is NestedKeyNullStrategy.IGNORE:
+                    continue
+                if self.options.nested_key_nulls is NestedKeyNullStrategy.ERROR:
+                    raise DataError(
+                        f"column {self.column!r}: an element has a null in its nested key "
+                        f"{list(self.options.nested_key)}",
+                        column=self.column,
+                    )
             yield frozen(key), row
 
 
@@ -347,8 +320,8 @@ class _NestedUpdate(_Nested):
     def agg(self, acc: Value, new: Value) -> Value:
         if new is None:
             return acc
-        limit = self._options.count_limit
-        if not self._options.nested_key:
+        limit = self.options.count_limit
+        if not self.options.nested_key:
             if acc is not None and len(acc) >= limit:
                 return acc
             room = max(limit - len(acc or ()), 0)
@@ -364,13 +337,13 @@ class _NestedUpdate(_Nested):
         return list(table.values())
 
     def _not_older(self, row: Value, existing: Value) -> bool:
-        fields = self._options.nested_sequence
+        fields = self.options.nested_sequence
         return not fields or [order_key(row[f]) for f in fields] >= [order_key(existing[f]) for f in fields]
 
     def retract(self, acc: Value, old: Value) -> Value:
         if acc is None or old is None:
             return acc
-        if not self._options.nested_key:
+        if not self.options.nested_key:
             gone = {frozen(r) for r in old if r is not None}
             return [r for r in acc if r is not None and frozen(r) not in gone]
         table = dict(self.keyed(acc))
@@ -397,14 +370,26 @@ class _Union(_Combine):
 
     def combine(self, acc: Value, new: Value) -> Value:
         union = self._union = self._union or union_of(self.function, self.column)
-        one, other = (decoded(union, value, self.column, self.function) for value in (acc, new))
-        return union.unite(one, other)
+        return union.unite(self._decoded(union, acc), self._decoded(union, new))
+
+    def _decoded(self, union: Union, value: Value) -> Value:
+        """The object of a value, which may be one already."""
+        if not isinstance(value, bytes):
+            return value
+        try:
+            return union.decode(value)
+        except FormatError as e:
+            raise DataError(
+                f"column {self.column!r}: a value of {len(value)} bytes cannot be merged by aggregate function "
+                f"{self.function!r}: {e}",
+                column=self.column,
+            ) from e
 
     def finish(self, acc: Value) -> Value:
         return acc if self._union is None or acc is None or isinstance(acc, bytes) else self._union.encode(acc)
 
 
-_SIMPLE: Final[dict[str, type[ExactAggregate]]] = {
+_FUNCTIONS: Final[dict[str, type[ExactAggregate]]] = {
     "primary-key": _PrimaryKey,
     "last_value": _Last,
     "last_non_null_value": _LastNonNull,
@@ -413,25 +398,20 @@ _SIMPLE: Final[dict[str, type[ExactAggregate]]] = {
     "first_not_null_value": _FirstNonNull,
     "max": _Max,
     "min": _Min,
-    "bool_and": _BoolAnd,
-    "bool_or": _BoolOr,
+    "bool_and": _Min,
+    "bool_or": _Max,
     "sum": _Sum,
     "product": _Product,
-    "merge_map": _MergeMap,
-    **dict.fromkeys(SKETCH_FUNCTIONS, _Union),
-}
-_WITH_OPTIONS: Final[dict[str, Callable[[FieldOptions, str, pa.DataType], ExactAggregate]]] = {
     "listagg": _Listagg,
     "collect": _Collect,
+    "merge_map": _MergeMap,
     "merge_map_with_keytime": _MergeMapWithKeytime,
     "nested_update": _NestedUpdate,
     "nested_partial_update": _NestedPartialUpdate,
+    **dict.fromkeys(SKETCH_FUNCTIONS, _Union),
 }
 
 
 def exact_aggregate(function: str, options: FieldOptions, type: pa.DataType) -> ExactAggregate:
     """The function called `function` (one of `merge_rules.FUNCTIONS`) for a column of Arrow type `type`."""
-    simple = _SIMPLE.get(function)
-    if simple is not None:
-        return simple(options.column, function, type)
-    return _WITH_OPTIONS[function](options, function, type)
+    return _FUNCTIONS[function](function, options, type)

@@ -35,7 +35,7 @@ from paimon_spark.engine.merge.key_value import (
     take,
 )
 from paimon_spark.engine.merge.ordering import decimal_halves
-from paimon_spark.engine.merge.sorted_merge import MergedColumns, MergeFunction, Window
+from paimon_spark.engine.merge.sorted_merge import MergedColumns, Window, smallest_level
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import VALUE_KIND, RowKind
 
@@ -51,7 +51,6 @@ class Difference:
     one with equal values and equal add-ness gives nothing.
     """
 
-    sees_single_rows = True
     newest_wins = False
 
     def __init__(self, compared: Sequence[str]) -> None:
@@ -193,22 +192,6 @@ IN_LAST_LEVEL: Final = "_IN_LAST_LEVEL"
 """Column (int32) that is 1 for rows of the last level, which a changelog of full compactions begins at."""
 
 
-class EveryKey:
-    """A merge function that also sees keys with one row, as compaction with lookup needs."""
-
-    sees_single_rows = True
-
-    def __init__(self, inner: MergeFunction) -> None:
-        self._inner = inner
-        self.newest_wins = inner.newest_wins
-
-    def required(self, columns: Sequence[str]) -> tuple[str, ...]:
-        return self._inner.required(columns)
-
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
-        return self._inner.merge(columns, groups, wanted)
-
-
 @dataclass(frozen=True, slots=True)
 class ChangelogRule:
     """Derive the changelog rows of a key from its rows before and after.
@@ -235,7 +218,14 @@ def changelog_of(window: Window, merged: MergedColumns, rule: ChangelogRule) -> 
         merged: what the window became, with both system columns and deletes kept.
         rule: of the table.
     """
-    before, is_new = _before_last_level(window) if rule.since_last_level else _before(window)
+    groups = Groups(window.order, window.starts)
+    if rule.since_last_level:
+        last = arrow_numpy.values(window.columns[IN_LAST_LEVEL])[window.order] > 0
+        is_new, first = ~last, groups.first(last)
+    else:
+        is_new, first = smallest_level(groups, arrow_numpy.values(window.columns[LEVEL]))
+    # Per key the row before, and whether it has a row that readers have not seen.
+    before, is_new = groups.rows_at(first), groups.any(is_new)
     after = np.full(len(window.starts), NO_ROW, np.int64)
     alive = np.ones(len(after), np.bool_) if merged.alive is None else merged.alive
     after[alive] = np.arange(merged.row_count)
@@ -260,23 +250,6 @@ def changelog_of(window: Window, merged: MergedColumns, rule: ChangelogRule) -> 
     rows, row_kinds = _interleaved(before, after, come, updated, gone)
     out = [kinds_array(row_kinds) if name == VALUE_KIND else take(source, rows) for name, source in sources.items()]
     return merged.names, out
-
-
-def _before(window: Window) -> tuple[Rows, Bool]:
-    """Per key the row that was visible (`NO_ROW`: none), and whether it has a row of level 0."""
-    groups = Groups(window.order, window.starts)
-    levels = arrow_numpy.values(window.columns[LEVEL])[window.order].astype(np.int64)
-    high = levels > 0
-    smallest = np.minimum.reduceat(np.where(high, levels, np.iinfo(np.int64).max), window.starts)
-    candidate = high & (levels == np.repeat(smallest, groups.sizes))
-    return groups.rows_at(groups.first(candidate)), groups.any(~high)
-
-
-def _before_last_level(window: Window) -> tuple[Rows, Bool]:
-    """Per key the row of the last level (`NO_ROW`: none), and whether it has a row of another."""
-    groups = Groups(window.order, window.starts)
-    last = arrow_numpy.values(window.columns[IN_LAST_LEVEL])[window.order] > 0
-    return groups.rows_at(groups.first(last)), groups.any(~last)
 
 
 def _unchanged(

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
+from paimon_spark.errors import FormatError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files import roaring
 
 Value: TypeAlias = Any
@@ -98,30 +98,8 @@ class Union(NamedTuple):
 
 
 def union_of(function: str, column: str) -> Union:
-    """The union of one of `SKETCH_FUNCTIONS`.
-
-    Raises:
-        UnsupportedFeatureError: it needs a library that is not installed.
-    """
+    """The union of one of `SKETCH_FUNCTIONS`. Raises UnsupportedFeatureError: its library is not installed."""
     return _UNIONS[function](column, function)
-
-
-def decoded(union: Union, value: Any, column: str, function: str) -> Any:
-    """The object of a value, which may be one already.
-
-    Raises:
-        DataError: the bytes are not of this function's kind.
-    """
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return union.decode(value)
-    except FormatError as e:
-        raise DataError(
-            f"column {column!r}: a value of {len(value)} bytes cannot be merged by aggregate function "
-            f"{function!r}: {e}",
-            column=column,
-        ) from e
 
 
 def _library(column: str, function: str) -> Any:

@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from paimon_spark.engine.merge.aggregators import Aggregator, Events
 
 
-class _PicksRows:
-    """Base of the engines whose result is one of the rows."""
+class _Engine:
+    """Base of the engines that need no other columns than those merged."""
 
-    sees_single_rows = False
     newest_wins = False
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(columns)
 
 
-class Deduplicate(_PicksRows):
+class Deduplicate(_Engine):
     """The newest row wins, a delete too."""
 
     def __init__(self, ignore_delete: bool) -> None:
@@ -48,7 +47,7 @@ class Deduplicate(_PicksRows):
         return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
 
 
-class FirstRow(_PicksRows):
+class FirstRow(_Engine):
     """The oldest row wins; there is nothing to delete."""
 
     def __init__(self, ignore_delete: bool) -> None:
@@ -69,7 +68,7 @@ def _kinds_at(groups: Groups, places: Rows) -> Kinds | None:
     return None if groups.kinds is None else np.where(places == NO_ROW, 0, groups.kinds[places])
 
 
-class Aggregation(_PicksRows):
+class Aggregation(_Engine):
     """Every value column has a function that takes the rows in one by one."""
 
     def __init__(self, functions: Mapping[str, Aggregator], remove_on_delete: bool) -> None:

@@ -123,6 +123,17 @@ def pack(words: Sequence[Word]) -> list[Word]:
     return out
 
 
+def single_word(words: Sequence[Word], count: int) -> Word:
+    """One integer for each of `count` rows, in the order of their words."""
+    packed = pack(words) or [np.zeros(count, np.int8)]
+    if len(packed) == 1:
+        return packed[0]
+    order, ties = sort_rows(packed, count)
+    ranks = np.empty(count, np.int64)
+    ranks[order] = np.cumsum(~ties)
+    return ranks
+
+
 def sort_rows(words: Iterable[Word], count: int) -> tuple[Rows, Bool]:
     """A stable ascending order of `count` rows by their words, and which rows equal the one before.
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
-from paimon_spark.engine.merge.ordering import column_words, pack, sort_rows, value_words
+from paimon_spark.engine.merge.ordering import column_words, single_word, value_words
 from paimon_spark.engine.merge.partial_update_exact import ExactPartialUpdate
 from paimon_spark.errors import DataError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -31,7 +31,6 @@ class PartialUpdate:
         UnsupportedFeatureError: an aggregate function is unknown.
     """
 
-    sees_single_rows = False
     newest_wins = False
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
@@ -187,14 +186,7 @@ def _sequence_word(columns: Mapping[str, pa.Array], group: SequenceGroup) -> npt
         words = value_words(columns[group.sequence[0]])
     else:
         words = [word for name in group.sequence for word in column_words(columns[name])]
-    count = len(words[0])
-    words = pack(words) or [np.zeros(count, np.int8)]
-    if len(words) == 1:
-        return words[0]
-    order, ties = sort_rows(words, count)
-    ranks = np.empty(count, np.int64)
-    ranks[order] = np.cumsum(~ties)
-    return ranks
+    return single_word(words, len(words[0]))
 
 
 def running_max(values: npt.NDArray[Any], groups: Groups) -> npt.NDArray[Any]:

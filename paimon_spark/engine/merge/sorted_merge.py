@@ -32,7 +32,7 @@ from paimon_spark.engine.merge.key_value import (
     kinds_array,
     take,
 )
-from paimon_spark.engine.merge.ordering import Word, column_words, group_starts, pack, refine, sort_rows
+from paimon_spark.engine.merge.ordering import column_words, group_starts, pack, refine, sort_rows
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
@@ -41,8 +41,6 @@ from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 class MergeFunction(Protocol):
     """How the rows of one key become one row. Stateless between calls, so usable by threads."""
 
-    sees_single_rows: bool
-    """Whether keys with one row come too; engines of tables never see them."""
     newest_wins: bool
     """Whether the result is always the newest row, so that nobody needs to call `merge` to know."""
 
@@ -74,6 +72,7 @@ class MergePlan:
         keep_deletes: keep merged -U and -D rows and put `_VALUE_KIND` first.
         batch_rows: most rows of an output batch.
         sequence_numbers: put `_SEQUENCE_NUMBER` before everything else: that of the row picked, or of the newest.
+        every_key: call the merge engine also for keys with one row.
     """
 
     function: MergeFunction
@@ -83,6 +82,7 @@ class MergePlan:
     keep_deletes: bool = False
     batch_rows: int = 65536
     sequence_numbers: bool = False
+    every_key: bool = False
 
 
 class Window(NamedTuple):
@@ -94,7 +94,7 @@ class Window(NamedTuple):
         starts: places in `order` where a key begins.
     """
 
-    columns: dict[str, pa.Array]
+    columns: Mapping[str, pa.Array]
     order: Rows
     starts: Rows
 
@@ -178,7 +178,7 @@ class _Buffer:
 def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
     """The rows whose keys are complete: no unfinished run can contain more of them; None if there are none yet."""
     batches = [batch for b in buffers for batch in b.batches]
-    order, ties = sort_rows(_key_words(batches, plan), sum(b.rows for b in buffers))
+    order, ties = key_order([concat([batch.column(name) for batch in batches]) for name in plan.key])
     ends = np.cumsum([b.rows for b in buffers])
     group = np.cumsum(~ties)
     complete = len(order)
@@ -199,11 +199,6 @@ def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
     columns = {name: concat([batch.column(i) for batch in popped]) for i, name in enumerate(popped[0].schema.names)}
     starts = group_starts(ties)
     return Window(columns, sequence_order(columns, plan, order - shift[run_of], ties), starts)
-
-
-def _key_words(batches: Sequence[pa.RecordBatch], plan: MergePlan) -> list[Word]:
-    keys = [concat([batch.column(name) for batch in batches]) for name in plan.key]
-    return pack([word for key in keys for word in column_words(key)])
 
 
 def sequence_order(columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows, ties: Bool) -> Rows:
@@ -231,7 +226,6 @@ class MergedColumns(NamedTuple):
     Attributes:
         names, arrays: columns of `plan.output`, system columns before them as the plan says.
         alive: which keys of the window have a row; None when all have one.
-        row_count: rows of the columns.
     """
 
     names: list[str]
@@ -248,9 +242,9 @@ def merge_window(window: Window, plan: MergePlan) -> Iterator[pa.RecordBatch]:
 
 def merge_columns(window: Window, plan: MergePlan) -> MergedColumns:
     """The merged rows of a window, at most one for each key, in key order."""
-    kinds = _window_kinds(window.columns)
+    kinds = None if VALUE_KIND not in window.columns else arrow_numpy.values(window.columns[VALUE_KIND])
     sizes = np.diff(window.starts, append=len(window.order))
-    chosen = sizes > (0 if plan.function.sees_single_rows else 1)
+    chosen = sizes > (0 if plan.every_key else 1)
     rows = numbered = window.order[window.starts]
     out_kinds = None if kinds is None else kinds[rows]
     alive: Bool | None = None
@@ -259,7 +253,7 @@ def merge_columns(window: Window, plan: MergePlan) -> MergedColumns:
         rows = numbered = window.order[np.append(window.starts[1:], len(window.order)) - 1]
         out_kinds = None if kinds is None else kinds[rows]
     elif chosen.any():
-        groups = merge_groups(window, chosen, kinds)
+        groups = _merge_groups(window, chosen, kinds)
         merged = plan.function.merge(window.columns, groups, plan.output)
         numbered = rows.copy()
         numbered[chosen] = groups.rows[groups.last_places] if merged.rows is None else merged.rows
@@ -283,32 +277,26 @@ def merge_columns(window: Window, plan: MergePlan) -> MergedColumns:
     return MergedColumns(names, arrays, alive, len(rows) if alive is None else int(alive.sum()))
 
 
-def _window_kinds(columns: Mapping[str, pa.Array]) -> Kinds | None:
-    column = columns.get(VALUE_KIND)
-    return None if column is None else arrow_numpy.values(column)
-
-
-def merge_groups(window: Window, chosen: Bool, kinds: Kinds | None) -> Groups:
+def _merge_groups(window: Window, chosen: Bool, kinds: Kinds | None) -> Groups:
     """The groups of `window` that are `chosen`, without the rows whose level does not count."""
     groups = Groups(window.order, window.starts).subset(chosen)
     groups = Groups(groups.rows, groups.starts, None if kinds is None else kinds[groups.rows])
-    levels = window.columns.get(LEVEL)
-    return groups if levels is None else smallest_level_only(groups, arrow_numpy.values(levels))
+    if LEVEL not in window.columns:
+        return groups
+    keep, first = smallest_level(groups, arrow_numpy.values(window.columns[LEVEL]))
+    keep[first[first >= 0]] = True
+    return groups.where(keep)
 
 
-def smallest_level_only(groups: Groups, levels: Rows) -> Groups:
-    """Of each group's rows above level 0 keep the first of the smallest level; keep all others.
+def smallest_level(groups: Groups, levels: Rows) -> tuple[Bool, Rows]:
+    """The places of level 0, and per group the first place of the smallest level above (`NO_ROW`: none).
 
     Source: Java `mergetree/compact/LookupMergeFunction`.
     """
     level = levels[groups.rows].astype(np.int64)
     high = level > 0
     smallest = np.minimum.reduceat(np.where(high, level, np.iinfo(np.int64).max), groups.starts)
-    candidate = high & (level == np.repeat(smallest, groups.sizes))
-    keep = ~high
-    first = groups.first(candidate)
-    keep[first[first >= 0]] = True
-    return groups.where(keep)
+    return ~high, groups.first(high & (level == np.repeat(smallest, groups.sizes)))
 
 
 def _with_merged_kinds(kinds: Kinds | None, merged: Kinds | None, chosen: Bool) -> Kinds | None:
@@ -372,7 +360,7 @@ def _merged_rows(
     chosen = np.diff(starts, append=len(order)) > 1
     if not chosen.any():
         return winners
-    groups = merge_groups(Window(dict(columns), order, starts), chosen, kinds)
+    groups = _merge_groups(Window(columns, order, starts), chosen, kinds)
     merged = plan.function.merge(columns, groups, ())
     assert merged.rows is not None
     winners[chosen] = merged.rows

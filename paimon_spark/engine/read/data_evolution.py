@@ -7,7 +7,7 @@ Source: Paimon spec, chapter Data Evolution; Java `operation/DataEvolutionSplitR
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +22,16 @@ from paimon_spark.engine.read.file_reader import (
     kept_rows,
     schema_of,
 )
-from paimon_spark.engine.read.metadata_columns import (
-    is_tracking,
-    output_schema,
-    split_constant,
-    tracking_column,
-)
-from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, DeletionFile, ReadRequest
+from paimon_spark.engine.read.metadata_columns import is_tracking, output_schema, tracking_column
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.types import TRACKING_FIELDS, DataField, RowKind
+from paimon_spark.types import TRACKING_FIELDS
 
 _SEPARATE = (".blob", ".vector.")
+"""In the names of files that hold the values of one large column for part of a range."""
 
 
 def read_evolved(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -51,14 +46,7 @@ def read_evolved(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBa
     for group in _groups(request, split):
         anchor = min(group, key=lambda f: (f.max_sequence_number, f.file_name))
         for arrays, count in _group_rows(request, split, group, deletions.get(anchor.file_name)):
-            if request.with_row_kind:
-                arrays.insert(0, pa.repeat(scalar_of(RowKind.INSERT.symbol, pa.string()), count))
             yield record_batch(arrays, schema, count)
-
-
-def _is_separate(file: DataFileMeta) -> bool:
-    """Whether the file holds the values of one large column for part of a range."""
-    return any(mark in file.file_name for mark in _SEPARATE)
 
 
 def _groups(request: ReadRequest, split: DataSplit) -> Iterator[list[DataFileMeta]]:
@@ -69,7 +57,7 @@ def _groups(request: ReadRequest, split: DataSplit) -> Iterator[list[DataFileMet
         if file.first_row_id is None:
             url = file_url(request.store, split, file)
             raise CorruptFileError(f"data file {url} has no row ids, though its table tracks rows", path=url)
-        if _is_separate(file):
+        if any(mark in file.file_name for mark in _SEPARATE):
             continue
         if group and file.first_row_id >= end:
             yield _checked(request, split, group)
@@ -93,26 +81,27 @@ def _checked(request: ReadRequest, split: DataSplit, group: list[DataFileMeta]) 
     return sorted(group, key=lambda f: -f.max_sequence_number)
 
 
-def _owners(
-    request: ReadRequest, split: DataSplit, group: Sequence[DataFileMeta], fields: Sequence[DataField]
-) -> list[int]:
-    """For each column the number of the newest file that has it; -1 for none."""
-    ids = [{f.id for f in fields_in(file, schema_of(request, split, file))} for file in group]
-    return [next((i for i, found in enumerate(ids) if f.id in found), -1) for f in fields]
-
-
 def _group_rows(
     request: ReadRequest, split: DataSplit, group: list[DataFileMeta], deletion: DeletionFile | None
 ) -> Iterator[tuple[list[pa.Array], int]]:
-    special = [n for n in request.columns if n in METADATA_COLUMNS or is_tracking(request, n)]
+    special = [n for n in request.columns if is_tracking(request, n)]
     fields = fields_of(request.schema, [n for n in request.columns if n not in special])
-    partition_keys = request.schema.partition_keys
-    owners = _owners(request, split, group, fields)
-    owners = [0 if f.name in partition_keys else o for f, o in zip(fields, owners, strict=True)]
+    # For each column the number of the newest file that has it; -1 for none.
+    ids = [{f.id for f in fields_in(file, schema_of(request, split, file))} for file in group]
+    owners = [
+        0 if f.name in request.schema.partition_keys else next((i for i, known in enumerate(ids) if f.id in known), -1)
+        for f in fields
+    ]
     # File 0 is always read: it gives the tracking columns, and the rows when no column is in any file.
     used = sorted({0, *(o for o in owners if o >= 0)})
     wanted = {n: [f for f, o in zip(fields, owners, strict=True) if o == n] for n in used}
-    streams = [_file_rows(request, split, group[n], wanted[n], n == 0) for n in used]
+    streams = [
+        iter_rows(
+            request, split, group[n], None, wanted[n], batch_rows=request.batch_rows,
+            extra=TRACKING_FIELDS if n == 0 else (),
+        )
+        for n in used
+    ]  # fmt: skip
     deleted = None if deletion is None else deleted_positions(request.store, deletion, group[0].row_count)
     for parts in _aligned(streams):
         head = parts[0]
@@ -122,11 +111,7 @@ def _group_rows(
         for f, o in zip(fields, owners, strict=True):
             if o < 0:
                 found[f.name] = pa.nulls(head.row_count, arrow_type(f.type))
-        for name in special:
-            if name in METADATA_COLUMNS:
-                found[name] = split_constant(request, split, name, head.row_count)
-            else:
-                found[name] = tracking_column(group[0], name, head)
+        found.update((name, tracking_column(group[0], name, head)) for name in special)
         arrays, count = [found[n] for n in request.columns], head.row_count
         kept = None if deleted is None else kept_rows(deleted, head.first, count)
         if kept is not None:
@@ -134,13 +119,6 @@ def _group_rows(
             arrays = [a.filter(mask) for a in arrays]
         if count:
             yield arrays, count
-
-
-def _file_rows(
-    request: ReadRequest, split: DataSplit, file: DataFileMeta, fields: list[DataField], tracking: bool
-) -> Iterator[FileRows]:
-    extra = TRACKING_FIELDS if tracking else ()
-    return iter_rows(request, split, file, None, fields, batch_rows=request.batch_rows, extra=extra)
 
 
 def _aligned(streams: list[Iterator[FileRows]]) -> Iterator[list[FileRows]]:

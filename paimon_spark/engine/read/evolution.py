@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -78,12 +78,7 @@ def _made(name: str, source: Source, arrays: list[pa.Array], count: int) -> pa.A
 def evolve(
     columns: Sequence[DataField], file_fields: Sequence[DataField], partition: Mapping[str, pa.Scalar]
 ) -> Evolution:
-    """Build the conversion from a file to `columns`.
-
-    Args:
-        columns: columns of the schema being read.
-        file_fields: columns of the schema the file was written with, those it holds.
-        partition: canonical values of the partition columns.
+    """Build the conversion from a file with `file_fields` to `columns` of the read schema.
 
     Raises:
         UnsupportedFeatureError: a column's type is unknown, or changed in a way that is not understood.
@@ -98,10 +93,15 @@ def evolve(
             continue
         found = by_id.get(column.id)
         pruned = None if found is None else _pruned(column.type, found.type)
+        try:
+            kind = arrow_type(column.type)
+            convert = None if pruned is None else converter(pruned, column.type)
+        except UnsupportedFeatureError as e:
+            raise UnsupportedFeatureError(f"column {column.name}: {e.message}", **e.context) from e
         if found is None or pruned is None:
-            sources.append(_nulls(_readable(column)))
+            sources.append(_nulls(kind))
             continue
-        sources.append(_column(len(wanted), _converter_of(column, pruned)))
+        sources.append(_column(len(wanted), convert))
         wanted.append(replace(found, type=pruned))
         if _compares_alike(found.type, column.type):
             testable[column.name] = found.name
@@ -122,21 +122,6 @@ def _column(index: int, convert: Convert | None) -> Source:
     if convert is None:
         return lambda arrays, _: arrays[index]
     return lambda arrays, _: convert(arrays[index])
-
-
-def _readable(column: DataField) -> pa.DataType:
-    try:
-        return arrow_type(column.type)
-    except UnsupportedFeatureError as e:
-        raise UnsupportedFeatureError(f"column {column.name}: {e.message}", **e.context) from e
-
-
-def _converter_of(column: DataField, found: DataType) -> Convert | None:
-    _readable(column)
-    try:
-        return converter(found, column.type)
-    except UnsupportedFeatureError as e:
-        raise UnsupportedFeatureError(f"column {column.name}: {e.message}", **e.context) from e
 
 
 def _pruned(read: DataType, found: DataType) -> DataType | None:
@@ -169,10 +154,9 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
 
 
 def converter(found: DataType, read: DataType) -> Convert | None:
-    """Convert canonical arrays of `found` to canonical arrays of `read`; None if no conversion is needed.
+    """Convert canonical arrays of `found` to those of `read`; None if both are the same.
 
-    Raises:
-        UnsupportedFeatureError: there is no such cast.
+    Raises UnsupportedFeatureError: there is no such cast.
     """
     if same_values(found, read) and arrow_type(found) == arrow_type(read):
         return None
@@ -204,20 +188,17 @@ def _key(found: DataType, read: DataType) -> Convert | None:
 
 def _row(found: RowType, read: RowType) -> Convert:
     target = arrow_type(read)
-    steps: list[tuple[int, Any]] = []
+    sources: list[Source] = []
     for f in read.fields:
         index = next((i for i, old in enumerate(found.fields) if old.id == f.id), -1)
-        steps.append((index, arrow_type(f.type) if index < 0 else converter(found.fields[index].type, f.type)))
+        if index < 0:
+            sources.append(_nulls(arrow_type(f.type)))
+        else:
+            sources.append(_column(index, converter(found.fields[index].type, f.type)))
 
     def convert(array: pa.Array) -> pa.Array:
         fields = array.flatten()
-        children = []
-        for index, step in steps:
-            if index < 0:
-                children.append(pa.nulls(len(array), step))
-            else:
-                children.append(fields[index] if step is None else step(fields[index]))
-        return with_children(array, target, children)
+        return with_children(array, target, [source(fields, len(array)) for source in sources])
 
     return convert
 
@@ -241,13 +222,10 @@ def same_values(a: DataType, b: DataType) -> bool:
 
 def _compares_alike(found: DataType, read: DataType) -> bool:
     """Whether comparisons give the same result for the file's type as for the column's."""
-    if found.with_nullable(True) == read.with_nullable(True):
-        return True
-    if not (isinstance(found, AtomicType) and isinstance(read, AtomicType)):
-        return False
-    if found.name not in INTEGER_NAMES or read.name not in INTEGER_NAMES:
-        return False
-    return INTEGER_NAMES.index(found.name) <= INTEGER_NAMES.index(read.name)
+    match found, read:
+        case AtomicType(name=a), AtomicType(name=b) if a in INTEGER_NAMES and b in INTEGER_NAMES:
+            return INTEGER_NAMES.index(a) <= INTEGER_NAMES.index(b)
+    return found.with_nullable(True) == read.with_nullable(True)
 
 
 def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
@@ -258,13 +236,11 @@ def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
         UnsupportedFeatureError: text cannot become the column's type at all.
     """
     texts = request.options.read_defaults
-    out: dict[str, pa.Scalar] = {}
-    for f in request.schema.fields if texts else ():
-        text = texts.get(f.name)
-        if text is not None:
-            array = array_of([text], pa.string())
-            out[f.name] = caster(STRING, f.type)(array)[0]
-    return out
+    return {
+        f.name: caster(STRING, f.type)(array_of([texts[f.name]], pa.string()))[0]
+        for f in request.schema.fields
+        if f.name in texts
+    }
 
 
 WHOLE: Final = 9

@@ -116,18 +116,10 @@ def iter_file(
     """
     fields = fields_of(request.schema, columns)
     schema = arrow_schema((*system, *fields))
-    rows = iter_rows(
-        request,
-        split,
-        file,
-        deletion,
-        fields,
-        predicate=predicate,
-        batch_rows=batch_rows,
-        extra=system,
+    for r in iter_rows(
+        request, split, file, deletion, fields, predicate=predicate, batch_rows=batch_rows, extra=system,
         open_files=open_files,
-    )
-    for r in rows:
+    ):  # fmt: skip
         checked = system_columns(request.store, split, file, system, r.extra) if system else []
         yield record_batch([*checked, *r.columns], schema, r.row_count)
 
@@ -144,19 +136,7 @@ def iter_rows(
     extra: Sequence[DataField] = (),
     open_files: int = 1,
 ) -> Iterator[FileRows]:
-    """Like `iter_file`, with row positions and additional columns of the file.
-
-    Args:
-        request: the read.
-        split: the split the file is of.
-        file: the file.
-        deletion: its deletion vector.
-        fields: columns of the schema being read.
-        predicate: as for `iter_file`.
-        batch_rows: as for `iter_file`.
-        extra: columns read by name as they are, nulls where the file lacks them.
-        open_files: as for `iter_file`.
-    """
+    """Like `iter_file`, with row positions. Columns `extra` are read by name as they are, or null."""
     file_schema = schema_of(request, split, file)
     in_file = fields_in(file, file_schema)
     evolution = evolve(fields, in_file, partition_scalars(request.schema, split.partition))
@@ -185,13 +165,12 @@ def iter_rows(
                 continue
             mask = arrow_numpy.boolean_array(kept)
             arrays = [a.filter(mask) for a in arrays]
-        own = arrays[: len(extra)]
         try:
             columns = evolution.columns(arrays[len(extra) :], count)
         except DataError as e:
             url = file_url(request.store, split, file)
             raise DataError(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
-        yield FileRows(first, kept, count, own, columns)
+        yield FileRows(first, kept, count, arrays[: len(extra)], columns)
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, ...]:
@@ -239,26 +218,12 @@ def file_url(store: Store, split: DataSplit, file: DataFileMeta) -> str:
     return store.url(split.path_of(file))
 
 
-def refuse_kinds(url: str, kinds: pa.Array) -> None:
-    """Raise CorruptFileError for an unknown row kind."""
-    data = arrow_numpy.values(kinds)
-    if len(data) and (int(data.min()) < RowKind.INSERT or int(data.max()) > RowKind.DELETE):
-        raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
-
-
 def system_columns(
     store: Store, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField], arrays: Sequence[pa.Array]
 ) -> list[pa.Array]:
-    """System columns as a file holds them, checked.
+    """The `arrays` of some `SYSTEM_FIELDS` of a file, checked.
 
     Files without the column `_VALUE_KIND`, which early versions of Paimon's Rust library wrote, hold inserts.
-
-    Args:
-        store: the table's store.
-        split: the split the file is of.
-        file: the file.
-        fields: some of `SYSTEM_FIELDS`.
-        arrays: their values, nulls where the file lacks them.
 
     Raises:
         CorruptFileError: a row has no sequence number, or no kind that exists.
@@ -270,18 +235,17 @@ def system_columns(
         if array.null_count:
             url = file_url(store, split, file)
             raise CorruptFileError(f"data file {url} lacks values of the column {f.name}", path=url)
-        if f.name == VALUE_KIND:
-            refuse_kinds(file_url(store, split, file), array)
+        if f.name == VALUE_KIND and len(array):
+            kinds = arrow_numpy.values(array)
+            if int(kinds.min()) < RowKind.INSERT or int(kinds.max()) > RowKind.DELETE:
+                url = file_url(store, split, file)
+                raise CorruptFileError(f"data file {url} has a row kind that is not 0 to 3", path=url)
         out.append(array)
     return out
 
 
 def partition_scalars(schema: TableSchema, partition: bytes) -> Mapping[str, pa.Scalar]:
-    """The value of each partition column, by name.
-
-    Raises:
-        FormatError: the bytes are not a row of the partition columns.
-    """
+    """The value of each partition column, by name. Raises FormatError: the bytes are not a row of these columns."""
     fields = schema.partition_type.fields
     offsets = pa.py_buffer(b"\0\0\0\0" + len(partition).to_bytes(4, "little"))
     row = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(partition)], null_count=0)
@@ -289,14 +253,12 @@ def partition_scalars(schema: TableSchema, partition: bytes) -> Mapping[str, pa.
 
 
 Positions = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> Positions:
     """Positions of the deleted rows in a data file of `row_count` rows, ascending.
 
-    Raises:
-        CorruptFileError: the vector is missing, damaged, or not of as many rows as recorded.
+    Raises CorruptFileError: the vector is missing, damaged, or not of as many rows as recorded.
     """
     from paimon_spark.format.metadata_files import deletion_vector  # most files have none
 
@@ -317,7 +279,7 @@ def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> P
     return positions
 
 
-def kept_rows(deleted: Positions, first: int, count: int) -> Mask | None:
+def kept_rows(deleted: Positions, first: int, count: int) -> npt.NDArray[np.bool_] | None:
     """A mask of the kept rows among `count` rows from position `first`; None if all are kept."""
     low, high = np.searchsorted(deleted, (first, first + count))
     if low == high:

@@ -22,15 +22,14 @@ from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
 from paimon_spark.engine.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
-from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, merge_runs, surviving_rows
+from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, batches_of, merge_runs, surviving_rows
 from paimon_spark.engine.merge.spill import spilled
 from paimon_spark.engine.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
-from paimon_spark.engine.read.metadata_columns import output_schema
+from paimon_spark.engine.read.metadata_columns import output_schema, with_kind
 from paimon_spark.engine.read.raw import kind_symbols, read_changes
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.core import MergeEngine
@@ -98,16 +97,9 @@ def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     keep_deletes = request.with_row_kind
     everything = request.schema.row_type.names
     key_only = replace(request, predicate=_key_predicate(request))
-    before = replace(
-        split,
-        files=split.before_files,
-        deletions=split.before_deletions,
-        before_files=(),
-        before_deletions=(),
-    )
     states = [
         _marked(_SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
-        for state, age in ((before, BEFORE), (split, AFTER))
+        for state, age in ((_earlier(split), BEFORE), (split, AFTER))
     ]
     plan = MergePlan(
         function=Difference(everything),
@@ -116,9 +108,15 @@ def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
         output=request.columns,
         keep_deletes=True,
         batch_rows=request.batch_rows,
+        every_key=True,
     )
     for batch in merge_runs(states, plan):
         yield batch if keep_deletes else _adds_only(batch)
+
+
+def _earlier(split: DataSplit) -> DataSplit:
+    """The split of the files before."""
+    return replace(split, files=split.before_files, deletions=split.before_deletions)
 
 
 def _key_predicate(request: ReadRequest) -> Predicate | None:
@@ -168,24 +166,21 @@ class _SplitMerge:
                 "not supported",
                 feature="sequence.snapshot-ordering",
             )
-        for section in self._sections():
+        files, found = self.split.files, [Section(((0,),))]
+        if len(files) > 1:
+            found = sections(key_ranks(files, [f.type for f in self.request.schema.key_type]))
+        for section in found:
             if len(section.runs) == 1:
                 yield from self._single_run(section)
             else:
                 yield from self._merge(section)
-
-    def _sections(self) -> list[Section]:
-        files = self.split.files
-        if len(files) == 1:
-            return [Section(((0,),))]
-        return sections(key_ranks(files, [f.type for f in self.request.schema.key_type]))
 
     def _single_run(self, section: Section) -> Iterator[pa.RecordBatch]:
         """Read files that share no key with others: only deletes are removed."""
         for number in section.files:
             kinds = self.keep_deletes or not self.split.files[number].has_no_retracts
             system = (KIND_FIELD,) if kinds else ()
-            for batch in self.read_file(number, self.columns, system, self.request.predicate, 0):
+            for batch in self.read_file(number, self.columns, system, self.request.predicate, self.request.batch_rows):
                 yield _adds_only(batch) if kinds and not self.keep_deletes else batch
 
     def read_file(
@@ -204,7 +199,7 @@ class _SplitMerge:
             self.split.deletion_of(number),
             columns,
             predicate=predicate,
-            batch_rows=batch_rows or self.request.batch_rows,
+            batch_rows=batch_rows,
             system=system,
             open_files=open_files,
         )
@@ -229,13 +224,10 @@ class _SplitMerge:
         picks_rows = options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
         rows = sum(files[f].row_count for f in section.files)
         work = _SectionMerge(self, section, plan, _key_predicate(request), runs_in_order, levels)
-        if picks_rows and not self.by_key and rows <= self._mask_budget():
+        wide = any(isinstance(f.type, (CharType, BinaryType)) for f in request.schema.key_type)
+        if picks_rows and not self.by_key and rows <= (_MASK_ROWS_TEXT if wide else _MASK_ROWS):
             return work.masked()
         return work.windowed()
-
-    def _mask_budget(self) -> int:
-        types = [f.type for f in self.request.schema.key_type]
-        return _MASK_ROWS_TEXT if any(isinstance(t, (CharType, BinaryType)) for t in types) else _MASK_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +282,11 @@ class _SectionMerge:
                 small = whole or self._files[number].row_count <= run_rows
                 yield from list(batches) if small else batches
 
-        aside = set() if whole else self._put_aside()
+        # The smallest runs are spilled, one after the other, if there are too many to keep open.
+        rows = [sum(self._files[f].row_count for f in r) for r in self.section.runs]
+        aside = () if whole else sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)]
         runs = [spilled(run(r)) if n in aside else run(r) for n, r in enumerate(self.section.runs)]
         return merge_runs(runs, self.plan, run_rows)
-
-    def _put_aside(self) -> set[int]:
-        """Spill the smallest runs if there are too many to keep open, one after the other."""
-        rows = [sum(self._files[f].row_count for f in run) for run in self.section.runs]
-        return set(sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)])
 
     def _run_rows(self) -> int:
         """Rows per run and window so that all runs together stay within the memory budget."""
@@ -307,8 +296,7 @@ class _SectionMerge:
     def _row_bytes(self) -> int:
         """Bytes of a decoded row, estimated."""
         files = [self._files[f] for f in self.section.files]
-        row_bytes = _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files))
-        return max(16, row_bytes)
+        return max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
 
     def masked(self) -> Iterator[pa.RecordBatch]:
         """Decide by keys which rows survive, then read each file's columns through its mask, in file order."""
@@ -369,12 +357,10 @@ class _SectionMerge:
         The columns of the predicate must be read along, or the reader would not skip what it skipped before.
         """
         batch_rows = self.merge.request.batch_rows
-        if columns:
-            tested = sorted(names_of(self.key_predicate) - set(columns))
-            yield from self.merge.read_file(number, (*columns, *tested), (), self.key_predicate, batch_rows)
-            return
-        for begin in range(0, rows, batch_rows):
-            yield record_batch([], pa.schema([]), min(batch_rows, rows - begin))
+        if not columns:
+            return batches_of([], [], rows, batch_rows)
+        tested = sorted(names_of(self.key_predicate) - set(columns))
+        return self.merge.read_file(number, (*columns, *tested), (), self.key_predicate, batch_rows)
 
 
 def read_replaced(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -386,15 +372,11 @@ def read_replaced(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordB
     """
     plain = replace(request, with_row_kind=False)
     if request.with_row_kind:
-        before = replace(
-            split, files=split.before_files, deletions=split.before_deletions, before_files=(), before_deletions=()
-        )
-        yield from _as(RowKind.DELETE, request, _rows(plain, before))
-    after = replace(split, before_files=(), before_deletions=())
+        yield from with_kind(RowKind.DELETE, request, _rows(plain, _earlier(split)))
     if split.bucket < 0 or not request.with_row_kind:
-        yield from _rows(request, after)
+        yield from _rows(request, split)
     else:
-        yield from _as(RowKind.INSERT, request, _rows(plain, after))
+        yield from with_kind(RowKind.INSERT, request, _rows(plain, split))
 
 
 def _rows(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -403,10 +385,3 @@ def _rows(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     if split.bucket < 0:
         return read_changes(request, replace(split, mode=SplitMode.CHANGES))
     return read_merged(request, replace(split, mode=SplitMode.MERGE))
-
-
-def _as(kind: RowKind, request: ReadRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches with the row kind in front."""
-    schema, symbol = output_schema(request), scalar_of(kind.symbol, pa.string())
-    for batch in batches:
-        yield record_batch([pa.repeat(symbol, batch.num_rows), *batch.columns], schema, batch.num_rows)

@@ -5,34 +5,28 @@ Source: Paimon spec, chapter Row Tracking; Java `io/DataFileRecordReader`, Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.read.evolution import coarse_field, coarse_type
-from paimon_spark.engine.read.file_reader import FileRows, fields_of, file_url, iter_rows, partition_scalars
+from paimon_spark.engine.read.file_reader import FileRows, file_url, partition_scalars
 from paimon_spark.engine.tasks.split import (
     BUCKET,
     FILE_PATH,
-    METADATA_COLUMNS,
     PARTITION,
     ROW_INDEX,
     DataSplit,
     ReadRequest,
-    SplitMode,
 )
-from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import scalar_of
-from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, arrow_type, record_batch
+from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_type, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.format.metadata_files.deletion_vector import Positions
-from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, TRACKING_FIELDS
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, RowKind
 
-PHYSICAL: Final = (FILE_PATH, ROW_INDEX)
-"""Metadata columns that only rows read as they lie in files have."""
 _TYPES: Final = {FILE_PATH: pa.string(), ROW_INDEX: pa.int64(), BUCKET: pa.int32()}
 
 
@@ -41,14 +35,15 @@ def is_tracking(request: ReadRequest, name: str) -> bool:
     return request.options.row_tracking and name in (ROW_ID, SEQUENCE_NUMBER)
 
 
+def is_of_file(request: ReadRequest, name: str) -> bool:
+    """Whether `name` depends on the file of a row, as `file_column` makes it."""
+    return name in (FILE_PATH, ROW_INDEX) or is_tracking(request, name)
+
+
 def output_schema(request: ReadRequest) -> pa.Schema:
     """The Arrow schema of the batches: `rowkind` if requested, then `request.columns`.
 
-    Timestamps are as coarse as `request.timestamp_precision` says.
-
-    Raises:
-        KeyError: a column that is neither of the schema nor of metadata.
-        UnsupportedFeatureError: a column's type cannot be read.
+    Timestamps have at most `request.timestamp_precision` digits. Raises UnsupportedFeatureError: a type cannot be read.
     """
     kind = [pa.field(ROW_KIND_COLUMN, pa.string())] if request.with_row_kind else []
     return pa.schema([*kind, *(_field(request, name) for name in request.columns)])
@@ -64,20 +59,11 @@ def _field(request: ReadRequest, name: str) -> pa.Field:
     return arrow_field(coarse_field(request.schema.row_type.field(name), request.timestamp_precision))
 
 
-def check_mode(request: ReadRequest, split: DataSplit, names: Sequence[str]) -> None:
-    """Refuse metadata columns that this kind of split does not have.
-
-    Raises:
-        InvalidInputError: file path or row index of rows that are merged from several files.
-    """
-    asked = [n for n in names if n in PHYSICAL]
-    if asked and split.mode is not SplitMode.RAW:
-        raise InvalidInputError(
-            f"{' and '.join(asked)} of table {request.table_name}: a row that is merged from several files lies in "
-            "none of them; these columns exist on append tables, on tables with deletion vectors and on primary key "
-            "tables that are fully compacted",
-            columns=asked,
-        )
+def with_kind(kind: RowKind, request: ReadRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with one row kind in front, in `output_schema(request)`."""
+    schema, symbol = output_schema(request), scalar_of(kind.symbol, pa.string())
+    for batch in batches:
+        yield record_batch([pa.repeat(symbol, batch.num_rows), *batch.columns], schema, batch.num_rows)
 
 
 def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int) -> pa.Array:
@@ -92,13 +78,11 @@ def split_constant(request: ReadRequest, split: DataSplit, name: str, count: int
 
 
 def file_column(request: ReadRequest, split: DataSplit, file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
-    """A metadata column of rows of a file. `rows.extra` are TRACKING_FIELDS if the table tracks rows."""
+    """A column of `is_of_file`. `rows.extra` begins with TRACKING_FIELDS for a column of row tracking."""
     if name == FILE_PATH:
         return pa.repeat(scalar_of(file_url(request.store, split, file), pa.string()), rows.row_count)
     if name == ROW_INDEX:
         return arrow_numpy.fixed_array(rows.positions, pa.int64())
-    if name in METADATA_COLUMNS:
-        return split_constant(request, split, name, rows.row_count)
     return tracking_column(file, name, rows)
 
 
@@ -113,19 +97,6 @@ def tracking_column(file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
     if stored.null_count == 0:
         return stored
     return _filled(stored, pa.repeat(scalar_of(file.max_sequence_number, pa.int64()), rows.row_count))
-
-
-def stored_rows(request: ReadRequest, split: DataSplit, number: int) -> Iterator[tuple[Positions, pa.RecordBatch]]:
-    """Read a file of a split to rewrite it: positions and rows, with row tracking columns, without deleted rows."""
-    file, schema = split.files[number], request.schema
-    fields = fields_of(schema, schema.row_type.names)
-    extra = TRACKING_FIELDS if request.options.row_tracking else ()
-    written = arrow_schema((*schema.fields, *extra))
-    deletion = split.deletion_of(number)
-    for rows in iter_rows(request, split, file, deletion, fields, batch_rows=request.batch_rows, extra=extra):
-        if rows.row_count:
-            arrays = [*rows.columns, *(tracking_column(file, f.name, rows) for f in extra)]
-            yield rows.positions, record_batch(arrays, written, rows.row_count)
 
 
 def _filled(stored: pa.Array, otherwise: pa.Array) -> pa.Array:

@@ -20,10 +20,9 @@ from paimon_spark.engine.read.file_reader import (
     iter_rows,
     system_columns,
 )
-from paimon_spark.engine.read.metadata_columns import file_column, is_tracking, output_schema
-from paimon_spark.engine.tasks.split import METADATA_COLUMNS, DataSplit, ReadRequest
+from paimon_spark.engine.read.metadata_columns import file_column, is_of_file, is_tracking, output_schema
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import TRACKING_FIELDS, RowKind
@@ -32,15 +31,15 @@ _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of a split's files one after the other; on append tables every row counts as `+I`.
+    """The rows of a split's files one after the other.
 
     Batches have the columns of `request`. The predicate only leaves out row groups in which no row matches. Of tables
     with keys the retracts are left out, whatever the count of them in the manifest.
     """
-    special = [n for n in request.columns if n in METADATA_COLUMNS or is_tracking(request, n)]
-    if request.with_row_kind and request.schema.primary_keys and not special:
+    if request.with_row_kind:
         yield from read_changes(request, split)  # an update is shown as one, as where rows are merged
         return
+    special = [n for n in request.columns if is_of_file(request, n)]
     fields = fields_of(request.schema, [n for n in request.columns if n not in special])
     extra = TRACKING_FIELDS if any(is_tracking(request, n) for n in special) else ()
     schema = output_schema(request)
@@ -63,10 +62,7 @@ def read_raw(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
             found = {f.name: a for f, a in zip(fields, rows.columns, strict=True)}
             for name in special:
                 found[name] = file_column(request, split, file, name, rows)
-            arrays = [found[n] for n in request.columns]
-            if request.with_row_kind:
-                arrays.insert(0, pa.repeat(scalar_of(RowKind.INSERT.symbol, pa.string()), rows.row_count))
-            yield record_batch(arrays, schema, rows.row_count)
+            yield record_batch([found[n] for n in request.columns], schema, rows.row_count)
 
 
 def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta, rows: FileRows) -> FileRows:
@@ -82,7 +78,7 @@ def _without_retracts(request: ReadRequest, split: DataSplit, file: DataFileMeta
 def read_changes(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     """The unmerged rows of delta or changelog files with their row kinds.
 
-    Without `request.with_row_kind` retracts are left out. On append tables every row is `+I`.
+    Without `request.with_row_kind` retracts are left out.
     """
     if not request.schema.primary_keys:
         yield from read_raw(request, split)

@@ -15,19 +15,15 @@ import pyarrow as pa
 
 from paimon_spark.engine.read.data_evolution import read_evolved
 from paimon_spark.engine.read.evolution import WHOLE, default_values, finishing_cuts, reading_schema
-from paimon_spark.engine.read.metadata_columns import check_mode, output_schema, split_constant
+from paimon_spark.engine.read.metadata_columns import is_of_file, output_schema, split_constant, with_kind
 from paimon_spark.engine.read.raw import read_changes, read_raw
 from paimon_spark.engine.tasks.split import BUCKET, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError
-from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import conjunction, conjuncts, names_of
 from paimon_spark.types import RowKind
-
-_OF_CHANGES: Final = (SplitMode.CHANGES, SplitMode.REPLACED)
-"""Splits of a stream whose rows have kinds of their own; others are of the state with which it begins."""
 
 
 def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -39,13 +35,11 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
     Raises:
         CorruptFileError: names the file that is missing, damaged, or not what metadata says.
         UnsupportedFeatureError: a format, type or layout that cannot be read.
-        InvalidInputError: a metadata column these rows do not have.
         DataError: rows cannot be merged or cast; a NOT NULL column holds a null.
     """
-    if request.with_row_kind and request.as_inserts and split.mode not in _OF_CHANGES:
-        yield from _as_inserts(request, split)
+    if request.with_row_kind and _has_only_inserts(request, split):
+        yield from with_kind(RowKind.INSERT, request, read_split(replace(request, with_row_kind=False), split))
         return
-    check_mode(request, split, request.columns)
     schema = output_schema(request)
     extra = sorted(names_of(request.predicate) - set(request.columns))
     constants = tuple(c for c in (PARTITION, BUCKET) if c in request.columns or c in extra)
@@ -68,11 +62,14 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
             yield _finished(request, split, found, schema, cuts)
 
 
-def _as_inserts(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """Add the row kind `+I` to rows without kinds."""
-    schema, inserted = output_schema(request), scalar_of(RowKind.INSERT.symbol, pa.string())
-    for batch in read_split(replace(request, with_row_kind=False), split):
-        yield record_batch([pa.repeat(inserted, batch.num_rows), *batch.columns], schema, batch.num_rows)
+def _has_only_inserts(request: ReadRequest, split: DataSplit) -> bool:
+    """Whether each row counts as `+I`: append tables, rows with their file, the state a stream begins with."""
+    if not request.schema.primary_keys:
+        return True
+    if split.mode is SplitMode.RAW:
+        names = {*request.columns, *names_of(request.predicate)}
+        return request.as_inserts or any(is_of_file(request, n) for n in names)
+    return request.as_inserts and split.mode not in (SplitMode.CHANGES, SplitMode.REPLACED)
 
 
 def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -84,13 +81,10 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
         case SplitMode.EVOLVED:
             return read_evolved(request, split)
     # Plain reads, the common case, do without the modules of merging.
-    from paimon_spark.engine.read.merged import read_diff, read_merged
+    from paimon_spark.engine.read.merged import read_diff, read_merged, read_replaced
 
-    if split.mode is SplitMode.REPLACED:
-        from paimon_spark.engine.read.merged import read_replaced
-
-        return read_replaced(request, split)
-    return read_diff(request, split) if split.mode is SplitMode.DIFF else read_merged(request, split)
+    read = {SplitMode.MERGE: read_merged, SplitMode.DIFF: read_diff, SplitMode.REPLACED: read_replaced}[split.mode]
+    return read(request, split)
 
 
 def _without_tests_of(request: ReadRequest, defaults: Mapping[str, pa.Scalar]) -> ReadRequest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.bucket_hash import buckets as buckets_of
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.core import BucketFunction
 from paimon_spark.predicate.ast import (
     Column,
     Compare,
@@ -32,18 +34,18 @@ from paimon_spark.predicate.ast import (
     Predicate,
     conjuncts,
 )
-from paimon_spark.types import DataField, RowType, TimestampType
+from paimon_spark.types import DataField, TimestampType
 
 _MOST_KEYS: Final = 1000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class BucketFilter:
     """The buckets that can contain rows with given values of the bucket key."""
 
-    def __init__(self, handle: TableHandle, keys: pa.RecordBatch, fields: tuple[DataField, ...]) -> None:
-        self._function = handle.options.bucket_function
-        self._keys = keys
-        self._fields = fields
+    function: BucketFunction
+    keys: pa.RecordBatch
+    fields: tuple[DataField, ...]
 
     def wanted(
         self,
@@ -59,7 +61,7 @@ class BucketFilter:
         wanted = np.ones(len(buckets), np.bool_)
         for total in np.unique(totals).tolist():
             if total > 0:
-                possible = buckets_of(self._keys, total, self._function)
+                possible = buckets_of(self.keys, total, self.function)
                 wanted &= (totals != total) | (buckets < 0) | np.isin(buckets, possible)
         for schema_id in np.unique(schema_ids).tolist():
             if not self._hashes_alike(schemas[schema_id]):
@@ -67,11 +69,11 @@ class BucketFilter:
         return wanted
 
     def _hashes_alike(self, schema: TableSchema) -> bool:
-        for field in self._fields:
-            old = schema.row_type.find_by_id(field.id)
-            if old is None or old.type.with_nullable(True) != field.type.with_nullable(True):
-                return False
-        return True
+        stored = [schema.row_type.find_by_id(field.id) for field in self.fields]
+        return all(
+            old is not None and old.type.with_nullable(True) == field.type.with_nullable(True)
+            for old, field in zip(stored, self.fields, strict=True)
+        )
 
 
 def bucket_filter(handle: TableHandle, predicate: Predicate | None) -> BucketFilter | None:
@@ -80,26 +82,18 @@ def bucket_filter(handle: TableHandle, predicate: Predicate | None) -> BucketFil
     if predicate is None or handle.options.bucket == -1 or not schema.bucket_keys:
         return None
     key_type = schema.row_type.project(schema.bucket_keys)
-    choices = [_choices(predicate, field) for field in key_type]
-    count = 1
-    for choice in choices:
-        if choice is None:
-            return None
-        count *= len(choice)
-    if count > _MOST_KEYS:
+    choices = [values for field in key_type if (values := _choices(predicate, field)) is not None]
+    if len(choices) < len(key_type.fields) or math.prod(map(len, choices)) > _MOST_KEYS:
         return None
-    keys = _key_batch(key_type, list(itertools.product(*(c for c in choices if c is not None))))
+    rows = list(itertools.product(*choices))
+    key_schema = pa.schema([f.with_nullable(True) for f in arrow_schema(key_type)])
+    columns = [array_of([row[i] for row in rows], f.type) for i, f in enumerate(key_schema)]
+    keys = pa.RecordBatch.from_arrays(columns, schema=key_schema)
     try:
         buckets_of(keys, 1, handle.options.bucket_function)
     except UnsupportedFeatureError:
         return None  # only writers need to know where such a key goes
-    return BucketFilter(handle, keys, key_type.fields)
-
-
-def _key_batch(key_type: RowType, rows: list[tuple[Literal, ...]]) -> pa.RecordBatch:
-    schema = pa.schema([f.with_nullable(True) for f in arrow_schema(key_type)])
-    columns = [array_of([row[i] for row in rows], f.type) for i, f in enumerate(schema)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return BucketFilter(handle.options.bucket_function, keys, key_type.fields)
 
 
 def _choices(predicate: Predicate, field: DataField) -> list[Literal] | None:

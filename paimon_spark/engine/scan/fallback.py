@@ -103,40 +103,26 @@ def other_partitions(handle: TableHandle, snapshot: Snapshot | None) -> OtherPar
 
 
 def other_branch(handle: TableHandle) -> OtherBranch | None:
-    """The second branch named by the table's options; None if there is none.
-
-    As in Paimon a branch that was dropped is read past.
-    """
-    options = handle.options
-    for key, name in ((FALLBACK_BRANCH.key, options.fallback_branch), (PRIMARY_BRANCH.key, options.primary_branch)):
-        if name:
-            if name == handle.branch:
-                return None
-            try:
-                return OtherBranch(open_branch(handle, name), key == PRIMARY_BRANCH.key)
-            except BranchNotFoundError:
-                return None
-    return None
+    """The second branch of the table by its options; None without one. A dropped branch is ignored, as in Paimon."""
+    fallback = handle.options.fallback_branch
+    name = fallback or handle.options.primary_branch
+    if not name or name == handle.branch:
+        return None
+    try:
+        return OtherBranch(open_branch(handle, name), first=not fallback)
+    except BranchNotFoundError:
+        return None
 
 
 def plan_two_branches(
     handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, query: ScanQuery, *, travelled: bool
 ) -> list[BranchPlan]:
-    """Plan the handle's branch and the other one, in this order.
-
-    Args:
-        handle: the branch asked for.
-        snapshot: what to read of it.
-        other: the second branch.
-        query: what is asked.
-        travelled: the second branch is read as of the time of `snapshot`, not at its head.
-
-    Raises:
-        SchemaMismatchError: the branches have different columns.
-    """
+    """Plan the handle's branch and the other one, in this order. Arguments as `in_order`."""
     first, second = in_order(handle, snapshot, other, travelled=travelled)
     plan = plan_branch(*first, query)
-    taken = partitions_of(*first, query, plan)
+    taken = plan.partitions
+    if query.predicate is not None or query.created_since_ms is not None:
+        taken = plan_branch(*first, ScanQuery(columns=())).partitions  # regardless of the query
     rest = plan_branch(*second, query, partitions_of_other=taken)
     return [rest, plan] if other.first else [plan, rest]
 
@@ -144,7 +130,13 @@ def plan_two_branches(
 def in_order(
     handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, *, travelled: bool
 ) -> tuple[tuple[TableHandle, Snapshot | None], tuple[TableHandle, Snapshot | None]]:
-    """Both branches with the query of each, the preferred one first. Arguments as `plan_two_branches`.
+    """Both branches with the snapshot of each, the preferred one first.
+
+    Args:
+        handle: the branch asked for.
+        snapshot: what to read of it.
+        other: the second branch.
+        travelled: the second branch is read as of the time of `snapshot`, not at its head.
 
     Raises:
         SchemaMismatchError: the branches have different columns.
@@ -153,18 +145,9 @@ def in_order(
         theirs = _at_time_of(snapshot, other.handle)
     else:
         theirs = other.handle, latest_snapshot(other.handle)
-    check_same_columns(handle, theirs[0])
+    _check_same_columns(handle, theirs[0])
     mine = handle, snapshot
     return (theirs, mine) if other.first else (mine, theirs)
-
-
-def partitions_of(
-    handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, plan: BranchPlan
-) -> frozenset[bytes]:
-    """All partitions of the branch, regardless of the query."""
-    if query.predicate is None and query.created_since_ms is None:
-        return plan.partitions
-    return plan_branch(handle, snapshot, ScanQuery(columns=())).partitions
 
 
 def _at_time_of(snapshot: Snapshot, other: TableHandle) -> tuple[TableHandle, Snapshot | None]:
@@ -175,12 +158,8 @@ def _at_time_of(snapshot: Snapshot, other: TableHandle) -> tuple[TableHandle, Sn
     return other.with_schema(schemas_by_id(other, [found.schema_id])[found.schema_id]), found
 
 
-def check_same_columns(a: TableHandle, b: TableHandle) -> None:
-    """Check that rows of both branches fit into one result.
-
-    Raises:
-        SchemaMismatchError: names or types of columns, or partition columns, differ.
-    """
+def _check_same_columns(a: TableHandle, b: TableHandle) -> None:
+    """Refuse branches whose rows do not fit into one result."""
     same = (
         a.schema.row_type.names == b.schema.row_type.names
         and a.schema.partition_keys == b.schema.partition_keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -45,14 +45,7 @@ _COMPARABLE: Final = (CharType, BinaryType, DecimalType, TimestampType, TimeType
 
 
 class FileStats:
-    """Test the files of an entry table against predicates.
-
-    Args:
-        entries: manifest entries, one chunk per column.
-        schema: the schema that predicates speak of.
-        file_schemas: schema by id, for every file.
-        partitions: of these entries.
-    """
+    """Test the files of manifest entries against predicates over columns of `schema`."""
 
     def __init__(
         self,
@@ -78,54 +71,42 @@ class FileStats:
         result = np.ones(len(self.row_counts), np.bool_)
         for schema_id in np.unique(self._schema_ids).tolist():
             of_schema = np.flatnonzero(self._schema_ids == schema_id)
-            groups = [(of_schema, None)] if keys_only else self._by_columns(of_schema)
-            for rows, names in groups:
-                view = _Group(self, rows, self._file_schemas[schema_id], names, keys_only)
-                result[rows] = may_match(predicate, self.row_counts[rows], view.stats_of)
+            groups = [(of_schema, None, None)] if keys_only else self._by_columns(of_schema)
+            for rows, with_stats, written in groups:
+                group = _Group(self, rows, self._file_schemas[schema_id], with_stats, written, keys_only)
+                result[rows] = may_match(predicate, self.row_counts[rows], cache(group.stats_of))
         return result
 
-    def _by_columns(self, rows: Rows) -> Iterator[tuple[Rows, _Names | None]]:
-        """Files grouped by `value_stats_cols` and `write_cols`."""
-        for group in _same_lists(self.entries.column("value_stats_cols"), rows):
-            for part in _same_lists(self.entries.column("write_cols"), group):
+    def _by_columns(self, rows: Rows) -> Iterator[tuple[Rows, list[str] | None, list[str] | None]]:
+        """Files grouped by the columns that have statistics, and the columns written; None means all."""
+        with_stats, written = self.entries.column("value_stats_cols"), self.entries.column("write_cols")
+        for group in _same_lists(with_stats, rows):
+            for part in _same_lists(written, group):
                 first = int(part[0])
-                yield (
-                    part,
-                    _Names(
-                        self.entries.column("value_stats_cols")[first].as_py(),
-                        self.entries.column("write_cols")[first].as_py(),
-                    ),
-                )
-
-
-class _Names:
-    """Columns that the files of a group have, and have statistics for; None means all."""
-
-    def __init__(self, with_stats: list[str] | None, written: list[str] | None) -> None:
-        self.with_stats = with_stats if with_stats is not None else written
-        self.written = written
+                yield part, with_stats[first].as_py(), written[first].as_py()
 
 
 class _Group:
     """Statistics of files that agree on schema and on the columns of their statistics."""
 
     def __init__(
-        self, files: FileStats, rows: Rows, schema: TableSchema, names: _Names | None, keys_only: bool
+        self,
+        files: FileStats,
+        rows: Rows,
+        schema: TableSchema,
+        with_stats: list[str] | None,
+        written: list[str] | None,
+        keys_only: bool,
     ) -> None:
         self._files = files
         self._rows = rows
         self._take = None if len(rows) == len(files.row_counts) else take_indices(rows)
         self._schema = schema
-        self._names = names
+        self._with_stats = with_stats if with_stats is not None else written
+        self._written = written
         self._keys_only = keys_only
-        self._cache: dict[str, ColumnStats | None] = {}
 
     def stats_of(self, name: str) -> ColumnStats | None:
-        if name not in self._cache:
-            self._cache[name] = self._find(name)
-        return self._cache[name]
-
-    def _find(self, name: str) -> ColumnStats | None:
         table = self._files.schema
         if name in table.partition_keys:
             return self._of_partition(name)
@@ -140,7 +121,10 @@ class _Group:
         if old is None:
             # Added after the files were written: null in every row.
             return ColumnStats(None, None, self._files.row_counts[self._rows])
-        return self._of_value(field, old)
+        names = self._schema.row_type.names if self._with_stats is None else self._with_stats
+        if old.name not in names:
+            return None
+        return self._decoded("value", names.index(old.name), field.type, old.type)
 
     def _of_partition(self, name: str) -> ColumnStats:
         column = self._files.partitions.batch.column(name)
@@ -150,7 +134,7 @@ class _Group:
         return ColumnStats(bounds, bounds, nulls)
 
     def _of_row_id(self) -> ColumnStats | None:
-        if self._names is not None and self._names.written and ROW_ID in self._names.written:
+        if self._written and ROW_ID in self._written:
             return None  # kept ids are stored in the file, in no known range
         first = self._column("first_row_id")
         last = values(first) + self._files.row_counts[self._rows] - 1
@@ -171,14 +155,6 @@ class _Group:
             minimum=pc.coalesce(stats.minimum, first.cast(stats.minimum.type)),
             maximum=pc.coalesce(stats.maximum, last.cast(stats.maximum.type)),
         )
-
-    def _of_value(self, field: DataField, old: DataField) -> ColumnStats | None:
-        names: list[str] | tuple[str, ...] | None = self._names.with_stats if self._names else None
-        if names is None:
-            names = self._schema.row_type.names
-        if old.name not in names:
-            return None
-        return self._decoded("value", names.index(old.name), field.type, old.type)
 
     def _decoded(self, kind: str, position: int, wanted: DataType, stored: DataType) -> ColumnStats | None:
         if is_padded(stored):
@@ -310,10 +286,8 @@ class Partitions:
         out.rows = self.rows.take(take_indices(np.array(order, np.int64)))
         return out
 
-    def matching(self, predicate: Predicate | None) -> Bool:
+    def matching(self, predicate: Predicate) -> Bool:
         """For every distinct partition, whether `predicate`, over partition columns only, is true."""
-        if predicate is None:
-            return np.ones(len(self.rows), np.bool_)
         return values(matches(predicate, self.batch))
 
     def path(self, code: int) -> str:

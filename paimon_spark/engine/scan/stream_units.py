@@ -58,8 +58,8 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.live_files import delta_entries, file_ids
-from paimon_spark.metadata.manifests import data_manifests, delta_manifests
+from paimon_spark.metadata.live_files import file_ids
+from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 from paimon_spark.options.core import ChangelogProducer, MergeEngine
 
@@ -272,7 +272,7 @@ def _replaced_files(handle: TableHandle, snapshot: Snapshot, filters: Filters) -
     """Entries of the files that the commit removed (DELETE) or added, but not both."""
     metas = delta_manifests(handle, snapshot)
     wanted = manifests_wanted(handle, metas, filters)
-    table = delta_entries(handle, list(compress(metas, wanted)))
+    table = read_manifests(handle, list(compress(metas, wanted)))
     if len(table):
         ids, removed = file_ids(table), column(table, "kind") == FileKind.DELETE
         sides = [np.bincount(ids[side], minlength=int(ids.max()) + 1) > 0 for side in (removed, ~removed)]

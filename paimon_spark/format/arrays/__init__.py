@@ -1,1 +1,1 @@
-"""Arrow arrays: the types that rows have in this package, and conversions from and to numpy and Python."""
+"""Arrow arrays: canonical types, and conversions from and to numpy and Python."""

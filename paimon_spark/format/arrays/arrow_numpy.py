@@ -1,4 +1,4 @@
-"""Conversions between Arrow arrays, numpy arrays that share their buffers, and Python values.
+"""Conversions between Arrow arrays, numpy views of their buffers, and Python values.
 
 `Array.to_numpy()`, `pa.array()` and `pa.scalar()` import pandas when it is installed, which costs every Python worker
 a third of a second; these functions never do. Views must not be written to.

@@ -99,11 +99,7 @@ def _collection(t: ArrayType | MapType | MultisetType, field: Callable[[str, Dat
 
 
 def arrow_field(f: DataField) -> pa.Field:
-    """The Arrow field of a column.
-
-    Raises:
-        UnsupportedFeatureError: names the column whose type cannot be read.
-    """
+    """The Arrow field of a column. Raises UnsupportedFeatureError, which names the column."""
     try:
         return pa.field(f.name, arrow_type(f.type), f.type.nullable)
     except UnsupportedFeatureError as e:

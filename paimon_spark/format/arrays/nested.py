@@ -1,4 +1,4 @@
-"""Rebuilding of nested Arrow arrays around converted children, and the leaves of nested columns.
+"""Rebuilding of nested Arrow arrays with converted children; leaves of nested columns.
 
 A null row is not a row of nulls, a null list not an empty one: validity and offsets are carried over as
 they are and only the children change.

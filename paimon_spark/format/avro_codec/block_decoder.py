@@ -117,11 +117,7 @@ class Reader(Protocol):
 
 
 def reader_of(t: AvroType, source: Source) -> Reader:
-    """A reader of `t`.
-
-    Raises:
-        UnknownShapeError: for types that need another decoder.
-    """
+    """A reader of `t`. Raises UnknownShapeError for types that need another decoder."""
     match t.kind:
         case "null":
             return _Nulls()

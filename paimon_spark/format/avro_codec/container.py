@@ -147,8 +147,7 @@ def _checked(data: bytes, checksum: bytes) -> bytes:
 def open_container(data: bytes, path: str) -> Container:
     """Take a container apart; `path` is for messages. Nothing is decompressed yet.
 
-    Raises:
-        CorruptFileError: not an Avro container, cut short, or block marks do not match.
+    Raises CorruptFileError: not an Avro container, cut short, or block marks do not match.
     """
     try:
         return _open(data, path)
@@ -159,9 +158,8 @@ def open_container(data: bytes, path: str) -> Container:
 def records(container: Container) -> Iterator[Any]:
     """Every record as fastavro decodes it, logical types left raw (timestamps are integers, decimals bytes).
 
-    Raises:
-        CorruptFileError: a record cannot be decoded, or a block holds more than its records.
-        UnsupportedFeatureError: the codec is not known.
+    Raises: as `Container.payloads`, and CorruptFileError when a record cannot be decoded or a block holds more than
+        its records.
     """
     decoder = RecordDecoder(container)
     for payload in container.payloads():
@@ -229,8 +227,7 @@ def encode_rows(schema: Any, rows: Sequence[Any]) -> bytes:
 def parse_type(schema: Any) -> AvroType:
     """A schema's JSON with references resolved.
 
-    Raises:
-        FormatError: not a schema, refers to itself, or repeats items that take no bytes.
+    Raises FormatError: not a schema, refers to itself, or repeats items that take no bytes.
     """
     return _Parser().parse(schema, 0)
 

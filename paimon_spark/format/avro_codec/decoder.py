@@ -31,8 +31,7 @@ _RECORD_COST: Final = 0.5
 def arrow_type(t: AvroType) -> pa.DataType:
     """The Arrow type values of `t` come in: raw, without logical types; a map is a list of entries.
 
-    Raises:
-        FormatError: a union of more than null and one type.
+    Raises FormatError for a union of more than null and one type.
     """
     simple = _ARROW.get(t.kind)
     if simple is not None:
@@ -71,9 +70,7 @@ def decode(containers: Sequence[Container], *, in_parallel: bool | None = None) 
         containers: all with equal `schema_text`, at least one.
         in_parallel: forces a decoder (fastavro still takes types the other lacks); None picks the cheaper.
 
-    Raises:
-        CorruptFileError: names the file that cannot be decoded.
-        UnsupportedFeatureError: an unknown codec.
+    Raises: as `Container.payloads`; CorruptFileError names the file that cannot be decoded.
     """
     try:
         type_ = arrow_type(containers[0].type)
@@ -150,11 +147,7 @@ def _decode_in_parallel(group: list[Payload], t: AvroType) -> pa.Array | None:
 
 
 def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
-    """Read every record; the result is the slot of each, in the order of blocks.
-
-    Raises:
-        FormatError: a block's records do not end where it does.
-    """
+    """Read every record; the result is the slot of each, in the order of blocks. Raises FormatError."""
     # Blocks with more records come first, so those with records left are always the first ones.
     by_count = np.argsort(-counts, kind="stable")
     starts = np.concatenate(([0], ends[:-1]))
@@ -176,10 +169,7 @@ def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
 def array_of(values: list[Any], t: AvroType) -> pa.Array:
     """Values as fastavro gives them, as an array of `arrow_type(t)`.
 
-    It stands in for `pa.array`, which imports pandas when it is installed.
-
-    Raises:
-        FormatError: a union of more than null and one type.
+    It stands in for `pa.array`, which imports pandas when it is installed. Raises as `arrow_type`.
     """
     if t.null_branch is not None:
         return _array_of(values, t.inner[1 - t.null_branch], np.array([v is not None for v in values], np.bool_))

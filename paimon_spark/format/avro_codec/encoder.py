@@ -1,4 +1,4 @@
-"""Encoding of Arrow columns as Avro records, without a loop over rows, and containers of them.
+"""Encoding of Arrow columns as Avro records, and container files of such records.
 
 Every record is a row of pieces. Numbers, lengths and branches that follow each other are the bytes of one
 matrix with a mask; text and bytes are pieces as they lie in their Arrow buffers; Arrow joins the pieces of each row.
@@ -37,13 +37,10 @@ _EMPTY: Final = arrow_numpy.scalar(b"", pa.binary())
 def encode(values: pa.Array, t: AvroType) -> pa.Array:
     """Every value as Avro writes it, as a binary array: joined, they are the payload of a block.
 
-    Args:
-        values: of the Arrow type that `decoder.arrow_type` gives, or any whose buffers are the same
-            (dates and timestamps are their numbers).
-        t: the Avro type.
+    `values` are of the Arrow type that `decoder.arrow_type` gives for `t`, or of any whose buffers are the same
+    (dates and timestamps are their numbers).
 
-    Raises:
-        FormatError: a null where `t` has none, a type that is not written, or more than two gigabytes.
+    Raises FormatError: a null where `t` has none, a type that is not written, or more than two gigabytes.
     """
     row = _Row(len(values))
     if row.length == 0:

@@ -56,8 +56,7 @@ def assignment(source: pa.DataType, target: DataType, column: str, where: str) -
         column: its name, or the path of a nested field.
         where: how messages call the table.
 
-    Raises:
-        SchemaMismatchError: no such cast, or one that could lose; the message has the cast to write.
+    Raises SchemaMismatchError: no such cast, or one that could lose; the message has the cast to write.
     """
     if pa.types.is_dictionary(source) or pa.types.is_run_end_encoded(source):
         inner = assignment(source.value_type, target, column, where)

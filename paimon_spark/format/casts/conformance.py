@@ -1,4 +1,4 @@
-"""Conversion of arrays that a data file's library decodes into canonical arrays, and of those for Spark.
+"""Conversion of arrays read from data files to canonical arrays, and of those for Spark.
 
 Writers differ: decimals over any physical type, text without its annotation, times as plain integers,
 nanosecond timestamps for columns that need milliseconds, other nullability. None of it changes a value.
@@ -36,11 +36,8 @@ from paimon_spark.types import (
 def conformer(found: pa.DataType, wanted: DataType, path: str, *, padded_chars: bool = False) -> Convert | None:
     """How arrays of the file's type `found` become canonical arrays of `wanted`; None when they already are.
 
-    Args:
-        found: the Arrow type the file's library gives.
-        wanted: the column's type in the file's schema.
-        path: the column, for messages.
-        padded_chars: CHAR comes filled up with spaces, as ORC has it; Java reads it without.
+    `path` is the column, for messages. With `padded_chars` CHAR comes filled up with spaces, as in ORC; Java reads it
+    without.
 
     Raises:
         FormatError: the file holds something else than the schema says.
@@ -190,8 +187,7 @@ def fit(
 ) -> Iterator[pa.RecordBatch]:
     """Yield each of `batches` with the columns called `sources`, in that order, as the fields of `target`.
 
-    Raises:
-        DataError: a value does not fit into Spark's type.
+    Raises DataError for a value that does not fit into Spark's type.
     """
     made_for: pa.Schema | None = None
     steps: list[tuple[int, Convert | None]] = []

@@ -1,4 +1,4 @@
-"""Changes of column types: which type may become which, and casts of old values as Java makes them.
+"""Changes of column types: those allowed, and casts of old values as Java makes them.
 
 Every rule is one function over arrays. Rules without a form in Arrow or numpy work on the distinct values.
 Conversions that involve a local time zone use that of this process, as Java uses the JVM's.
@@ -44,8 +44,7 @@ def caster(source: DataType, target: DataType) -> Convert:
 
     The function raises DataError for a value that has no counterpart where Java fails too.
 
-    Raises:
-        UnsupportedFeatureError: there is no such cast, in Java or here.
+    Raises UnsupportedFeatureError when there is no such cast, in Java or here.
     """
     for find in (_to_number, _to_decimal, _to_boolean, _to_text, _to_bytes, _to_time):
         found = find(source, target)
@@ -282,10 +281,7 @@ _EXPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
 def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
     """Whether a column of `source` may become one of `target`, nullability aside; rows and collections only stay.
 
-    Args:
-        source: the type of the values there are.
-        target: the type they shall have.
-        explicit: whether values may be changed by it, as `CAST` does.
+    With `explicit` values may be changed by it, as `CAST` does.
     """
     if source.with_nullable(True) == target.with_nullable(True):
         return True
@@ -314,11 +310,7 @@ def root(t: DataType) -> str:
 
 
 def check_default(column: str, t: DataType, text: str | None) -> None:
-    """Check that the text of a default can be a value of the column.
-
-    Raises:
-        InvalidInputError: it cannot.
-    """
+    """Check that the text of a default can be a value of the column. Raises InvalidInputError."""
     if text is None:
         return
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text

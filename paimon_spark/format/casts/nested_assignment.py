@@ -1,4 +1,4 @@
-"""Store assignment for columns with children: ROW by name, ARRAY, MAP, MULTISET and VARIANT."""
+"""Store assignment of nested columns: ROW by name, ARRAY, MAP, MULTISET and VARIANT."""
 
 from __future__ import annotations
 

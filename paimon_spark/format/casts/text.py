@@ -50,11 +50,7 @@ FALSE_WORDS: Final = frozenset(("f", "false", "n", "no", "0"))
 
 
 def by_distinct(array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
-    """`convert` of every distinct value, nulls kept; a None of it is null.
-
-    Raises:
-        DataError: `convert` raises ValueError.
-    """
+    """`convert` of every distinct value, nulls kept; a None of it is null, a ValueError becomes a DataError."""
     encoded = array.dictionary_encode()
     out = [_converted(value, convert, kind) for value in encoded.dictionary.to_pylist()]
     return array_of(out, kind).take(encoded.indices)

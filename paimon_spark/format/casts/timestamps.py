@@ -1,4 +1,4 @@
-"""Timestamps, dates and times: units, time zones, INT96, and casts between them as Java makes them.
+"""Casts between timestamps, dates and times: units, time zones and INT96.
 
 Source: Java `utils/DateTimeUtils`, the rules of `casting/CastExecutors`.
 """
@@ -36,8 +36,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 def rescale(array: pa.Array, target: pa.TimestampType) -> pa.Array:
     """Timestamps in the unit and zone of `target`; digits that do not fit are cut downwards.
 
-    Raises:
-        DataError: an instant does not fit 64 bits of the finer unit.
+    Raises DataError for an instant that does not fit 64 bits of the finer unit.
     """
     if array.type.unit == target.unit:
         return array.cast(pa.int64()).cast(target)
@@ -68,11 +67,7 @@ def to_int96(array: pa.Array) -> pa.Array:
 
 
 def _finer(data: I64, factor: int, rest: I64 | int, valid: Bool) -> I64:
-    """`data * factor + rest`, with `rest` from 0 to `factor` exclusive; 0 where not `valid`.
-
-    Raises:
-        DataError: 64 bits do not hold it.
-    """
+    """`data * factor + rest`, with `rest` from 0 to `factor` exclusive; 0 where not `valid`. Raises DataError."""
     last, last_rest = divmod(2**63 - 1, factor)
     first, first_rest = divmod(-(2**63), factor)
     outside = valid & (
@@ -102,16 +97,13 @@ def _rezoned(data: Any, array: pa.Array, per_second: int, shift: Callable[[datet
     seconds = np.where(valid, data, 0) // per_second
     distinct, inverse = np.unique(seconds, return_inverse=True)
     moved = np.empty(len(distinct), np.int64)
-    for i, second in enumerate(distinct.tolist()):
-        moved[i] = _moved(second, shift)
-    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
-
-
-def _moved(second: int, shift: Callable[[datetime], datetime]) -> int:
+    second = 0
     try:
-        return (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
+        for i, second in enumerate(distinct.tolist()):
+            moved[i] = (shift(_EPOCH + timedelta(seconds=second)) - _EPOCH) // timedelta(seconds=1)
     except (OverflowError, ValueError) as e:
         raise DataError(f"a timestamp {second} seconds from 1970 cannot change its time zone: {e}") from e
+    return (moved[inverse.reshape(-1)] - seconds) * per_second + np.where(valid, data, 0)
 
 
 def _to_wall_clock(instant: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""Readers and writers of data files: rows as canonical Arrow arrays from and to Parquet, ORC and Avro.
+"""Readers and writers of data files: Parquet, ORC and Avro from and to Arrow arrays.
 
 registry.py                    the reader of a file, by its name, and the writer of a new one
 requests.py                    what readers and writers take and give

@@ -135,7 +135,8 @@ def _conformer(found: AvroType, wanted: DataType, path: str) -> Convert | None:
             scale = int((found.attributes or {}).get("scale", wanted.scale))
             return lambda a: decimals(a.cast(pa.binary()), wanted, scale)
         case TimestampType() if found.kind == "long":
-            unit = pa.timestamp(_unit(found, wanted))
+            logical = (found.logical or "").rpartition("-")[2]
+            unit = pa.timestamp(_UNITS.get(logical, timestamp_unit(wanted.precision)))
             return lambda a: rescale(a.cast(unit), target)
     return conformer(decoder.arrow_type(found), wanted, path)
 
@@ -183,17 +184,10 @@ def _map(found: AvroType, key: DataType, value: DataType | None, target: pa.Data
     return convert
 
 
-def _unit(found: AvroType, wanted: TimestampType) -> str:
-    logical = (found.logical or "").rpartition("-")[2]
-    return _UNITS.get(logical, timestamp_unit(wanted.precision))
-
-
 def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array:
     """Decimals from big-endian two's complement bytes of any length up to 16.
 
-    Raises:
-        FormatError: a value is empty or longer.
-        pa.ArrowInvalid: a value has more digits than the type.
+    Raises FormatError for empty or longer values, pa.ArrowInvalid for more digits than the type has.
     """
     offsets, raw = arrow_numpy.byte_slices(array)
     valid = arrow_numpy.validity(array)
@@ -225,7 +219,10 @@ class AvroFileWriter(RowGroupWriter):
         super().__init__(write.fields, _STEP_BYTES, _STEP_ROWS)
         schema = file_schema(write.fields, write.row_is_nullable)
         self._type = parse_type(schema)
-        self._schema, self._converts = replaced_fields(self._canonical, _decimal_as_bytes)
+        self._schema, self._converts = replaced_fields(
+            self._canonical,
+            lambda kind: Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None,
+        )
         codec = CODEC.get(write.settings) or (write.compression or "zstd").lower().replace("none", "null")
         self._container = ContainerWriter(schema, codec, write.zstd_level)
         self._out = write.store.open_output(write.path)
@@ -251,10 +248,6 @@ class AvroFileWriter(RowGroupWriter):
             for count, payload in encoder.slices(records, max(_BLOCK_BYTES // size, 1)):
                 self._container.add(count, payload)
         self._out.write(self._container.drain())
-
-
-def _decimal_as_bytes(kind: pa.DataType) -> Replacement | None:
-    return Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None
 
 
 def decimal_bytes(array: pa.Array) -> pa.Array:
@@ -297,10 +290,9 @@ def fits_avro(t: DataType) -> bool:
 
 
 def file_schema(fields: Sequence[DataField], row_is_nullable: bool) -> Any:
-    """The schema of a file of such rows, as the JSON value it is written as.
+    """The schema of a file of such rows, as JSON.
 
-    Raises:
-        UnsupportedFeatureError: Avro files cannot hold a column's type.
+    Raises UnsupportedFeatureError for types that Avro files cannot hold.
     """
     for f in fields:
         if not fits_avro(f.type):
@@ -339,22 +331,19 @@ def _not_null(t: DataType, record: str) -> Any:
         case MapType():
             return _map_schema(t.key, t.value, record)
         case RowType():
-            return {"type": "record", "name": record, "fields": [_field(f, record) for f in t.fields]}
+            return {"type": "record", "name": record, "fields": [_field(f.name, f.type, record) for f in t.fields]}
     raise UnsupportedFeatureError(f"Avro files cannot hold {t}", feature=f"{t} in Avro")
-
-
-def _field(f: DataField, record: str) -> dict[str, Any]:
-    out = {"name": f.name, "type": _schema(f.type, f"{record}_{f.name}")}
-    return out | {"default": None} if f.type.nullable else out
 
 
 def _map_schema(key: DataType, value: DataType, record: str) -> dict[str, Any]:
     """Avro's map when keys are text, else an array of entries."""
     if isinstance(key, CharType):
         return {"type": "map", "values": _schema(value, record)}
-    fields = [
-        {"name": "key", "type": _schema(key, f"{record}_key")},
-        {"name": "value", "type": _schema(value, f"{record}_value")} | ({"default": None} if value.nullable else {}),
-    ]
+    fields = [{"name": "key", "type": _schema(key, f"{record}_key")}, _field("value", value, record)]
     entry = {"type": "record", "name": record, "fields": fields}
     return {"type": "array", "items": entry, "logicalType": "map"}
+
+
+def _field(name: str, t: DataType, record: str) -> dict[str, Any]:
+    out = {"name": name, "type": _schema(t, f"{record}_{name}")}
+    return out | {"default": None} if t.nullable else out

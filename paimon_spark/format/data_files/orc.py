@@ -53,7 +53,11 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
         first = 0
         for number in range(file.nstripes):
             stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
-            arrays = [_array(stripe, f) for f in read.fields]
+            found = dict(zip(stripe.schema.names, stripe.columns, strict=True))
+            arrays = [
+                _conformed(found[f.name], f) if f.name in found else pa.nulls(stripe.num_rows, arrow_type(f.type))
+                for f in read.fields
+            ]
             for start in range(0, stripe.num_rows, read.batch_rows):
                 n = min(read.batch_rows, stripe.num_rows - start)
                 yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
@@ -62,10 +66,7 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
             raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
 
 
-def _array(stripe: pa.RecordBatch, f: DataField) -> pa.Array:
-    if f.name not in stripe.schema.names:
-        return pa.nulls(stripe.num_rows, arrow_type(f.type))
-    array = stripe.column(stripe.schema.names.index(f.name))
+def _conformed(array: pa.Array, f: DataField) -> pa.Array:
     return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
 
 
@@ -201,12 +202,9 @@ def _replacement(kind: pa.DataType) -> Replacement | None:
 
 
 def _checked(array: pa.Array) -> pa.Array:
-    """The timestamps, when Java reads what the library writes, and this module too.
+    """The timestamps, when Java reads what the library writes, and this module too. Raises UnsupportedFeatureError.
 
     Before 1970 the library takes the fraction of a second as negative, on which Java's reader fails.
-
-    Raises:
-        UnsupportedFeatureError: there is a timestamp before 1970 with a fraction, or beyond 64-bit nanoseconds.
     """
     values = arrow_numpy.values(array)
     valid = arrow_numpy.validity(array)
@@ -294,10 +292,9 @@ class OrcFooter(NamedTuple):
     timestamp_ranges: tuple[tuple[int, int] | None, ...]
 
     def far_timestamp(self, names: Sequence[str]) -> str | None:
-        """The path of a timestamp column, at or under the columns `names`, that may leave 64-bit nanoseconds.
+        """The path of a timestamp, at or under the columns `names`, that may leave 64-bit nanoseconds.
 
-        Raises:
-            FormatError: the types are not a tree.
+        Raises FormatError when the types are not a tree.
         """
         if not self.types:
             raise FormatError("it has no types")
@@ -312,21 +309,15 @@ class OrcFooter(NamedTuple):
             node = self.types[column]
             parts = node.names or ("element",) if len(node.children) == 1 else node.names or ("key", "value")
             pending += [(f"{path}.{name}", child) for name, child in zip(parts, node.children, strict=False)]
-            if node.kind in _TIMESTAMPS and not self._is_near(column):
-                return path
+            if node.kind in _TIMESTAMPS:
+                found = self.timestamp_ranges[column] if column < len(self.timestamp_ranges) else None
+                if found is None or not -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000:
+                    return path
         return None
-
-    def _is_near(self, column: int) -> bool:
-        found = self.timestamp_ranges[column] if column < len(self.timestamp_ranges) else None
-        return found is not None and -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000
 
 
 def read_footer(source: pa.NativeFile) -> OrcFooter | None:
-    """The footer of an open file; None when it is compressed by LZO, which cannot be decompressed here.
-
-    Raises:
-        FormatError: not an ORC file.
-    """
+    """The footer of an open file; None when it is compressed by LZO, which is not supported. Raises FormatError."""
     size = source.size()
     raw = _read(source, max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
     if len(raw) < 2 or raw[-1] + 1 > len(raw):
@@ -396,11 +387,10 @@ def _timestamp_range(data: bytes) -> tuple[int, int] | None:
     if facts.get(1) == 0:
         return 0, 0
     stats = dict(_message(facts.get(9, b"")))
-    return (_signed(stats[3]), _signed(stats[4])) if 3 in stats and 4 in stats else None
-
-
-def _signed(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
+    if 3 not in stats or 4 not in stats:
+        return None
+    low, high = ((stats[n] >> 1) ^ -(stats[n] & 1) for n in (3, 4))
+    return low, high
 
 
 def _int(facts: dict[int, Any], number: int) -> int:

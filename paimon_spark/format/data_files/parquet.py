@@ -19,6 +19,7 @@ import inspect
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
@@ -43,7 +44,6 @@ from paimon_spark.format.casts.timestamps import INT96, to_int96
 from paimon_spark.format.data_files.parquet_footer import MAGIC, as_file, bytes_as_int96, int96_as_bytes, without_bounds
 from paimon_spark.format.data_files.requests import (
     Bounds,
-    BoundsOf,
     FileRead,
     FileWrite,
     MayMatch,
@@ -105,7 +105,9 @@ class _Decoder:
     def rows(self) -> Iterator[Rows]:
         for first, groups, count in _runs(self._file, self._read.may_match):
             if not self._paths:
-                yield from self._empty_rows(first, count)
+                for start in range(0, count, self._read.batch_rows):
+                    n = min(self._read.batch_rows, count - start)
+                    yield Rows(first + start, n, [pa.nulls(n, arrow_type(f.type)) for f in self._read.fields])
                 continue
             done = 0
             for batch in self._file.iter_batches(
@@ -119,13 +121,12 @@ class _Decoder:
     def _arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if self._columns is None:
             self._columns = [self._column(batch.schema, f) for f in self._read.fields]
-        out = []
-        for f, (number, convert) in zip(self._read.fields, self._columns, strict=True):
-            if number < 0:
-                out.append(pa.nulls(batch.num_rows, arrow_type(f.type)))
-            else:
-                out.append(conformed(batch.column(number), convert, f.name))
-        return out
+        return [
+            pa.nulls(batch.num_rows, arrow_type(f.type))
+            if number < 0
+            else conformed(batch.column(number), convert, f.name)
+            for f, (number, convert) in zip(self._read.fields, self._columns, strict=True)
+        ]
 
     def _column(self, schema: pa.Schema, f: DataField) -> tuple[int, Convert | None]:
         if f.name not in self._names:
@@ -134,13 +135,6 @@ class _Decoder:
             raise FormatError(f"column {f.name} has none of the fields of {f.type}")
         number = schema.names.index(f.name)
         return number, conformer(schema.field(number).type, f.type, f.name)
-
-    def _empty_rows(self, first: int, count: int) -> Iterator[Rows]:
-        step = self._read.batch_rows
-        for start in range(0, count, step):
-            n = min(step, count - start)
-            arrays = [pa.nulls(n, arrow_type(f.type)) for f in self._read.fields]
-            yield Rows(first + start, n, arrays)
 
 
 def _paths(name: str, kind: object) -> Iterator[str]:
@@ -160,7 +154,7 @@ def _runs(file: pq.ParquetFile, may_match: MayMatch | None) -> Iterator[tuple[in
     columns = _leaf_numbers(file) if may_match is not None else {}
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
-        if may_match is None or may_match(_bounds_of(group, columns)):
+        if may_match is None or may_match(partial(_bounds, group, columns)):
             if not groups:
                 start = first
             groups.append(i)
@@ -193,26 +187,19 @@ def _leaf_numbers(file: pq.ParquetFile) -> dict[str, tuple[int, Any]]:
     return out
 
 
-def _bounds_of(group: Any, columns: dict[str, tuple[int, Any]]) -> BoundsOf:
-    def bounds(name: str, kind: DataType) -> Bounds | None:
-        found = columns.get(name)
-        return _bounds(group, found[0]) if found is not None and _is_exact(kind, found[1]) else None
-
-    return bounds
-
-
-def _bounds(group: Any, number: int) -> Bounds | None:
+def _bounds(group: Any, columns: dict[str, tuple[int, Any]], name: str, kind: DataType) -> Bounds | None:
+    number, schema = columns.get(name, (-1, None))
+    if number < 0 or not _is_exact(kind, schema):
+        return None
     chunk = group.column(number)
     if not chunk.is_stats_set:
         return None
     stats = chunk.statistics
     nulls = stats.null_count if stats.has_null_count else None
-    if not stats.has_min_max:
-        return Bounds(None, None, nulls, group.num_rows)
-    try:
-        return Bounds(stats.min, stats.max, nulls, group.num_rows)
-    except (ValueError, OverflowError, UnicodeDecodeError, pa.ArrowException):
-        return Bounds(None, None, nulls, group.num_rows)
+    if stats.has_min_max:
+        with suppress(ValueError, OverflowError, UnicodeDecodeError, pa.ArrowException):
+            return Bounds(stats.min, stats.max, nulls, group.num_rows)
+    return Bounds(None, None, nulls, group.num_rows)
 
 
 def _int96_columns(metadata: pq.FileMetaData) -> frozenset[str]:
@@ -372,11 +359,7 @@ def _as_int96(kind: pa.DataType) -> Replacement | None:
 
 
 class NanChunks:
-    """Which column chunks of a file hold NaN, as (row group, leaf) numbers.
-
-    Args:
-        kinds: types of the leaves of each column.
-    """
+    """Which column chunks hold NaN, as (row group, leaf); `kinds` are the types of the leaves of each column."""
 
     def __init__(self, kinds: Sequence[Sequence[pa.DataType]]) -> None:
         starts = accumulate(map(len, kinds), initial=0)

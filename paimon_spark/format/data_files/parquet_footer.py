@@ -7,6 +7,8 @@ so INT96 columns become that when reading, and the other way when writing.
 
 Arrow leaves NaN out of minimum and maximum; `without_bounds` removes these from column chunks.
 
+Footers are the Thrift bytes of a FileMetaData; the functions raise FormatError for other bytes.
+
 Source: Thrift compact protocol; parquet.thrift (FileMetaData, SchemaElement, ColumnMetaData, Statistics).
 """
 
@@ -40,11 +42,7 @@ _SHAPE: Final[_Shape] = {_SCHEMA: {}, _ROW_GROUPS: {_COLUMNS: {_METADATA: {_STAT
 
 
 def int96_as_bytes(footer: bytes) -> bytes:
-    """The Thrift bytes of a FileMetaData in which every INT96 column is FIXED_LEN_BYTE_ARRAY(12).
-
-    Raises:
-        FormatError: not a FileMetaData.
-    """
+    """The bytes of a FileMetaData with every INT96 column as FIXED_LEN_BYTE_ARRAY(12)."""
     root = _decoded(footer)
     for element in _structs(root, _SCHEMA):
         if _is(element, _TYPE, _INT96):
@@ -60,12 +58,9 @@ def int96_as_bytes(footer: bytes) -> bytes:
 
 
 def bytes_as_int96(footer: bytes) -> bytes:
-    """The Thrift bytes of a FileMetaData in which every FIXED_LEN_BYTE_ARRAY(12) column is INT96.
+    """The bytes of a FileMetaData with every FIXED_LEN_BYTE_ARRAY(12) column as INT96.
 
     Such columns must have no logical type; decimals, the only others of fixed length here, have one.
-
-    Raises:
-        FormatError: not a FileMetaData.
     """
     root = _decoded(footer)
     leaves = [element for element in _structs(root, _SCHEMA) if _TYPE in element]
@@ -88,15 +83,7 @@ def bytes_as_int96(footer: bytes) -> bytes:
 
 
 def without_bounds(footer: bytes, chunks: Collection[tuple[int, int]]) -> bytes:
-    """The Thrift bytes of a FileMetaData in which some column chunks have no minimum and maximum.
-
-    Args:
-        footer: the FileMetaData.
-        chunks: numbers of row group and column, both from 0.
-
-    Raises:
-        FormatError: not a FileMetaData, or one of fewer row groups or columns.
-    """
+    """The bytes of a FileMetaData without minimum and maximum of some column chunks, (row group, column) from 0."""
     root = _decoded(footer)
     groups = _column_chunks(root)
     missing = [(g, c) for g, c in chunks if g >= len(groups) or c >= len(groups[g])]

@@ -188,8 +188,7 @@ _NAME: Final = re.compile(
 def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
     """Where the bytes of the file called `path` are; None when it is a file like any other.
 
-    Raises:
-        CorruptFileError: the name does not say where.
+    Raises CorruptFileError when the name does not say where.
     """
     bucket_path, _, name = path.rpartition("/")
     if not name.startswith(PREFIX):

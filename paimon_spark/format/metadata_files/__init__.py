@@ -1,1 +1,1 @@
-"""Metadata files of a table: one module per kind of file, values to bytes and back, without I/O."""
+"""Metadata files of a table, encoded and decoded without I/O; a module per kind of file."""

@@ -1,4 +1,4 @@
-"""DataFileMeta, the description of a data file in a manifest, and the collection of its column statistics.
+"""DataFileMeta, the description of a data file in a manifest, and its column statistics.
 
 The values are NamedTuples, because plans hold them by the hundred thousand: building one costs a third of a dataclass
 and pickles to a plain tuple.
@@ -188,7 +188,13 @@ class _Column:
         self._nulls += values.null_count
         if not self._is_ordered or values.null_count == len(values):
             return
-        low, high = _floating_ends(values) if self._is_floating else _ends(values)
+        if self._is_floating:
+            # Of numpy, NaN is the smallest and the largest when there is one.
+            parts = [arrow_numpy.values(chunk) for chunk in values.drop_null().chunks if len(chunk)]
+            low, high = float(np.min([p.min() for p in parts])), float(np.max([p.max() for p in parts]))
+        else:
+            ends = pc.min_max(values)
+            low, high = raw_value(ends["min"]), raw_value(ends["max"])
         if low != low:  # NaN
             self._is_ordered, self._min, self._max = False, None, None
             return
@@ -204,17 +210,6 @@ class _Column:
         if self._is_floating:
             low, high = low or -0.0, high or 0.0
         return ColumnStats(self._value(low), self._value(high), self._nulls)
-
-
-def _ends(values: pa.ChunkedArray) -> tuple[Any, Any]:
-    ends = pc.min_max(values)
-    return raw_value(ends["min"]), raw_value(ends["max"])
-
-
-def _floating_ends(values: pa.ChunkedArray) -> tuple[float, float]:
-    """The smallest and the largest value; NaN for both when there is one."""
-    parts = [arrow_numpy.values(chunk) for chunk in values.drop_null().chunks if len(chunk)]
-    return float(np.min([p.min() for p in parts])), float(np.max([p.max() for p in parts]))
 
 
 def kept(stats: ColumnStats, mode: StatsMode) -> ColumnStats:

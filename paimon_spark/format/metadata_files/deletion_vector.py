@@ -58,14 +58,9 @@ def decode(data: bytes, path: str, *, length: int | None = None, row_count: int 
 
 
 def encode(positions: Positions, bitmap64: bool = False) -> bytes:
-    """One vector record.
+    """One vector record of ascending positions, of 64 bits with option `deletion-vectors.bitmap64`.
 
-    Args:
-        positions: ascending, each once.
-        bitmap64: option `deletion-vectors.bitmap64`: positions of 64 bits, as Iceberg's vectors.
-
-    Raises:
-        FormatError: positions out of order, negative, or too great.
+    Raises FormatError: positions out of order, negative, or too great.
     """
     most = 1 << 63 if bitmap64 else 1 << 31
     if len(positions) and not (positions[0] >= 0 and positions[-1] < most and (np.diff(positions) > 0).all()):

@@ -71,9 +71,7 @@ class IndexManifestEntry(NamedTuple):
 def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
     """The entries of an index manifest: all index files of the snapshot.
 
-    Raises:
-        CorruptFileError: not an index manifest.
-        UnknownFormatVersionError: an entry is not of version 1.
+    Raises: CorruptFileError, or UnknownFormatVersionError when an entry is not of version 1.
     """
     try:
         return [_entry(r, path) for r in manifest_format.rows(data, path)]
@@ -84,17 +82,7 @@ def decode(data: bytes, path: str) -> list[IndexManifestEntry]:
 def encode(
     entries: Sequence[IndexManifestEntry], compression: str = "zstd", level: int = 1, file_format: str = "avro"
 ) -> bytes:
-    """An index manifest of `entries`, which are all index files of a snapshot.
-
-    Args:
-        entries: in the order to write them; `kind` is written as it is.
-        compression: option `manifest.compression`.
-        level: zstd level.
-        file_format: option `manifest.format`.
-
-    Raises:
-        InvalidOptionError: the compression is not known.
-    """
+    """An index manifest of all index files of a snapshot, `kind` as it is. Otherwise as `encode_manifest`."""
     rows = [_row(e) for e in entries]
     return manifest_format.encode_rows(manifest_format.INDEX_ENTRY, rows, compression, level, file_format)
 
@@ -118,11 +106,7 @@ def encode_hashes(hashes: npt.NDArray[np.int32]) -> bytes:
 
 
 def decode_hashes(data: bytes, path: str) -> npt.NDArray[np.int32]:
-    """The key hashes of a `HASH` index file.
-
-    Raises:
-        CorruptFileError: the file is cut short.
-    """
+    """The key hashes of a `HASH` index file. Raises CorruptFileError when it is cut short."""
     if len(data) % 4:
         raise CorruptFileError(f"{path} has {len(data)} bytes; a hash index has four per key", path=path)
     return np.frombuffer(data, ">i4").astype(np.int32)

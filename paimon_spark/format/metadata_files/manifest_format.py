@@ -52,17 +52,11 @@ def format_of(data: bytes) -> str | None:
 
 
 def encode(records: pa.StructArray, schema: Schema, to: str, codec: str, level: int) -> bytes:
-    """A file of records.
+    """A Parquet or ORC file of records, which are as `decoder.arrow_type` of `schema`.
 
-    Args:
-        records: as `decoder.arrow_type` of `schema`.
-        schema: `ENTRY`, `LIST_ROW` or `INDEX_ENTRY`.
-        to: `parquet` or `orc`.
-        codec: option `manifest.compression`.
-        level: zstd level, of Parquet only.
+    `codec` is the option `manifest.compression`, `level` that of zstd in Parquet.
 
-    Raises:
-        InvalidOptionError: the codec is not one of the format.
+    Raises InvalidOptionError when the codec is not one of the format.
     """
     codec = _codec(to, codec)
     kind = _struct(schema, _IDS[to], first_id=-1)
@@ -81,8 +75,8 @@ def encode(records: pa.StructArray, schema: Schema, to: str, codec: str, level: 
     else:
         import pyarrow.orc as po
 
-        columns = [pa.concat_arrays([with_null_fields(c) for c in column.chunks]) for column in table.columns]
-        po.write_table(_shortened(pa.Table.from_arrays(columns, schema=table.schema)), out, compression=codec)
+        columns = [_whole_seconds(with_null_fields(arrow_numpy.one_chunk(column))) for column in table.columns]
+        po.write_table(pa.Table.from_arrays(columns, schema=table.schema), out, compression=codec)
     return out.getvalue()
 
 
@@ -94,12 +88,7 @@ def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]], codec: str, leve
 
 
 def rows(data: bytes, path: str) -> Iterator[dict[str, Any]]:
-    """The records of a file of any format as Python values.
-
-    Raises:
-        CorruptFileError: the file cannot be decoded.
-        UnsupportedFeatureError: an unknown Avro codec.
-    """
+    """The records of a file of any format as Python values. Raises CorruptFileError, or as `records` of Avro."""
     if format_of(data) is None:
         yield from records(open_container(data, path))
     else:
@@ -144,24 +133,19 @@ def _codec(to: str, codec: str) -> str:
 
 
 def decode(data: bytes, path: str) -> list[pa.StructArray]:
-    """The records of a Parquet or ORC file, in order, with timestamps as milliseconds.
-
-    Raises:
-        CorruptFileError: the file cannot be decoded.
-    """
+    """The records of a Parquet or ORC file, in order, with timestamps as milliseconds. Raises CorruptFileError."""
     source = pa.BufferReader(data)
     try:
-        table = _parquet(source) if data.startswith(_PARQUET) else _orc(source)
+        if data.startswith(_PARQUET):
+            import pyarrow.parquet as pq
+
+            table = pq.ParquetFile(source).read()
+        else:
+            table = _orc(source)
         table.validate()
         return [_in_ms(batch.to_struct_array()) for batch in table.to_batches()]
     except (pa.ArrowException, FormatError, OSError, ValueError, KeyError, IndexError) as e:
         raise CorruptFileError(f"{path} cannot be decoded: {type(e).__name__}: {e}", path=path) from e
-
-
-def _parquet(source: pa.NativeFile) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(source).read()
 
 
 def _orc(source: pa.NativeFile) -> pa.Table:
@@ -220,24 +204,16 @@ def _in_ms(array: pa.Array) -> pa.Array:
     return array
 
 
-def _shortened(table: pa.Table) -> pa.Table:
-    """The table without fractions of seconds before 1970, which Arrow writes so that Java cannot read them."""
-    columns = [_whole_seconds(c.chunk(0)) if pa.types.is_struct(c.type) and c.num_chunks else c for c in table.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def _whole_seconds(array: pa.StructArray) -> pa.StructArray:
-    def child(c: pa.Array) -> pa.Array:
-        if not pa.types.is_timestamp(c.type):
-            return c
-        values = arrow_numpy.values(c)
-        if not (values < 0).any():
-            return c
-        whole = np.where(values < 0, values - values % 1000, values)
-        return arrow_numpy.fixed_array(whole, c.type, arrow_numpy.valid_or_none(c))
-
-    children = [array.field(i) for i in range(array.type.num_fields)]
-    return with_children(array, array.type, [child(c) for c in children])
+def _whole_seconds(array: pa.Array) -> pa.Array:
+    """The array without fractions of seconds before 1970, which Arrow writes so that Java cannot read them."""
+    if pa.types.is_struct(array.type):
+        fields = [array.field(i) for i in range(array.type.num_fields)]
+        return with_children(array, array.type, list(map(_whole_seconds, fields)))
+    if not pa.types.is_timestamp(array.type):
+        return array
+    values = arrow_numpy.values(array)
+    whole = np.where(values < 0, values - values % 1000, values)
+    return arrow_numpy.fixed_array(whole, array.type, arrow_numpy.valid_or_none(array))
 
 
 Schema: TypeAlias = dict[str, Any]

@@ -61,16 +61,11 @@ def _type_at(path: tuple[str, ...]) -> AvroType:
 
 
 def encode_manifest(table: pa.Table, compression: str = "zstd", level: int = 1, file_format: str = "avro") -> bytes:
-    """A manifest of entries.
+    """A manifest of entries as `ENTRY_SCHEMA`.
 
-    Args:
-        table: entries as `ENTRY_SCHEMA`.
-        compression: option `manifest.compression`.
-        level: zstd level.
-        file_format: option `manifest.format`.
+    Args are the options `manifest.compression`, `file.compression.zstd-level` and `manifest.format`.
 
-    Raises:
-        InvalidOptionError: the compression is not known.
+    Raises InvalidOptionError when the format has no such compression.
     """
     if file_format != "avro":
         return manifest_format.encode(_records(table), manifest_format.ENTRY, file_format, compression, level)

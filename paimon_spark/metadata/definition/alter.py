@@ -157,7 +157,7 @@ def _check_still_readable(before: TableSchema, after: TableSchema, table: str) -
     """Refuse changes that would make a table unreadable here; one that is already may be changed."""
     try:
         check_readable(before, before.options, table)
-    except UnsupportedFeatureError:
+    except (UnsupportedFeatureError, InvalidOptionError):
         return
     check_readable(after, after.options, table)
 

@@ -13,10 +13,13 @@ from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
-from paimon_spark.options.core import ChangelogProducer, MergeEngine
-from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL
-from paimon_spark.options.descriptor import Option, boolean, did_you_mean, integer, names, string
+from paimon_spark.options.commit import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
+from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
+from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
+from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
+from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names, string
 from paimon_spark.options.known import is_table_option
+from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     AtomicType,
@@ -32,7 +35,6 @@ from paimon_spark.types import (
 FIELDS: Final = "fields."
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _DOTS_OF_A_COLUMN: Final = 2
-_INT_MAX: Final = 2**31 - 1
 _VERSIONS: Final = (
     "scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version",
     "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between",
@@ -84,10 +86,6 @@ def _flag(options: TableOptions, key: str) -> bool:
     return Option(key, boolean, False, "").get(options.raw)
 
 
-def _number(options: TableOptions, key: str, default: int) -> int:
-    return Option(key, integer, default, "").get(options.raw)
-
-
 def _text(options: TableOptions, key: str) -> str:
     return Option(key, string, "", "").get(options.raw).strip()
 
@@ -97,16 +95,14 @@ def _refuse(message: str, option: str) -> InvalidOptionError:
 
 
 def _counts(schema: TableSchema, options: TableOptions) -> None:
-    for kind in ("snapshot", "changelog"):
+    for kind, kept in (("snapshot", options.expiry.snapshots), ("changelog", options.expiry.changelogs)):
         low, high = f"{kind}.num-retained.min", f"{kind}.num-retained.max"
-        least = _number(options, low, _number(options, "snapshot.num-retained.min", 10))
-        most = _number(options, high, _number(options, "snapshot.num-retained.max", _INT_MAX))
+        least, most = kept.retain_min, kept.retain_max
         if least < 1:
             raise _refuse(f"{low} = {least}: at least 1", low)
         if least > most:
             raise _refuse(f"{low} = {least} is more than {high} = {most}; raise {high} or lower {low}", low)
-    if _number(options, "target-file-row-num", 1) < 1:
-        raise _refuse("target-file-row-num: at least 1", "target-file-row-num")
+    TARGET_FILE_ROWS.get(options.raw)  # refuses less than 1
 
 
 def _scan_mode(schema: TableSchema, options: TableOptions) -> None:
@@ -183,7 +179,7 @@ def _merging(schema: TableSchema, options: TableOptions) -> None:
                 f"changelog-producer = {producer.value}: with merge-engine = first-row only none or lookup",
                 "changelog-producer",
             )
-    kind = _text(options, "rowkind.field")
+    kind = (options.write.rowkind_field or "").strip()
     if kind and not isinstance(_column(schema, "rowkind.field", kind), CharType):
         raise _refuse(
             f"rowkind.field = {kind!r}: the column holds +I, -U, +U or -D, so it is a STRING", "rowkind.field"
@@ -194,7 +190,7 @@ def _changelog(schema: TableSchema, options: TableOptions) -> None:
     producer, key = options.changelog_producer, "changelog-producer"
     if not schema.primary_keys and producer is not ChangelogProducer.NONE:
         raise _refuse(f"{key} = {producer.value} needs a table with a primary key", key)
-    if _flag(options, "streaming-read-overwrite"):
+    if READ_OVERWRITE.get(options.raw):
         if not schema.primary_keys:
             raise _refuse(
                 "streaming-read-overwrite needs a primary key; use streaming-read-append-overwrite for this table",
@@ -255,8 +251,8 @@ def _unfit(file_format: str, t: DataType) -> DataType | None:
 
 
 def _expiry_of_records(schema: TableSchema, options: TableOptions) -> None:
-    key = "record-level.time-field"
-    column = _text(options, key)
+    key = RECORD_TIME_FIELD.key
+    column = (RECORD_TIME_FIELD.get(options.raw) or "").strip()
     if not column:
         return
     t = _column(schema, key, column)
@@ -275,14 +271,14 @@ def _deletion_vectors(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _snapshot_ordering(schema: TableSchema, options: TableOptions) -> None:
-    key = "sequence.snapshot-ordering"
-    if not _flag(options, key):
+    key = SNAPSHOT_ORDERING.key
+    if not options.commit.snapshot_sequence_ordering:
         return
     if not schema.primary_keys:
         raise _refuse(f"{key} needs a primary key", key)
     if options.sequence_fields:
         raise _refuse(f"{key} does not go with sequence.field: the snapshot alone tells which row is newer", key)
-    if not _flag(options, "write-only") and not _flag(options, "write.compaction-skip"):
+    if not options.commit.write_only:
         raise _refuse(
             f"{key} needs write-only = true, since writers cannot know their snapshot while they compact", key
         )
@@ -297,27 +293,27 @@ def _row_tracking(schema: TableSchema, options: TableOptions) -> None:
     if options.data_evolution:
         if not options.row_tracking:
             raise _refuse("data-evolution.enabled needs row-tracking.enabled = true", "data-evolution.enabled")
-        if _flag(options, "clustering.incremental"):
+        if CLUSTERS.get(options.raw):
             raise _refuse("data-evolution.enabled does not go with clustering.incremental", "data-evolution.enabled")
 
 
 def _clustering(schema: TableSchema, options: TableOptions) -> None:
-    key = "clustering.incremental"
+    key = CLUSTERS.key
     for column in names(_text(options, "clustering.columns")):
         _column(schema, "clustering.columns", column)
-    if not _flag(options, key):
+    if not CLUSTERS.get(options.raw):
         return
     if schema.primary_keys:
         raise _refuse(f"{key} needs a table without primary key", key)
     if options.bucket != -1:
-        if Option("bucket-append-ordered", boolean, True, "").get(options.raw):
+        if BUCKET_APPEND_ORDERED.get(options.raw):
             raise _refuse(f"{key} with buckets needs bucket-append-ordered = false", key)
         if options.deletion_vectors:
             raise _refuse(f"{key} with buckets does not go with deletion-vectors.enabled", key)
 
 
 def _upsert_key(schema: TableSchema, options: TableOptions) -> None:
-    keys = names(_text(options, "upsert-key"))
+    keys = names(options.write.upsert_key)
     for column in keys:
         _column(schema, "upsert-key", column)
     if keys and schema.primary_keys:
@@ -350,13 +346,12 @@ def _file_indexes(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _others(schema: TableSchema, options: TableOptions) -> None:
-    if _flag(options, "table-read.sequence-number.enabled") and not schema.primary_keys:
+    if options.shows_sequence_number and not schema.primary_keys:
         raise _refuse("table-read.sequence-number.enabled needs a primary key", "table-read.sequence-number.enabled")
     if _flag(options, "auto-create"):
         raise _refuse("auto-create is not a table option; leave it out", "auto-create")
-    both = ("scan.fallback-branch", "scan.primary-branch")
-    if all(_text(options, key) for key in both):
-        raise _refuse(f"{both[0]} and {both[1]} exclude each other", both[0])
+    if options.fallback_branch and options.primary_branch:
+        raise _refuse(f"{FALLBACK_BRANCH.key} and {PRIMARY_BRANCH.key} exclude each other", FALLBACK_BRANCH.key)
     for key in _NOT_HERE:
         if _text(options, key):
             raise UnsupportedFeatureError(

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -193,7 +193,7 @@ def decode(data: bytes, path: str) -> TableChange:
                 raise FormatError(f"a step touches {touched!r}, which is not a snapshot, tag or branch of the table")
         released = tuple(_decode_root(r, path) for r in raw["released"])
         return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released)
-    except (KeyError, TypeError, ValueError, AttributeError, FormatError) as e:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, FormatError) as e:
         raise CorruptFileError(
             f"{path} is not a readable plan of a change: {e}. Nothing was done; if no process works on the table, "
             "remove the file and look at the table with doctor()",
@@ -250,51 +250,41 @@ _ROOT: Final = re.compile(
 )
 
 
+_TextStep: TypeAlias = type[Put] | type[PutNew] | type[Delete] | type[DeleteTree] | type[SetAside] | type[RenameTree]
+_TEXT_STEPS: Final[Mapping[str, _TextStep]] = {
+    "put": Put,
+    "put-new": PutNew,
+    "delete": Delete,
+    "delete-tree": DeleteTree,
+    "set-aside": SetAside,
+    "rename-tree": RenameTree,
+}
+"""Steps whose fields are texts, by their names in a journal."""
+_NAMES: Final = {kind: name for name, kind in _TEXT_STEPS.items()}
+
+
 def _encode_step(step: Step) -> list[object]:
     match step:
-        case Put(path, text):
-            return ["put", path, text]
-        case PutNew(path, text, aside):
-            return ["put-new", path, text, aside]
-        case Delete(path, sha256):
-            return ["delete", path] if sha256 is None else ["delete", path, sha256]
         case DeleteFiles(paths):
             return ["delete-files", *paths]
-        case DeleteTree(directory):
-            return ["delete-tree", directory]
-        case SetAside(directory, aside):
-            return ["set-aside", directory, aside]
-        case RenameTree(old, new):
-            return ["rename-tree", old, new]
         case IfSnapshots(directory, steps):
             return ["if-snapshots", directory, *map(_encode_step, steps)]
+    return [_NAMES[type(step)], *(text for text in astuple(step) if text is not None)]
 
 
 def _decode_step(raw: Sequence[object]) -> Step:
-    if not isinstance(raw, list):
+    if not isinstance(raw, list) or not raw:
         raise FormatError(f"{raw!r} is not a step")
-    if raw[:1] == ["if-snapshots"]:
-        steps = tuple(map(_decode_step, raw[2:]))
-        return IfSnapshots(_text(raw[1]), tuple(step for step in steps if isinstance(step, (Put, Delete))))
-    name, *texts = (_text(part) for part in raw)
-    match name, texts:
-        case "put", [path, text]:
-            return Put(path, text)
-        case "put-new", [path, text, aside]:
-            return PutNew(path, text, aside)
-        case "delete", [path]:
-            return Delete(path)
-        case "delete", [path, sha256]:
-            return Delete(path, sha256)
-        case "delete-files", paths:
-            return DeleteFiles(tuple(paths))
-        case "delete-tree", [directory]:
-            return DeleteTree(directory)
-        case "set-aside", [directory, aside]:
-            return SetAside(directory, aside)
-        case "rename-tree", [old, new]:
-            return RenameTree(old, new)
-    raise FormatError(f"unknown step {name!r}")
+    name, *values = raw
+    if name == "if-snapshots":
+        steps = tuple(map(_decode_step, values[1:]))
+        return IfSnapshots(_text(values[0]), tuple(step for step in steps if isinstance(step, (Put, Delete))))
+    texts = [_text(value) for value in values]
+    if name == "delete-files":
+        return DeleteFiles(tuple(texts))
+    if name not in _TEXT_STEPS:
+        raise FormatError(f"unknown step {name!r}")
+    return _TEXT_STEPS[name](*texts)  # a TypeError when there are too few or too many
 
 
 def _decode_root(raw: Mapping[str, Any], path: str) -> Root:

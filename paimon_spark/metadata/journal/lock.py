@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -383,7 +383,7 @@ class Owner:
 
     def encode(self) -> dict[str, object]:
         """As JSON values."""
-        return {name: getattr(self, name) for name in ("operation", "host", "machine", "pid", "started")}
+        return asdict(self)
 
     def is_alive(self) -> bool | None:
         """Whether the operation still runs; None when this machine cannot tell."""

@@ -120,29 +120,30 @@ def _resolved_changes(columns: RowType, statement: AlterTable, exact: bool) -> l
         if isinstance(change, (SetOption, RemoveOption, UpdateTableComment)) or not hasattr(change, "path"):
             out.append(change)
             continue
-        found = change if exact else _with_path(change, _cased_path(columns, change.path))
+        path, exists = _located(columns, change.path)
+        found: Any = change
+        if not exact:
+            found = replace(found, path=path)
         if isinstance(found, (AddColumn, MoveColumn)) and isinstance(found.position, After) and not exact:
-            beside = _cased_path(columns, (*found.path[:-1], found.position.column))
+            beside, _ = _located(columns, (*found.path[:-1], found.position.column))
             found = replace(found, position=After(beside[-1]))
-        if isinstance(found, DropColumn) and statement.if_exists and not _exists(columns, found.path):
+        if isinstance(found, DropColumn) and statement.if_exists and not (exists and found.path == path):
             continue
         out.append(found)
     return out
 
 
-def _with_path(change: Any, path: Path) -> Any:
-    return replace(change, path=path)
-
-
-def _cased_path(columns: RowType, written: Path) -> Path:
-    """A path in the case of the columns; from the first missing column on as written."""
+def _located(columns: RowType, written: Path) -> tuple[Path, bool]:
+    """A path in the case of the columns, from the first missing one on as written, and whether all exist."""
     out: list[str] = []
     at: DataType | None = columns
+    exists = True
     for part in written:
         step = _step(at, part)
+        exists = exists and step is not None
         out.append(part if step is None else step[0])
         at = None if step is None else step[1]
-    return tuple(out)
+    return tuple(out), exists
 
 
 def _step(at: DataType | None, part: str) -> tuple[str, DataType] | None:
@@ -155,13 +156,3 @@ def _step(at: DataType | None, part: str) -> tuple[str, DataType] | None:
         case MapType() if part.lower() == "value":
             return "value", at.value
     return None
-
-
-def _exists(columns: RowType, path: Path) -> bool:
-    at: DataType | None = columns
-    for part in path:
-        step = _step(at, part)
-        if step is None or step[0] != part:
-            return False
-        at = step[1]
-    return True

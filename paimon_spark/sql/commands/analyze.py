@@ -38,13 +38,7 @@ _SHORT_DECIMAL: Final = 18
 
 
 class _TypeStatistics(NamedTuple):
-    """Which statistics a type has.
-
-    Attributes:
-        length: of its values, or the default when there are no values to measure.
-        is_measured: whether lengths are measured.
-        has_bounds: whether it has minimum and maximum.
-    """
+    """Which statistics a type has: `length` is that of its values, or the default where no values are measured."""
 
     length: int
     is_measured: bool = False
@@ -57,8 +51,6 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
 
     Raises:
         UnsupportedFeatureError: NOSCAN, PARTITION, or a column's type has no statistics.
-        ColumnNotFoundError: there is no such column.
-        InvalidInputError: it is a system table.
         CommitError: the retries are exhausted, or the outcome is unknown.
     """
     _refuse(name, statement)

@@ -37,8 +37,8 @@ from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
 from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName, resolve_name, resolve_source
 from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.queries.run import query_dataframe
-from paimon_spark.sql.session import CachingSession, Session
+from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import tokenize
 from paimon_spark.storage.urls import open_store
@@ -126,7 +126,7 @@ def create_table(session: Session, statement: CreateTable) -> Result:
     rows = None
     if statement.query is not None:
         session = with_lineage_job(session, name, statement.sql)
-        rows = query_dataframe(session, statement.query, session.catalog.options.get(JOB.key))
+        rows = run_query(session, statement.query, session.catalog.options.get(JOB.key))
     # NOT NULL of a query's columns is ignored, as Spark does: later rows may be null.
     columns = statement.columns if rows is None else row_type(rows.schema, all_nullable=True)
     assert columns is not None
@@ -357,7 +357,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
     """Refuse a permanent view in the catalog or over its tables, whose text Spark could not run later."""
     parts = statement.name
     is_ours = len(parts) > 1 and (parts[0].lower() == CATALOG or (len(parts) == 2 and session.has_database(parts[0])))
-    tables = references(CachingSession.over(session), parse_query(statement.query)) if statement.query else ()
+    tables = references(session.caching(), parse_query(statement.query)) if statement.query else ()
     if not is_ours and not tables:
         return Outcome.RUN_BY_SPARK
     over = f" over {tables[0].name}" if tables else ""

@@ -53,9 +53,7 @@ _STATISTICS: Final = {
 def describe(session: Session, name: TableName, statement: Describe) -> Result:
     """The columns of a table, or of a version of it; with EXTENDED the whole definition.
 
-    Raises:
-        UnsupportedFeatureError: PARTITION, AS JSON, or a nested column.
-        ColumnNotFoundError: there is no such column.
+    Raises UnsupportedFeatureError: PARTITION, AS JSON, or a nested column.
     """
     if statement.unsupported:
         instead = "SELECT * FROM {0}$partitions" if statement.unsupported == "PARTITION" else "Table.schema in Python"

@@ -32,10 +32,7 @@ _INT: Final = 2**31
 def replace_qualifier(text: str, names: Iterable[Sequence[str]], alias: str | None) -> str:
     """`text` with another qualifier before columns in place of `names`: `db.t.c` becomes `alias.c`.
 
-    Args:
-        text: of an expression.
-        names: what to replace, in any case.
-        alias: what to write instead; None for columns without a qualifier.
+    Names match in any case; without an alias, columns have no qualifier.
     """
     wanted = {tuple(p.lower() for p in n) for n in names}
     if not wanted:
@@ -80,9 +77,7 @@ def _spark_name(field: DataField) -> str:
 def with_defaults(query: str, columns: Sequence[DataField]) -> str:
     """Replace DEFAULT in a query of constants: VALUES, or SELECT without a star before it.
 
-    Args:
-        query: text.
-        columns: of the table, in the order of the query's.
+    `columns` are in the order of the query's.
     """
     cursor = Cursor(query)
     if not any(w.keyword == _DEFAULT for w in cursor.tokens):
@@ -117,10 +112,7 @@ def _replace_defaults(cursor: Cursor, columns: Sequence[DataField], edits: list[
 def values_by_column(target: Target, assignments: Sequence[Assignment], aliases: Sequence[str]) -> dict[str, str]:
     """The expression for each assigned column; assigned fields of a column are combined into one expression.
 
-    Args:
-        target: the table.
-        assignments: of SET or of INSERT.
-        aliases: names of the table; the first one qualifies fields that keep their value.
+    `aliases` are names of the table; the first one qualifies fields that keep their value.
 
     Raises:
         ColumnNotFoundError: there is no such column or field.
@@ -226,8 +218,7 @@ def partition_condition(text: str) -> list[tuple[str, str]]:
 def bind_parameters(session: Session, sql: str) -> tuple[Session, str]:
     """Replace `:name` and `?` by literals, and keep parameters without a literal in the session.
 
-    Raises:
-        SqlSyntaxError: there are more marks than values.
+    Raises SqlSyntaxError: there are more marks than values.
     """
     if not session.args:
         return session, sql

@@ -26,13 +26,11 @@ from paimon_spark.sql.commands.target import (
     StaticPartition,
     Target,
     constant_column,
-    open_target,
+    on_target,
     static_partition,
 )
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import names_no_table
-from paimon_spark.sql.session import Session
-from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -44,28 +42,22 @@ if TYPE_CHECKING:
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
-def insert(session: Session, statement: Insert) -> Result:
+@on_target
+def insert(target: Target, statement: Insert) -> None:
     """Run an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
-    opened = open_target(session, statement)
-    if opened is None:
-        return Outcome.RUN_BY_SPARK
-    target, statement = opened
     insertion = _insertion(target, statement)
     with our_errors():
         rows = insertion.rows(target.query(insertion.query))
         mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
-        no_sources = {NO_SOURCES.key: "true"} if target.records_lineage and names_no_table(insertion.query) else {}
+        no_sources = {NO_SOURCES.key: "true"} if target.job is not None and names_no_table(insertion.query) else {}
         target.table.write(rows, mode.value, **insertion.options, **no_sources)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """What an INSERT writes.
+    """What an INSERT writes: `static` has values of partition columns that the query lacks.
 
-    Attributes:
-        columns: of the table, in the order of the query's; None when they match by name.
-        static: values of partition columns that the query lacks.
+    The columns are in the order of the query's; None when they match by name.
     """
 
     target: Target

@@ -27,11 +27,10 @@ from paimon_spark.sql.commands.expressions import (
     replace_qualifier,
     values_by_column,
 )
-from paimon_spark.sql.commands.target import Target, open_target, static_partition
+from paimon_spark.sql.commands.target import Target, on_target, static_partition
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.grammar.write import Action, Delete, Matched, Merge, Truncate, Update, WhenClause
+from paimon_spark.sql.grammar.write import Delete, Merge, Truncate, Update, WhenClause
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -39,60 +38,35 @@ if TYPE_CHECKING:
 
 _FORCED_CHANGELOG: Final = "delete.force-produce-changelog"
 _NEW_VALUE: Final = "__paimon_new_"
-
-
-_WHEN: Final = {
-    Matched.BOTH: job.When.MATCHED,
-    Matched.SOURCE: job.When.NOT_MATCHED,
-    Matched.TARGET: job.When.NOT_MATCHED_BY_SOURCE,
-}
-
-
-_VERB: Final = {
-    Action.UPDATE: job.Verb.UPDATE,
-    Action.INSERT: job.Verb.INSERT,
-    Action.DELETE: job.Verb.DELETE,
-}
-
-
 _UNNAMED_SOURCE: Final = "paimon_source"
-
-
 _RENAMED_TARGET: Final = "paimon_target"
 
 
-def delete(session: Session, statement: Delete) -> Result:
+@on_target
+def delete(target: Target, statement: Delete) -> None:
     """Run a DELETE. Raises as `Table.delete`; Spark's own errors for the condition."""
-    opened = open_target(session, statement)
-    if opened is None:
-        return Outcome.RUN_BY_SPARK
-    target, statement = opened
     table, where = target.table, statement.where
     if where is None or where.upper() == "TRUE":
         delete_partitions(table, WholeTable(), "DELETE")
-        return None
+        return
     unqualified = replace_qualifier(where, _qualifiers(target, statement), None)
     whole = partitions_where(table, unqualified, target.session.time_zone)
     if whole is not None and not table.options.write.delete_as_changelog:
         delete_partitions(table, whole, "DELETE")
-        return None
+        return
     if any(is_cut_by_spark(f.type) for f in target.columns):
         table.delete(unqualified)
-        return None
+        return
     with our_errors():
         change = deletion(table)
-        rows = change.read(session.spark, _scan_condition(target, unqualified), target.session.time_zone)
-        with _temporary_view(session, rows) as view:
+        rows = change.read(target.session.spark, _scan_condition(target, unqualified), target.session.time_zone)
+        with _temporary_view(target.session, rows) as view:
             delete_found(change, _matching_rows(target, statement, view, ()))
-    return None
 
 
-def update(session: Session, statement: Update) -> Result:
+@on_target
+def update(target: Target, statement: Update) -> None:
     """Run an UPDATE. Raises as `Table.update`; Spark's own errors for the expressions."""
-    opened = open_target(session, statement)
-    if opened is None:
-        return Outcome.RUN_BY_SPARK
-    target, statement = opened
     delete_strategy(current(target.table.handle))
     values = values_by_column(target, statement.assignments, (_alias(statement),))
     with our_errors():
@@ -102,22 +76,17 @@ def update(session: Session, statement: Update) -> Result:
         if statement.where is not None:
             unqualified = replace_qualifier(statement.where, _qualifiers(target, statement), None)
             where = _scan_condition(target, unqualified)
-        rows = change.read(session.spark, where, target.session.time_zone)
-        with _temporary_view(session, rows) as view:
+        rows = change.read(target.session.spark, where, target.session.time_zone)
+        with _temporary_view(target.session, rows) as view:
             computed = [(expression, new_names[n]) for n, expression in new.items()]
             update_found(change, _matching_rows(target, statement, view, computed), new_names)
-    return None
 
 
-def truncate(session: Session, statement: Truncate) -> Result:
+@on_target
+def truncate(target: Target, statement: Truncate) -> None:
     """Run a TRUNCATE. Raises as `Table.write`."""
-    opened = open_target(session, statement)
-    if opened is None:
-        return Outcome.RUN_BY_SPARK
-    target, statement = opened
     values = static_partition(target, statement.partition).values
     delete_partitions(target.table, NamedPartitions((values,)) if values else WholeTable(), "TRUNCATE")
-    return None
 
 
 def _matching_rows(
@@ -165,19 +134,15 @@ def _scan_condition(target: Target, where: str) -> str | None:
     return where
 
 
-def merge_into(session: Session, statement: Merge) -> Result:
+@on_target
+def merge_into(target: Target, statement: Merge) -> None:
     """Run a MERGE. Raises as `Table.merge`; Spark's own errors for the expressions."""
-    opened = open_target(session, statement)
-    if opened is None:
-        return Outcome.RUN_BY_SPARK
-    target, statement = opened
     values = [a.value for c in statement.clauses for a in c.assignments or ()]
     refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
     delete_strategy(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
         _Merge(target, statement, source).plan().run()
-    return None
 
 
 @dataclass(frozen=True)
@@ -221,7 +186,7 @@ class _Merge:
         return [name] if cursor.at_end and len(name) > 1 else []
 
     def _clause(self, clause: WhenClause) -> job.Clause:
-        when, verb = _WHEN[clause.matched], _VERB[clause.action]
+        when, verb = clause.when, clause.verb
         condition = None if clause.condition is None else self._expression(clause.condition)
         if verb is job.Verb.DELETE:
             return job.Clause(when, verb, condition)
@@ -243,7 +208,7 @@ class _Merge:
         names = [f.name for f in self.target.columns]
         where = self.target.table.handle.describe()
         missing = [n for n in names if n.lower() not in by_lower]
-        merges = self.target.merges_schema
+        merges = self.target.table.options.changed(self.target.options).schema_merge.enabled
         if missing and not merges:
             raise SchemaMismatchError(
                 f"{verb.name} * fills all columns of {where}, and the source has no column {', '.join(missing)}; it "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.system_tables.java_text import sql_text
 from paimon_spark.types import (
     BYTES,
+    INTEGER_NAMES,
     STRING,
     ArrayType,
     AtomicType,
@@ -68,14 +70,7 @@ _ESCAPED: Final = str.maketrans(
     {c: f"%{ord(c):02X}" for c in [*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
 )
 """What Spark's `ExternalCatalogUtils.escapePathName` escapes."""
-
-
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-_NUMBERS: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
-
-
 _DEFAULT_DIGITS: Final = 6
 """Of TIMESTAMP and TIMESTAMP_NTZ, when none are written."""
 
@@ -84,8 +79,7 @@ _DEFAULT_DIGITS: Final = 6
 def show_create_table(session: Session, name: TableName, statement: ShowCreateTable) -> Result:
     """The statement that creates an equal table; of a branch, with the definition of the branch.
 
-    Raises:
-        UnsupportedFeatureError: it is a system table, or AS SERDE.
+    Raises UnsupportedFeatureError: it is a system table, or AS SERDE.
     """
     if name.system is not None:
         raise UnsupportedFeatureError(
@@ -232,25 +226,18 @@ def matching(names: Iterable[str], pattern: str | None) -> Iterator[str]:
     if pattern is None:
         yield from names
         return
-    alternatives = [part.replace("*", ".*") for part in pattern.strip().split("|")]
-    yield from (name for name in names if any(_matches(name, a) for a in alternatives))
-
-
-def _matches(name: str, alternative: str) -> bool:
-    try:
-        return re.fullmatch(alternative, name, re.IGNORECASE) is not None
-    except re.error:  # matches nothing, as in Spark
-        return False
+    alternatives = []
+    for part in pattern.strip().split("|"):
+        with suppress(re.error):  # it matches nothing, as in Spark
+            alternatives.append(re.compile(part.replace("*", ".*"), re.IGNORECASE))
+    yield from (name for name in names if any(a.fullmatch(name) for a in alternatives))
 
 
 def use(session: Session, statement: Use) -> Result:
     """Set the current database: of the warehouse when it has one of the name, else Spark's.
 
     The word `paimon` alone is the catalog with its database `default`; a database of that name is USE DATABASE paimon
-    or USE paimon.paimon.
-
-    Raises:
-        DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    or USE paimon.paimon. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
     *qualifier, last = statement.name
     if not qualifier and statement.kind is not UseKind.DATABASE and last.lower() == CATALOG:
@@ -260,8 +247,10 @@ def use(session: Session, statement: Use) -> Result:
         session.use(last)
         return None
     if not qualifier and statement.kind is not UseKind.CATALOG:
-        of_spark = session.spark.catalog.databaseExists(quoted(last))
-        if session.has_database(last) or (not of_spark and not _is_catalog_of_spark(session, last)):
+        of_spark = session.spark.catalog
+        if session.has_database(last) or not (
+            of_spark.databaseExists(quoted(last)) or any(c.name == last for c in of_spark.listCatalogs())
+        ):
             session.use(last)
             return None
     session.forget_database()
@@ -279,10 +268,6 @@ def show_current(session: Session, _: ShowCurrent) -> Result:
 def refresh(session: Session, name: TableName, _: Refresh) -> None:
     """Check that the table exists; nothing of tables is cached between statements."""
     session.table(name)
-
-
-def _is_catalog_of_spark(session: Session, name: str) -> bool:
-    return any(found.name == name for found in session.spark.catalog.listCatalogs())
 
 
 def quoted_if_needed(name: str) -> str:
@@ -323,16 +308,13 @@ def ddl_type(t: DataType) -> str:
         case VectorType():
             return f"VECTOR<{_element(t.element)}, {t.length}>"
         case RowType():
-            return f"STRUCT<{', '.join(map(_inner_field, t.fields))}>"
+            fields = (f"{quoted_if_needed(f.name)}: {_element(f.type)}{_comment(f.description)}" for f in t.fields)
+            return f"STRUCT<{', '.join(fields)}>"
     return str(t.with_nullable(True))
 
 
 def _element(t: DataType) -> str:
     return ddl_type(t) + ("" if t.nullable else " NOT NULL")
-
-
-def _inner_field(field: DataField) -> str:
-    return f"{quoted_if_needed(field.name)}: {_element(field.type)}{_comment(field.description)}"
 
 
 def _comment(text: str | None) -> str:
@@ -342,6 +324,7 @@ def _comment(text: str | None) -> str:
 def _default(t: DataType, text: str) -> str:
     """A default as SQL: whole numbers and truth values bare, anything else in quotes."""
     bare = isinstance(t, AtomicType) and (
-        (t.name in _NUMBERS and re.fullmatch(r"-?\d+", text)) or (t.name == "BOOLEAN" and text in ("true", "false"))
+        (t.name in INTEGER_NAMES and re.fullmatch(r"-?\d+", text))
+        or (t.name == "BOOLEAN" and text in ("true", "false"))
     )
     return text if bare and default_text(text, "") == text else literal_text(text)

@@ -78,8 +78,7 @@ def rename_tag(_: Session, table: Table, statement: RenameTag) -> None:
 def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
     """Create a branch that begins with a version of any branch. Raises as `Table.create_branch`.
 
-    Raises:
-        UnsupportedFeatureError: the statement gives a retention, or replaces an existing branch.
+    Raises UnsupportedFeatureError: the statement gives a retention, or replaces an existing branch.
     """
     _refuse_retention(table, statement)
     branch, exists = statement.branch, any(b.name == statement.branch for b in table.branches())

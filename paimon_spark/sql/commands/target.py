@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from paimon_spark.sql.grammar.write import Insert, read_write
 from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_table
-from paimon_spark.sql.queries.run import query_dataframe
+from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result, TableStatement
 from paimon_spark.types import DataField, in_any_case
@@ -45,14 +46,22 @@ def on_table(command: Callable[[Session, TableName, Any], Result]) -> Callable[[
     return run
 
 
+def on_target(command: Callable[[Target, Any], Result]) -> Callable[[Session, Any], Result]:
+    """Decorate a command that writes a table of the catalog; other tables are left to Spark."""
+
+    def run(session: Session, statement: TableStatement) -> Result:
+        opened = open_target(session, statement)
+        return Outcome.RUN_BY_SPARK if opened is None else command(*opened)
+
+    run.__doc__ = command.__doc__
+    return run
+
+
 @dataclass(frozen=True)
 class Target:
-    """A table that a statement writes.
+    """A table that a statement writes, at the head of its branch.
 
-    Attributes:
-        session: runs the statement's queries; their reads name the lineage job of the write.
-        name: as the statement has it.
-        table: at the head of the branch.
+    The session runs the statement's queries; their reads name the lineage job of the write.
     """
 
     session: Session
@@ -74,14 +83,9 @@ class Target:
         return self.session.write_options(self.name)
 
     @property
-    def records_lineage(self) -> bool:
-        """Whether the lineage of the statement is recorded."""
-        return JOB.key in self.session.catalog.options
-
-    @property
-    def merges_schema(self) -> bool:
-        """Whether missing columns are added to the table."""
-        return self.table.options.changed(self.options).schema_merge.enabled
+    def job(self) -> str | None:
+        """The lineage job of the statement; None when lineage is not recorded."""
+        return self.session.catalog.options.get(JOB.key)
 
     def column(self, name: str) -> DataField:
         """The column of a name in any case. Raises ColumnNotFoundError."""
@@ -89,7 +93,7 @@ class Target:
 
     def query(self, text: str) -> DataFrame:
         """The rows of a query of the statement."""
-        return query_dataframe(self.session, text, self.session.catalog.options.get(JOB.key))
+        return run_query(self.session, text, self.job)
 
     @property
     def full_names(self) -> tuple[tuple[str, ...], ...]:
@@ -99,10 +103,6 @@ class Target:
 
 def open_target(session: Session, statement: Written) -> tuple[Target, Written] | None:
     """The table that a statement writes, and the statement with its parameters bound; None when it is Spark's.
-
-    Args:
-        session: of the call.
-        statement: as given; its text names its lineage job.
 
     Raises:
         TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: there is no such table.
@@ -132,12 +132,7 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
 
 @dataclass(frozen=True, slots=True)
 class StaticPartition:
-    """Values that a statement gives for partition columns.
-
-    Attributes:
-        texts: by column, as option `overwrite.partition` takes them.
-        values: by column, as `NamedPartitions` takes them.
-    """
+    """Values by partition column: as option `overwrite.partition` and as `NamedPartitions` take them."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -194,8 +189,6 @@ def _partition_text(value: object, default: str) -> str:
             return str(value).lower()
         case datetime():
             return value.isoformat(sep=" ")
-        case str() | int() | float() | date():
+        case str() | int() | float() | Decimal() | date():
             return str(value)
-    if hasattr(value, "as_tuple"):  # a Decimal
-        return str(value)
     raise SqlSyntaxError(f"{value!r} cannot name a partition; give text, a number, a date or NULL", value=value)

@@ -28,7 +28,6 @@ from paimon_spark.sql.grammar.clauses import (
     ColumnClause,
     PartitionSpec,
     column_clause,
-    column_clauses,
     column_path,
     column_position,
     partition_spec,
@@ -61,8 +60,7 @@ _UNSUPPORTED: Final = (
 class AlterTable(TableStatement):
     """ALTER TABLE of columns and properties; the names of columns are as written.
 
-    Attributes:
-        if_exists: missing columns to drop are not an error.
+    With `if_exists`, missing columns to drop are not an error.
     """
 
     changes: tuple[SchemaChange, ...]
@@ -131,7 +129,7 @@ def _alteration(cursor: Cursor, name: Name) -> Statement:
             cursor.expect("TBLPROPERTIES")
             cursor.take("IF", "EXISTS")
             keys = cursor.parenthesised_list(lambda: property_key(cursor))
-            return AlterTable(cursor.sql, name, tuple(_unset_property(key) for key in keys))
+            return AlterTable(cursor.sql, name, tuple(_set_property(key, None) for key in keys))
         case "RENAME":
             return _rename(cursor, name)
         case "ADD":
@@ -153,12 +151,11 @@ def _alteration(cursor: Cursor, name: Name) -> Statement:
     return cursor.fail("SET, UNSET, RENAME, ADD, DROP or ALTER, and what of the table")
 
 
-def _set_property(key: str, value: str) -> SchemaChange:
-    return UpdateTableComment(value) if key == _COMMENT else SetOption(key, value)
-
-
-def _unset_property(key: str) -> SchemaChange:
-    return UpdateTableComment(None) if key == _COMMENT else RemoveOption(key)
+def _set_property(key: str, value: str | None) -> SchemaChange:
+    """Set a property, or remove it when the value is None."""
+    if key == _COMMENT:
+        return UpdateTableComment(value)
+    return RemoveOption(key) if value is None else SetOption(key, value)
 
 
 def _rename(cursor: Cursor, name: Name) -> Statement:
@@ -177,7 +174,7 @@ def _rename(cursor: Cursor, name: Name) -> Statement:
 def _add(cursor: Cursor, name: Name) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN") is not None:
         in_brackets = cursor.take("(")
-        found = column_clauses(cursor)
+        found = cursor.listed(lambda: column_clause(cursor))
         if in_brackets:
             cursor.expect(")")
         return AlterTable(cursor.sql, name, tuple(_added_column(c) for c in found))

@@ -18,21 +18,13 @@ PartitionSpec: TypeAlias = Mapping[str, str | None]
 """The text of a constant, or None for null, by partition column."""
 DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
 """Keywords that all mean a database."""
-
-
 _EQUALS: Final = ("=", "==")
 _TYPED_TEXTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnClause:
-    """A column of CREATE TABLE or ADD COLUMN.
-
-    Attributes:
-        path: its name, with the columns that it is nested in.
-        field: its name (the last part of the path), type, comment and default.
-        position: FIRST or AFTER.
-    """
+    """A column of CREATE TABLE or ADD COLUMN; the last part of its path is the name of its field."""
 
     path: Path
     field: DataField
@@ -41,12 +33,7 @@ class ColumnClause:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`target = value` of a SET.
-
-    Attributes:
-        target: a column, or a nested field; the name of the table may precede it.
-        value: an expression, or DEFAULT.
-    """
+    """`target = value` of a SET, of a column or nested field, with or without the name of the table before it."""
 
     target: Name
     value: str
@@ -55,13 +42,9 @@ class Assignment:
 def valid_or_invalid(
     cursor: Cursor, name: Name, read: Callable[[], Statement], provider: str | None = None
 ) -> Statement:
-    """The statement that `read` reads to the end; an `InvalidStatement` when it cannot.
+    """The statement on table `name` that `read` reads to the end; an `InvalidStatement` when it cannot.
 
-    Args:
-        cursor: behind the name.
-        name: of the table.
-        read: reads the rest.
-        provider: format of a table to create; `""` when none is given, None when no table is created.
+    `provider` is the format of a table to create; `""` when none is given, None when no table is created.
     """
     try:
         statement = read()
@@ -79,7 +62,7 @@ def unsupported(cursor: Cursor, what: str, instead: str) -> NoReturn:
 
 
 def expression(cursor: Cursor, *stops: str) -> str:
-    """Read the text of an expression, up to one of the keywords `stops`. Raises SqlSyntaxError: there is none."""
+    """Read the text of an expression, up to one of the keywords `stops`. Raises SqlSyntaxError: it is blank."""
     return cursor.until(*stops) or cursor.fail("an expression")
 
 
@@ -123,14 +106,14 @@ def properties(cursor: Cursor) -> dict[str, str]:
     return found
 
 
-def property_key(cursor: Cursor) -> str:
-    """Read the key of a property: text in quotes, or names with dots. Raises SqlSyntaxError."""
+def property_key(cursor: Cursor, what: str = "property", *signs: str) -> str:
+    """Read a key: text in quotes, or names with dots or another of `signs` between. Raises SqlSyntaxError."""
     if cursor.at_text:
         return cursor.text()
-    parts = [cursor.identifier("the key of a property")]
-    while cursor.take("."):
-        parts.append(cursor.identifier("the key of a property"))
-    return ".".join(parts)
+    key = cursor.identifier(f"the key of a {what}")
+    while (sign := cursor.take_one(".", *signs)) is not None:
+        key += sign + cursor.identifier(f"the key of a {what}")
+    return key
 
 
 def write_options(cursor: Cursor) -> dict[str, str]:
@@ -138,7 +121,7 @@ def write_options(cursor: Cursor) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def read() -> None:
-        key = cursor.text() if cursor.at_text else _option_key(cursor)
+        key = property_key(cursor, "write option", "-")
         cursor.take_one(*_EQUALS)
         value = cursor.token
         if value is None or value.keyword in (",", ")"):
@@ -148,13 +131,6 @@ def write_options(cursor: Cursor) -> dict[str, str]:
 
     cursor.parenthesised_list(read)
     return found
-
-
-def _option_key(cursor: Cursor) -> str:
-    parts = [cursor.identifier("the key of an option")]
-    while (sign := cursor.take_one(".", "-")) is not None:
-        parts += [sign, cursor.identifier("the key of an option")]
-    return "".join(parts)
 
 
 def _constant_text(cursor: Cursor) -> str | None:
@@ -220,11 +196,6 @@ def _refuse_column_clauses(cursor: Cursor, path: Path) -> None:
         unsupported(cursor, "PRIMARY KEY clause", instead)
     if cursor.at("UNIQUE") or cursor.at("CONSTRAINT"):
         unsupported(cursor, "constraints but NOT NULL", "a primary key is a property, 'primary-key' = 'column,…'")
-
-
-def column_clauses(cursor: Cursor) -> list[ColumnClause]:
-    """Read columns separated by commas. Raises as `column_clause`."""
-    return cursor.listed(lambda: column_clause(cursor))
 
 
 def partition_spec(cursor: Cursor) -> PartitionSpec:

@@ -42,16 +42,7 @@ class CreateMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(TableStatement):
-    """CREATE TABLE, or REPLACE TABLE.
-
-    Attributes:
-        columns: None when a query gives them.
-        partition: names of partition columns.
-        properties: as written.
-        location: as written.
-        query: text of the query whose rows are inserted.
-        provider: format after USING; None without.
-    """
+    """CREATE TABLE, or REPLACE TABLE; `columns` is None when a query gives them."""
 
     mode: CreateMode = CreateMode.CREATE
     columns: RowType | None = None
@@ -274,11 +265,7 @@ def _like(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTableLike:
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabase(Statement):
-    """CREATE DATABASE.
-
-    Attributes:
-        not_stored: clauses that a warehouse of directories cannot store.
-    """
+    """CREATE DATABASE; a warehouse of directories cannot store the clauses in `not_stored`."""
 
     name: Name
     if_not_exists: bool = False
@@ -304,11 +291,7 @@ class AlterDatabase(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CreateView(Statement):
-    """CREATE VIEW, not a temporary one.
-
-    Attributes:
-        query: its text; blank when none was found.
-    """
+    """CREATE VIEW, not a temporary one; `query` is its text, blank when none was found."""
 
     name: Name
     query: str

@@ -21,13 +21,9 @@ _NOT_A_TABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Describe(TableStatement):
-    """DESCRIBE of a table or a column.
+    """DESCRIBE of a table or a column, which is () for the table.
 
-    Attributes:
-        version: of the table, as `Table.at` takes it.
-        extended: EXTENDED or FORMATTED.
-        column: parts of the column's name; empty for the table.
-        unsupported: a clause that is not supported, PARTITION or AS JSON; empty without.
+    `unsupported` is a clause that is not supported, PARTITION or AS JSON; empty without.
     """
 
     version: str | None
@@ -72,13 +68,7 @@ class ShowProperties(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class ShowTables(Statement):
-    """SHOW TABLES.
-
-    Attributes:
-        database: parts of its name; empty for the current one.
-        pattern: of the names; None for all.
-        extended: SHOW TABLE EXTENDED, which is not supported.
-    """
+    """SHOW TABLES, of the current database where its name is (); SHOW TABLE EXTENDED, which is not supported."""
 
     database: Name
     pattern: str | None
@@ -121,12 +111,9 @@ class Refresh(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class Analyze(TableStatement):
-    """ANALYZE TABLE … COMPUTE STATISTICS.
+    """ANALYZE TABLE … COMPUTE STATISTICS; `columns` is None for all, () for none.
 
-    Attributes:
-        partition: text of its PARTITION clause; empty without.
-        columns: names after FOR COLUMNS; None for all columns; empty for none.
-        no_scan: NOSCAN.
+    `partition` is the text of its PARTITION clause, empty without.
     """
 
     partition: str

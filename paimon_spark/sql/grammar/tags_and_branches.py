@@ -25,12 +25,8 @@ _UNITS: Final = {"DAYS": "days", "HOURS": "hours", "MINUTES": "minutes"}
 class CreateTag(TableStatement):
     """CREATE TAG, CREATE OR REPLACE TAG and REPLACE TAG.
 
-    Attributes:
-        tag: its name.
-        version: what to tag: a snapshot id, or the text of a version of the branch; None is the head.
-        retained: its retention; None when not given.
-        replace: whether an existing tag is moved; a missing one is created, by REPLACE TAG too, as in Paimon.
-        if_not_exists: whether an existing tag is left alone.
+    The version is a snapshot id, or the text of a version of the branch; None is the head. `replace` moves an existing
+    tag; a missing one is created, by REPLACE TAG too, as in Paimon.
     """
 
     tag: str
@@ -60,13 +56,8 @@ class RenameTag(TableStatement):
 class CreateBranch(TableStatement):
     """CREATE BRANCH, CREATE OR REPLACE BRANCH and REPLACE BRANCH.
 
-    Attributes:
-        branch: its name.
-        tag: the tag to begin with, when one is named as such.
-        version: a snapshot id, or the text of a version of any branch; without tag and version, the head.
-        replace: whether an existing branch is to begin elsewhere.
-        if_not_exists: whether an existing branch is left alone.
-        retention: text of its retention clauses; empty without.
+    It begins with the tag, or with a version: a snapshot id, or the text of a version of any branch; without both, with
+    the head. `retention` is the text of its retention clauses, empty without.
     """
 
     branch: str
@@ -97,8 +88,7 @@ class RenameBranch(TableStatement):
 class PublishBranch(TableStatement):
     """FAST FORWARD BRANCH and MERGE BRANCH: main becomes what the branch is.
 
-    Attributes:
-        takes_back: FAST FORWARD, which also takes main back when it has all commits of the branch and more.
+    FAST FORWARD also takes main back when it has all commits of the branch and more.
     """
 
     branch: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
+from paimon_spark.spark.merge import Verb, When
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import (
     Assignment,
@@ -18,22 +18,15 @@ from paimon_spark.sql.grammar.clauses import (
     write_options,
 )
 from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
-from paimon_spark.sql.tokens import Token, opening_bracket, outside_brackets
+from paimon_spark.sql.tokens import Token, matching_bracket, outside_brackets
 
 
 @dataclass(frozen=True, slots=True)
 class Insert(TableStatement):
-    """INSERT.
+    """INSERT; it overwrites also by REPLACE WHERE. The query includes WITH … written before INSERT.
 
-    Attributes:
-        query: the source of the rows, including WITH … written before INSERT.
-        overwrites: INSERT OVERWRITE, or INSERT INTO … REPLACE WHERE.
-        partition: text of the constant by column of `PARTITION (…)`; None for a column without a value.
-        columns: of the column list; None without one.
-        by_name: BY NAME.
-        replace_where: the condition of REPLACE WHERE.
-        if_not_exists: IF NOT EXISTS.
-        options: of `WITH ('key' = 'value')` behind the name.
+    `partition` has the text of the constant by column, None for a column without a value; `options` are those of
+    `WITH ('key' = 'value')` behind the name.
     """
 
     query: str
@@ -48,13 +41,7 @@ class Insert(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class Delete(TableStatement):
-    """DELETE FROM.
-
-    Attributes:
-        alias: the name that conditions use; None without one.
-        where: the condition; None for all rows.
-        prefix: WITH … written before DELETE.
-    """
+    """DELETE FROM; conditions use the alias, if there is one. `prefix` is WITH … written before DELETE."""
 
     alias: str | None = None
     where: str | None = None
@@ -261,50 +248,21 @@ def _find_keyword(cursor: Cursor, start: int, *keywords: str) -> int | None:
     return None
 
 
-class Matched(Enum):
-    """Which rows a WHEN clause is about: matching pairs, rows of the source only, rows of the table only."""
-
-    BOTH = "MATCHED"
-    SOURCE = "NOT MATCHED"
-    TARGET = "NOT MATCHED BY SOURCE"
-
-
-class Action(Enum):
-    """What a WHEN clause does."""
-
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-    INSERT = "INSERT"
-
-
 @dataclass(frozen=True, slots=True)
 class WhenClause:
-    """WHEN … THEN ….
+    """WHEN … AND condition THEN …; `assignments` is None for `*`, and for DELETE."""
 
-    Attributes:
-        matched: which rows.
-        action: what is done with them.
-        condition: further condition on these rows.
-        assignments: of columns; None for `*`, and for DELETE.
-    """
-
-    matched: Matched
-    action: Action
+    when: When
+    verb: Verb
     condition: str | None = None
     assignments: tuple[Assignment, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Merge(TableStatement):
-    """MERGE INTO.
+    """MERGE INTO. Aliases are the names that conditions use; None without one.
 
-    Attributes:
-        alias: the name that conditions use; None without one.
-        source: what follows USING: a table or a query, with its alias.
-        source_alias: the name that conditions use for the source; None when it has none.
-        condition: of ON.
-        clauses: in order.
-        prefix: WITH … written before MERGE.
+    `source` is what follows USING, a table or a query with its alias; `prefix` is WITH … written before MERGE.
     """
 
     alias: str | None
@@ -345,26 +303,26 @@ def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
 
 
 def _when_clause(cursor: Cursor) -> WhenClause:
-    matched = Matched.BOTH
+    when = When.MATCHED
     if cursor.take("NOT", "MATCHED"):
-        matched = Matched.SOURCE
+        when = When.NOT_MATCHED
         if cursor.take("BY", "SOURCE"):
-            matched = Matched.TARGET
+            when = When.NOT_MATCHED_BY_SOURCE
         else:
             cursor.take("BY", "TARGET")
     else:
         cursor.expect("MATCHED")
     condition = expression(cursor, "THEN") if cursor.take("AND") else None
     cursor.expect("THEN")
-    if matched is Matched.SOURCE:
+    if when is When.NOT_MATCHED:
         cursor.expect("INSERT")
-        return WhenClause(matched, Action.INSERT, condition, _insert_action(cursor))
+        return WhenClause(when, Verb.INSERT, condition, _insert_action(cursor))
     if cursor.take("DELETE"):
-        return WhenClause(matched, Action.DELETE, condition)
+        return WhenClause(when, Verb.DELETE, condition)
     cursor.expect("UPDATE", "SET")
-    if matched is Matched.BOTH and cursor.take("*"):
-        return WhenClause(matched, Action.UPDATE, condition)
-    return WhenClause(matched, Action.UPDATE, condition, assignments(cursor, "WHEN"))
+    if when is When.MATCHED and cursor.take("*"):
+        return WhenClause(when, Verb.UPDATE, condition)
+    return WhenClause(when, Verb.UPDATE, condition, assignments(cursor, "WHEN"))
 
 
 def _insert_action(cursor: Cursor) -> tuple[Assignment, ...] | None:
@@ -380,10 +338,10 @@ def _insert_action(cursor: Cursor) -> tuple[Assignment, ...] | None:
 
 def _check_conditions(cursor: Cursor, clauses: Sequence[WhenClause]) -> None:
     """Only the last clause of each kind may lack a condition: clauses behind it would never apply."""
-    for kind in Matched:
-        of_kind = [c for c in clauses if c.matched is kind]
+    for when in When:
+        of_kind = [c for c in clauses if c.when is when]
         if any(c.condition is None for c in of_kind[:-1]):
-            cursor.fail(f"a condition in every WHEN {kind.value} but the last: the others would never apply")
+            cursor.fail(f"a condition in every WHEN {when.value.upper()} but the last: the others would never apply")
 
 
 def visible_name(tokens: Sequence[Token]) -> str | None:
@@ -411,7 +369,7 @@ def visible_name(tokens: Sequence[Token]) -> str | None:
 
 def _alias_before_columns(tokens: Sequence[Token]) -> str | None:
     """The alias of `… alias (a, b)`; None when the brackets at the end are not a list of columns."""
-    index = opening_bracket(tokens, len(tokens) - 1)
+    index = matching_bracket(tokens, len(tokens) - 1)
     if index is None or index < 2 or not tokens[index - 1].is_name or tokens[index - 2].keyword == ".":
         return None
     return tokens[index - 1].text

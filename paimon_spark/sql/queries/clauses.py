@@ -35,15 +35,10 @@ _ENDS_VALUE: Final = frozenset(")]")
 
 @dataclass(frozen=True, slots=True)
 class VersionClause:
-    """A version after the name of a table.
+    """A version after the name of a table, and its position in the text.
 
-    Attributes:
-        start: position of the clause in the text.
-        end: position after it.
-        is_timestamp: `TIMESTAMP AS OF`.
-        value: a literal or an unquoted version as in PIP-14; None for another expression.
-        expression: its text.
-        parameter: its name when it is a parameter, `?` for one by position.
+    The value is a literal or an unquoted version as in PIP-14; None for another expression. A parameter by position is
+    called `?`.
     """
 
     start: int
@@ -73,11 +68,7 @@ class DollarName:
 
 
 def version_clauses(sql: str, tokens: Sequence[Token]) -> tuple[VersionClause, ...]:
-    """The versions after names of tables.
-
-    Raises:
-        SqlSyntaxError: there is no value after `AS OF`.
-    """
+    """The versions after names of tables. Raises SqlSyntaxError: AS OF has no value."""
     return tuple(found for i in range(1, len(tokens)) if (found := _version_clause(sql, tokens, i)) is not None)
 
 

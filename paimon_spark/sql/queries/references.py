@@ -19,7 +19,7 @@ from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree, Use
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Token, abbreviated, closing_bracket
+from paimon_spark.sql.tokens import Token, abbreviated, matching_bracket
 
 _SAMPLE: Final = "TABLESAMPLE"
 _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))
@@ -27,15 +27,10 @@ _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """A table of the catalog in a query.
+    """A table or table function of the catalog in a query, its position in the text, and the clauses behind it.
 
     Attributes:
-        name: of the table; of a function, only the function's name.
         node: sqlglot's, with the alias.
-        start: position of the name in the text.
-        end: position after the name.
-        version: clause behind the name.
-        options: clause behind the name.
         sample: position of its TABLESAMPLE; None without.
         function: name of the table function; None for a table.
     """
@@ -126,7 +121,7 @@ def _function(parsed: ParsedQuery, node: Tree) -> Reference | None:
         return None
     start = node.this.meta["start"]
     at = next(i for i, w in enumerate(parsed.tokens) if w.start == start)
-    end = closing_bracket(parsed.tokens, at + 1)
+    end = matching_bracket(parsed.tokens, at + 1)
     assert end is not None, "sqlglot read the call"
     return _placed(parsed, TableName("", called), node, start, parsed.tokens[end].end, called)
 
@@ -149,9 +144,9 @@ def _sample(tokens: Sequence[Token], end: int) -> tuple[int, int] | None:
     at = next((i for i, w in enumerate(tokens) if w.start >= end), len(tokens))
     if at >= len(tokens) or tokens[at].keyword != _SAMPLE:
         return None
-    last = closing_bracket(tokens, at + 1)
+    last = matching_bracket(tokens, at + 1)
     if last is not None and last + 1 < len(tokens) and tokens[last + 1].keyword == "REPEATABLE":
-        last = closing_bracket(tokens, last + 2)
+        last = matching_bracket(tokens, last + 2)
     return None if last is None else (tokens[at].start, tokens[last].end)
 
 
@@ -159,32 +154,22 @@ def _is_cte(node: Tree) -> bool:
     """Whether a name of one part is that of a common table expression around it."""
     if len(node.parts) != 1:
         return False
-    name, inner, around = node.name.lower(), node, node.parent
-    while around is not None:
-        with_ = around.args.get("with_") or around.args.get("with")
-        if with_ is not None:
-            for cte in with_.expressions:
-                if cte is inner.parent or _is_inside(node, cte):
-                    if with_.args.get("recursive") and cte.alias.lower() == name:
-                        return True
-                    break  # a later one is not visible in an earlier one
-                if cte.alias.lower() == name:
+    name, around = node.name.lower(), list(ancestors(node))
+    for outer in around:
+        with_ = outer.args.get("with_") or outer.args.get("with")
+        for cte in () if with_ is None else with_.expressions:
+            if any(a is cte for a in around):
+                if with_.args.get("recursive") and cte.alias.lower() == name:
                     return True
-        inner, around = around, around.parent
+                break  # a later one is not visible in an earlier one
+            if cte.alias.lower() == name:
+                return True
     return False
 
 
 def _all_ctes(parsed: ParsedQuery) -> set[str]:
     """Names of common table expressions, which parts between pipes may use."""
     return {cte.alias.lower() for tree in parsed.trees or () for cte in tree.find_all(exp.CTE)}
-
-
-def _is_inside(node: Tree, ancestor: Tree) -> bool:
-    while node is not None:
-        if node is ancestor:
-            return True
-        node = node.parent
-    return False
 
 
 def _is_written(node: Tree) -> bool:

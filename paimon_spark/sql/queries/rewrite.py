@@ -13,8 +13,10 @@ from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree
 from paimon_spark.sql.queries.references import Reference, ancestors
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Edit, closing_bracket, edited, tokenize
+from paimon_spark.sql.tokens import Edit, edited, matching_bracket, tokenize
 from paimon_spark.types import quoted
+
+_DATABASE: Final = "SYS"
 
 
 def replaced(
@@ -25,11 +27,7 @@ def replaced(
 ) -> str:
     """The query from position `begin` on, with `{p0}`, `{p1}` … in place of the references.
 
-    Args:
-        parsed: the query.
-        references: tables of the catalog in it.
-        metadata: columns that a `*` must not include, by reference.
-        begin: position in the text.
+    `metadata` has, by reference, the columns that a `*` must not include.
     """
     aliases = _aliases(references)
     edits = [e for n, r in enumerate(references) for e in _places(parsed, r, n, aliases[r])]
@@ -132,9 +130,6 @@ def _is_in(place: int, taken: Sequence[tuple[int, int]]) -> bool:
     return any(start <= place < end for start, end in taken)
 
 
-_DATABASE: Final = "SYS"
-
-
 def with_scalars(session: Session, sql: str) -> str:
     """The query with values in place of Paimon's scalar functions. Raises as `scalar_of_call`."""
     if "sys" not in sql.lower():
@@ -147,7 +142,7 @@ def with_scalars(session: Session, sql: str) -> str:
             continue
         if found[i + 3].keyword != "(" or (edits and word.start < edits[-1].end):
             continue
-        end = closing_bracket(found, i + 3)
+        end = matching_bracket(found, i + 3)
         if end is None or found[0].keyword == "CALL":
             return sql  # Spark reports brackets that do not end
         from paimon_spark.sql.functions import scalar_of_call

@@ -22,8 +22,7 @@ from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
-from paimon_spark.sql.session import CachingSession, Session
-from paimon_spark.sql.statement import Query
+from paimon_spark.sql.session import Session
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -36,17 +35,11 @@ _SETTING: Final = re.compile(
 )
 
 
-def run_query(session: Session, query: Query) -> DataFrame:
-    """Run a statement that may read tables of the catalog. Raises as `Catalog.sql`."""
-    return _run(session, query.sql, None)
+def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
+    """Run a statement that may read tables of the catalog; `job` is the lineage job of the reads.
 
-
-def query_dataframe(session: Session, sql: str, job: str | None = None) -> DataFrame:
-    """The rows of a query inside another statement; `job` is the lineage job of its reads."""
-    return _run(session, sql, job)
-
-
-def _run(session: Session, sql: str, job: str | None) -> DataFrame:
+    Raises as `Catalog.sql`.
+    """
     setting = _SETTING.fullmatch(sql)
     if setting is not None:
         # Spark takes - and * in a key only in quotes.
@@ -62,7 +55,7 @@ def _run(session: Session, sql: str, job: str | None) -> DataFrame:
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
     parsed = parse_query(with_scalars(session, sql))
-    found = references(CachingSession.over(session), parsed)
+    found = references(session.caching(), parsed)
     if not found:
         return session.run(parsed.sql)
     if parsed.use is Use.ROWS:
@@ -134,13 +127,7 @@ def _without_version_args(session: Session, parsed: ParsedQuery, found: Sequence
 
 
 def _create_view(parsed: ParsedQuery, frame: DataFrame) -> None:
-    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v [(columns)] [COMMENT …] AS …`, of a query's rows.
-
-    Raises:
-        InvalidInputError: as many columns as the query has are not named.
-        UnsupportedFeatureError: options that a temporary view does not have.
-        SqlSyntaxError: the statement is written wrongly.
-    """
+    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v [(columns)] [COMMENT …] AS …`, of a query's rows."""
     cursor = Cursor(parsed.sql)
     cursor.expect("CREATE")
     replaces = cursor.take("OR", "REPLACE")
@@ -153,7 +140,7 @@ def _create_view(parsed: ParsedQuery, frame: DataFrame) -> None:
         name = name[1:]
     if len(name) != 1:
         cursor.fail("the name of a temporary view, which is in no database")
-    columns = _columns(cursor) if cursor.take("(") else []
+    columns = cursor.parenthesised_list(lambda: _column(cursor)) if cursor.at("(") else []
     if cursor.take("COMMENT"):
         cursor.text("a comment")  # of the view: Spark keeps none for views of DataFrames
     if not cursor.at("AS"):
@@ -193,15 +180,10 @@ def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> N
             frame.createTempView(quoted(name))
 
 
-def _columns(cursor: Cursor) -> list[tuple[str, str | None]]:
-    """Names and comments of columns, after the bracket."""
-    found = []
-    while True:
-        name = cursor.identifier("the name of a column")
-        found.append((name, cursor.text("a comment") if cursor.take("COMMENT") else None))
-        if cursor.take(")"):
-            return found
-        cursor.expect(",")
+def _column(cursor: Cursor) -> tuple[str, str | None]:
+    """Read the name and the comment of a column."""
+    name = cursor.identifier("the name of a column")
+    return name, cursor.text("a comment") if cursor.take("COMMENT") else None
 
 
 def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]]) -> DataFrame:

@@ -34,14 +34,7 @@ _TRACKING: Final = (ROW_ID, SEQUENCE_NUMBER)
 def scan_of(
     session: Session, parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool = False
 ) -> Scan:
-    """The scan of a table in a query.
-
-    Args:
-        session: of the call.
-        parsed: the query.
-        reference: the table in it.
-        job: the lineage job of the read.
-        has_all: read all columns, whatever the query needs.
+    """The scan of a table in a query. Its reads have the lineage job `job`; with `has_all` it reads all columns.
 
     Raises:
         NotFoundError: the table or version does not exist.

@@ -457,7 +457,8 @@ def test_a_warehouse_that_cannot_be_written_answers_with_a_warning(
     def refused(*_: object) -> None:
         raise StorageError("read-only")
 
-    monkeypatch.setattr("paimon_spark.lineage.maintenance.sync", refused)
+    monkeypatch.setattr("paimon_spark.api.lineage_question.sync", refused)
+    monkeypatch.setattr("paimon_spark.api.lineage_verbs.sync", refused)
     with caplog.at_level(logging.WARNING):
         assert proposal.lineage.unified_version(["db.t5", "db.t6"]) == {"db.t5": 3, "db.t6": 3}
     assert "could not be written: read-only" in caplog.text

@@ -39,8 +39,8 @@ DAY = 86_400_000
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TAGS", module._Tags())
-    monkeypatch.setattr(module, "_CHECKS", module._Checks())
+    monkeypatch.setattr(module, "_NEXT_EXPIRY", {})
+    monkeypatch.setattr(module, "_LAST_CHECK_MS", {})
 
 
 def a_table(tmp_path: Path, columns: str = "k INT, v STRING", partition: tuple[str, ...] = (), **options: str) -> Table:

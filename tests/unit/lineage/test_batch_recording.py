@@ -29,7 +29,6 @@ from paimon_spark.lineage import read_notes as notes
 from paimon_spark.lineage import read_recording as left_notes
 from paimon_spark.lineage.maintenance import sync
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
-from paimon_spark.lineage.read_notes import now_ms
 from paimon_spark.lineage.read_recording import rows_of_pending_notes
 from paimon_spark.lineage.recorder import Recorder, recorder_for
 from paimon_spark.lineage.table_index import TableIndex
@@ -37,6 +36,7 @@ from paimon_spark.lineage.tables import Rows
 from paimon_spark.lineage.warehouse import forget_warnings
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import open_table
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.write_request import WriteMode
 from tests.harness.recorded import came_from, head, index_of, recording_catalog, rows, said, sinks, sources, switch

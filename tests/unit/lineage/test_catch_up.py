@@ -28,6 +28,7 @@ from paimon_spark.lineage.maintenance import Synced, forget_job, sync
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef, decode_provenance
 from paimon_spark.lineage.read_notes import NoteTicket, write_note
 from paimon_spark.lineage.recorder import Recorder
+from paimon_spark.lineage.row_queue import ExpectedJob
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of
@@ -65,7 +66,7 @@ def record(index: MemoryIndex, *snapshots: Snapshot, sink: TableRef = SINK) -> N
 def test_batches_newer_than_the_last_one_recorded_are_found_oldest_first(index: MemoryIndex) -> None:
     made = [index.commit(SINK, batch(b)) for b in range(10)]
     record(index, *made[:6])
-    found = catch_up(index, "stream", SINK, query_id="q")
+    found = catch_up(index, ExpectedJob("stream", SINK, query_id="q"))
     assert caught(index, found) == [(6, 7), (7, 8), (8, 9), (9, 10)]
     assert found.rows[SOURCE_SNAPSHOT.name] == [("stream", b, "d", "s", b + 100) for b in range(6, 10)]
     assert found.rows[SOURCE_JOB.name] == [("stream", "d", "s")]
@@ -76,7 +77,7 @@ def test_batches_newer_than_the_last_one_recorded_are_found_oldest_first(index: 
 def test_of_a_long_history_with_nothing_missing_a_few_snapshots_are_read(index: MemoryIndex) -> None:
     made = [index.commit(SINK, batch(b)) for b in range(5000)]
     record(index, made[-1])
-    assert catch_up(index, "stream", SINK, query_id="q").rows == {}
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")).rows == {}
     assert index.snapshots_read <= 4
 
 
@@ -89,7 +90,7 @@ def test_snapshots_of_others_and_those_that_say_nothing_are_passed_over(index: M
         index.commit(SINK, kind=CommitKind.COMPACT)
         index.commit(SINK, batch(barrier))
         index.commit(SINK, properties={"paimon-spark.lineage.job": "stream"})
-    assert [b for b, _ in caught(index, catch_up(index, "stream", SINK, query_id="q"))] == [1, 2, 3]
+    assert [b for b, _ in caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q")))] == [1, 2, 3]
 
 
 def test_a_query_s_first_batch_ends_the_search(index: MemoryIndex) -> None:
@@ -97,7 +98,7 @@ def test_a_query_s_first_batch_ends_the_search(index: MemoryIndex) -> None:
         index.commit(SINK)
     for barrier in range(2):
         index.commit(SINK, batch(barrier))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(0, 1001), (1, 1002)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(0, 1001), (1, 1002)]
     assert index.snapshots_read == 2
 
 
@@ -106,30 +107,30 @@ def test_of_a_branch_that_was_recorded_under_another_name_all_is_looked_through(
         index.commit(SINK, batch(barrier, "nightly", None))
     index.commit(SINK, kind=CommitKind.COMPACT)  # and then it was merged into main
     register_sink(index, SINK)
-    assert caught(index, catch_up(index, "nightly", SINK)) == [(0, 1), (1, 2), (2, 3)]
+    assert caught(index, catch_up(index, ExpectedJob("nightly", SINK))) == [(0, 1), (1, 2), (2, 3)]
 
 
 def test_after_a_roll_back_the_batches_that_came_in_place_are_found(index: MemoryIndex) -> None:
     made = [index.commit(SINK, batch(b)) for b in range(6)]
     record(index, *made)
     index.roll_back(SINK, 3)
-    assert catch_up(index, "stream", SINK, query_id="q").rows == {}
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")).rows == {}
     for barrier in (6, 7):
         index.commit(SINK, batch(barrier))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(6, 4), (7, 5)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(6, 4), (7, 5)]
 
 
 def test_an_expired_history_gives_what_is_alive(index: MemoryIndex) -> None:
     for barrier in range(10):
         index.commit(SINK, batch(barrier))
     index.expire(SINK, 8)
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(7, 8), (8, 9), (9, 10)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(7, 8), (8, 9), (9, 10)]
 
 
 def test_a_branch_that_is_gone_gives_nothing(index: MemoryIndex) -> None:
     register_sink(index, SINK)
-    assert catch_up(index, "stream", SINK, query_id="q") == CaughtUp()
-    assert catch_up(index, "nightly", SINK) == CaughtUp()
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")) == CaughtUp()
+    assert catch_up(index, ExpectedJob("nightly", SINK)) == CaughtUp()
     assert sync(index).rows == {}
 
 
@@ -139,7 +140,7 @@ def test_what_was_forgotten_stays_so_and_what_came_after_is_found(index: MemoryI
         index.commit(SINK, batch(barrier), time_ms=1000 + barrier)
         index.commit(SINK, batch(barrier, "nightly", None), time_ms=1000 + barrier)
     forget_job(index, "stream", now_ms=1002)
-    assert [b for b, _ in caught(index, catch_up(index, "stream", SINK, query_id="q"))] == [3]
+    assert [b for b, _ in caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q")))] == [3]
     sync(index)
     assert [row[:2] for row in index.rows(SINK_SNAPSHOT)] == [*(("nightly", b) for b in range(4)), ("stream", 3)]
 
@@ -150,20 +151,20 @@ def test_what_was_forgotten_stays_so_and_what_came_after_is_found(index: MemoryI
 def test_batches_without_rows_are_told_by_the_checkpoint(index: MemoryIndex, tmp_path: Path) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4, 9, 12], committed=3)
     record(index, index.commit(SINK, batch(0)))
-    found = catch_up(index, "stream", SINK, query_id="q", checkpoint=url)
+    found = catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url))
     assert found.rows == {
         SOURCE_JOB.name: [("stream", "d", "s")],
         SOURCE_SNAPSHOT.name: [("stream", b, "d", "s", last) for b, last in enumerate([3, 4, 9])],
     }
     mark_searched(index, found)
-    assert catch_up(index, "stream", SINK, query_id="q", checkpoint=url) == CaughtUp()
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)) == CaughtUp()
 
 
 def test_a_sync_reads_the_checkpoints_that_are_registered(index: MemoryIndex, tmp_path: Path) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2)
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
-    register_query(index, "other", Registration("k", url, sink_records_sources=False))
-    register_query(index, "gone", Registration("l", f"file://{tmp_path}/gone", sink_records_sources=True))
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "other", Registration("k", url, sink_records_sources=False))
+    register_query(index.warehouse, "gone", Registration("l", f"file://{tmp_path}/gone", sink_records_sources=True))
     assert sync(index).rows == {SOURCE_JOB.name: 1, SOURCE_SNAPSHOT.name: 2}
     assert index.rows(SOURCE_SNAPSHOT) == [("stream", 0, "d", "s", 3), ("stream", 1, "d", "s", 4)]
     assert sync(index).rows == {}
@@ -173,8 +174,8 @@ def test_a_query_begun_anew_where_the_checkpoint_was_is_not_taken_for_the_earlie
     index: MemoryIndex, tmp_path: Path
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2, query_id="another")
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
-    assert catch_up(index, "stream", SINK, query_id="q", checkpoint=url) == CaughtUp()
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)) == CaughtUp()
     assert sync(index) == Synced({}, ())
     assert read_searched_batch(index.warehouse, "q") == -1
 
@@ -189,7 +190,9 @@ def test_each_file_of_offsets_is_read_once(index: MemoryIndex, tmp_path: Path, m
         return ends(self, batch_id)
 
     monkeypatch.setattr(Checkpoint, "ends", counted)
-    assert len(catch_up(index, "stream", SINK, query_id="q", checkpoint=url).rows[SOURCE_SNAPSHOT.name]) == 4
+    assert (
+        len(catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)).rows[SOURCE_SNAPSHOT.name]) == 4
+    )
     assert read == [0, 1, 2, 3]
 
 
@@ -198,10 +201,10 @@ def test_a_checkpoint_that_cannot_be_read_holds_up_nothing_else(
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1)
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("nonsense")
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
     register_sink(index, SINK)
     index.commit(SINK, batch(0))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q", checkpoint=url)) == [(0, 1)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url))) == [(0, 1)]
     done = sync(index)
     assert index.rows(SINK_SNAPSHOT) == [("stream", 0, "d", "t", 1)]
     assert len(done.unreadable) == 1
@@ -223,12 +226,12 @@ def test_a_run_of_a_batch_job_finds_what_runs_before_it_left_and_notes_how_far_i
     register_sink(index, SINK)
     index.commit(SINK, batch(0, "nightly", None))
     record(index, index.commit(SINK, batch(1, "nightly", None)))
-    found = catch_up(index, "nightly", SINK)
+    found = catch_up(index, ExpectedJob("nightly", SINK))
     assert caught(index, found) == [(0, 1)]
     index.upsert(found.rows)
     mark_searched(index, found)
     index.snapshots_read = 0
-    assert catch_up(index, "nightly", SINK) == CaughtUp()
+    assert catch_up(index, ExpectedJob("nightly", SINK)) == CaughtUp()
     assert index.snapshots_read == 1
 
 
@@ -274,11 +277,11 @@ def test_a_sync_with_data_lineage_switched_on_later_goes_back_to_the_beginning(
 ) -> None:
     register_sink(index, SINK)
     index.commit(SINK, batch(0))
-    for module in ("catch_up", "maintenance"):
+    for module in ("catch_up", "maintenance", "tables"):
         monkeypatch.setattr(f"paimon_spark.lineage.{module}.records_data", lambda _: False)
     assert sync(index).rows == {SINK_JOB.name: 1, SOURCE_JOB.name: 1}
     assert sync(index).rows == {}
-    for module in ("catch_up", "maintenance"):
+    for module in ("catch_up", "maintenance", "tables"):
         monkeypatch.setattr(f"paimon_spark.lineage.{module}.records_data", lambda _: True)
     sync(index)
     assert index.rows(SINK_SNAPSHOT) == [("stream", 0, "d", "t", 1)]
@@ -323,7 +326,7 @@ def test_a_snapshot_with_the_properties_of_another_is_no_batch(index: MemoryInde
     copy(index, made[1])
     copy(index, made[3], CommitKind.COMPACT)
     assert sync(index).rows == {}
-    assert catch_up(index, "stream", SINK, query_id="q").rows == {}
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")).rows == {}
     index.commit(SINK, batch(4))
     sync(index)
     assert [row[4] for row in index.rows(SINK_SNAPSHOT)] == [1, 2, 3, 4, 7]
@@ -342,7 +345,7 @@ def test_of_two_commits_of_one_batch_the_later_counts(index: MemoryIndex) -> Non
     register_sink(index, SINK)
     for barrier in (0, 1, 1, 1):
         index.commit(SINK, batch(barrier))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(0, 1), (1, 4)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(0, 1), (1, 4)]
     sync(index)
     assert [row[4] for row in index.rows(SINK_SNAPSHOT)] == [1, 4]
     for _ in range(2):
@@ -359,7 +362,7 @@ def test_what_was_there_before_the_first_recorded_commit_is_not_looked_through(i
     index.commit(SINK, batch(0, "nightly", None))
     register_sink(index, SINK)
     index.snapshots_read = 0
-    assert caught(index, catch_up(index, "nightly", SINK)) == [(0, 1001)]
+    assert caught(index, catch_up(index, ExpectedJob("nightly", SINK))) == [(0, 1001)]
     assert index.snapshots_read <= 2
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, PaimonError
+from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.lineage.checkpoints import (
     Checkpoint,
     decode_ends,
@@ -20,6 +21,7 @@ from paimon_spark.lineage.checkpoints import (
 )
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.metadata.small_files import numbered
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import open_store
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset, encode
@@ -78,6 +80,12 @@ def checkpoint(root: Path, *logs: str, query_id: str = QUERY) -> Checkpoint:
     return open_checkpoint(LocalStore(), str(root))
 
 
+def sources(found: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
+    """What a batch read."""
+    now = found.ends(batch_id)
+    return source_ranges(found.ends_before(batch_id), now, WAREHOUSE)
+
+
 def offset(snapshot: int | None, part: Part | None = None, table: str = "a", branch: str = "main") -> StreamOffset:
     return StreamOffset(f"file:///wh/db.db/{table}", branch, snapshot, "m" if snapshot else None, None, part)
 
@@ -91,16 +99,17 @@ def log(*ends: Any) -> str:
 def test_each_batch_says_how_far_each_paimon_source_was_read(logs: tuple[str, ...], tmp_path: Path) -> None:
     found = checkpoint(tmp_path, *logs)
     assert found.query_id() == QUERY
-    assert found.begun() == found.committed() == [0, 1]
-    assert found.sources(0, WAREHOUSE) == (SourceRange(A, last=3), SourceRange(B, last=3))
-    assert found.sources(1, WAREHOUSE) == (SourceRange(A, after=3, last=4), SourceRange(B, after=3, last=3))
+    for folder in ("offsets", "commits"):
+        assert numbered(found.store, f"{found.root}/{folder}", "") == [0, 1]
+    assert sources(found, 0) == (SourceRange(A, last=3), SourceRange(B, last=3))
+    assert sources(found, 1) == (SourceRange(A, after=3, last=4), SourceRange(B, after=3, last=3))
 
 
 def test_a_state_read_in_parts_counts_as_read_when_all_of_it_is(tmp_path: Path) -> None:
     found = checkpoint(tmp_path, *IN_PARTS)
-    assert found.sources(0, WAREHOUSE) == (SourceRange(A, within=3),)
-    assert found.sources(1, WAREHOUSE) == (SourceRange(A, within=3),)
-    assert found.sources(2, WAREHOUSE) == (SourceRange(A, last=3),)
+    assert sources(found, 0) == (SourceRange(A, within=3),)
+    assert sources(found, 1) == (SourceRange(A, within=3),)
+    assert sources(found, 2) == (SourceRange(A, last=3),)
 
 
 CHANGES, STATE = (Part(phase, 1, 3, "d") for phase in (Phase.CHANGES, Phase.STATE))
@@ -228,21 +237,21 @@ def test_a_file_that_spark_did_not_write_so_is_an_error_that_names_it(data: byte
 def test_a_batch_whose_predecessor_was_purged_still_says_where_it_ended(tmp_path: Path) -> None:
     found = checkpoint(tmp_path, *FORMAT_1)
     (tmp_path / "offsets" / "0").unlink()
-    assert found.sources(1, WAREHOUSE) == (SourceRange(A, last=4), SourceRange(B, last=3))
+    assert sources(found, 1) == (SourceRange(A, last=4), SourceRange(B, last=3))
     with pytest.raises(FileMissingError):
-        found.sources(0, WAREHOUSE)
+        sources(found, 0)
 
 
 def test_a_batch_costs_one_read_and_the_one_before_another(tmp_path: Path) -> None:
     checkpoint(tmp_path, *FORMAT_1)
     store = FaultStore(LocalStore())
-    Checkpoint(store, str(tmp_path)).sources(1, WAREHOUSE)
+    sources(Checkpoint(store, str(tmp_path)), 1)
     assert [c.verb for c in store.calls] == ["read", "read"]
 
 
 def find(tmp_path: Path, **where: str | None) -> str:
-    given = {"given": None, "configured": None, "query_name": None, **where}
-    return find_checkpoint(LocalStore(), QUERY, **given).root.removeprefix(str(tmp_path) + "/")
+    run = QueryRun(QUERY, where.get("query_name"), where.get("given"), where.get("configured"))
+    return find_checkpoint(LocalStore(), run).root.removeprefix(str(tmp_path) + "/")
 
 
 def test_the_checkpoint_is_the_querys_own(tmp_path: Path) -> None:
@@ -274,7 +283,7 @@ def test_the_look_below_a_directory_of_checkpoints_is_bounded(tmp_path: Path) ->
         checkpoint(tmp_path / f"{number:03}", query_id=f"q{number}")
     store = FaultStore(LocalStore())
     with pytest.raises(FileMissingError):
-        find_checkpoint(store, QUERY, given=None, configured=str(tmp_path), query_name="x")
+        find_checkpoint(store, QueryRun(QUERY, "x", checkpoint_conf=str(tmp_path)))
     reads = [c for c in store.calls if c.verb == "read"]
     assert len(reads) <= 201
 
@@ -283,10 +292,10 @@ def test_checkpoints_lie_in_any_store() -> None:
     store, root = open_store("memory://chk/etl")
     store.write(f"{root}/metadata", json.dumps({"id": QUERY}).encode())
     store.write(f"{root}/offsets/0", FORMAT_1[0].encode())
-    found = find_checkpoint(LocalStore(), QUERY, given="memory://chk/etl", configured=None, query_name=None)
-    assert [s.last for s in found.sources(0, WAREHOUSE)] == [3, 3]
+    found = find_checkpoint(LocalStore(), QueryRun(QUERY, checkpoint="memory://chk/etl"))
+    assert [s.last for s in sources(found, 0)] == [3, 3]
     assert open_checkpoint(LocalStore(), "s3a://bucket/chk").url == "s3://bucket/chk"
-    assert open_checkpoint(LocalStore(), found.url).sources(0, WAREHOUSE) == found.sources(0, WAREHOUSE)
+    assert sources(open_checkpoint(LocalStore(), found.url), 0) == sources(found, 0)
 
 
 def test_one_slash_after_the_scheme_is_enough(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_where_no_snapshots_were_recorded_a_batch_job_joins_the_tables_of_which_
 def test_whether_a_job_is_a_batch_job_is_known_by_who_owns_its_name() -> None:
     for query_id, expected in ((None, ("db.b",)), ("q1", ("db.b", "db.z"))):
         index = index_of([("j", 0, "a", 1)], [("j", 0, "b", 1), ("j", 1, "z", 1)])
-        claim_name(index, "j", query_id)
+        claim_name(index.warehouse, "j", query_id)
         graph = load([index])
         assert tuple(n.name for n in graph.sinks_of("j", graph.node("db.a"))) == expected
 

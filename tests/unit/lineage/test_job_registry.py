@@ -293,13 +293,13 @@ def test_a_forgotten_job_has_no_rows_and_its_name_is_free() -> None:
     index = MemoryIndex()
     ref, source = ref_of("d.t"), SourceRange(ref_of("d.s"), last=1)
     for job in ("it's", "kept"):
-        claim_name(index, job, FIRST)
-        register_query(index, FIRST if job == "it's" else SECOND, Registration(job))
+        claim_name(index.warehouse, job, FIRST)
+        register_query(index.warehouse, FIRST if job == "it's" else SECOND, Registration(job))
         index.upsert(rows_of(Provenance(job, 0, (source,)), ref, 1))
     assert forget_job(index, "it's", now_ms=5_000) == 4
     assert {row[0] for rows in index.everything().values() for row in rows} == {"kept"}
-    assert registrations(index) == {SECOND: Registration("kept")}
-    assert claim_name(index, "it's", SECOND) == "it's"
+    assert registrations(index.warehouse) == {SECOND: Registration("kept")}
+    assert claim_name(index.warehouse, "it's", SECOND) == "it's"
     assert forgotten_before_ms(index.warehouse, "it's") == 5_000
     assert forgotten_before_ms(index.warehouse, "kept") is None
     assert all_forgotten(index.warehouse) == {"it's": 5_000}

@@ -55,18 +55,18 @@ def record(index: MemoryIndex, ref: TableRef, provenance: Provenance, **how: Any
 def test_after_the_database_is_gone_it_is_as_before(index: MemoryIndex) -> None:
     for barrier in range(5):
         for job, sink in zip(JOBS, (*SINKS, SINK), strict=True):
-            claim_name(index, job, JOBS[job])
+            claim_name(index.warehouse, job, JOBS[job])
             record(index, sink, batch(barrier, job))
-    before, owners = index.everything(), {job: find_owner(index, job) for job in JOBS}
+    before, owners = index.everything(), {job: find_owner(index.warehouse, job) for job in JOBS}
     index.drop_tables()
     index.switch_on()
     done = rebuild(index)
     assert index.everything() == before
-    assert {job: find_owner(index, job) for job in JOBS} == owners
+    assert {job: find_owner(index.warehouse, job) for job in JOBS} == owners
     assert done.rows == {name: len(some) for name, some in before.items() if some}
     assert done.jobs == tuple(sorted(JOBS))
     assert done.unreadable == ()
-    assert registrations(index) == {
+    assert registrations(index.warehouse) == {
         "query 1": Registration("stream", None, sink_records_sources=True),
         "query 2": Registration("it's", None, sink_records_sources=True),
     }
@@ -158,16 +158,16 @@ def test_sources_elsewhere_and_snapshots_of_nobody_are_left_out(index: MemoryInd
 
 def test_a_name_that_another_query_took_stays_its(index: MemoryIndex) -> None:
     index.commit(SINK, batch(0))
-    claim_name(index, "stream", "another query")
+    claim_name(index.warehouse, "stream", "another query")
     rebuild(index)
-    assert find_owner(index, "stream") == Owner("stream", "another query")
+    assert find_owner(index.warehouse, "stream") == Owner("stream", "another query")
 
 
 def test_the_name_is_of_the_query_that_used_it_last(index: MemoryIndex) -> None:
     index.commit(SINK, Provenance("stream", 7, query_id="old"), time_ms=1)
     index.commit(SINKS[2], Provenance("stream", 0, query_id="new"), time_ms=2)
     rebuild(index)
-    assert find_owner(index, "stream") == Owner("stream", "new")
+    assert find_owner(index.warehouse, "stream") == Owner("stream", "new")
 
 
 @pytest.mark.parametrize("many", [1, 3, 50])
@@ -217,7 +217,7 @@ def test_a_checkpoint_that_is_given_tells_of_batches_without_rows_and_is_known_t
     done = rebuild(index, {"stream": str(tmp_path / "checkpoint")})
     assert done.unreadable == ()
     assert index.rows(SOURCE_SNAPSHOT) == [("stream", b, *SOURCE, last) for b, last in enumerate([3, 4, 9])]
-    assert registrations(index) == {"query 1": Registration("stream", url, sink_records_sources=True)}
+    assert registrations(index.warehouse) == {"query 1": Registration("stream", url, sink_records_sources=True)}
     assert rebuild(index).rows == {}
 
 
@@ -234,8 +234,10 @@ def test_a_sink_is_gone_through_under_the_name_that_it_was_recorded_under(
 
 def test_checkpoints_that_are_registered_are_read(index: MemoryIndex, tmp_path: Path) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2, query_id="query 1")
-    register_query(index, "query 1", Registration("stream", url, sink_records_sources=True))
-    register_query(index, "query 2", Registration("it's", f"file://{tmp_path}/gone", sink_records_sources=True))
+    register_query(index.warehouse, "query 1", Registration("stream", url, sink_records_sources=True))
+    register_query(
+        index.warehouse, "query 2", Registration("it's", f"file://{tmp_path}/gone", sink_records_sources=True)
+    )
     assert rebuild(index).rows == {SOURCE_JOB.name: 1, SOURCE_SNAPSHOT.name: 2}
 
 
@@ -243,7 +245,7 @@ def test_a_query_begun_anew_where_a_registered_checkpoint_was_is_not_taken_for_t
     index: MemoryIndex, tmp_path: Path
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2, query_id="another")
-    register_query(index, "query 1", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "query 1", Registration("stream", url, sink_records_sources=True))
     done = rebuild(index)
     assert (done.rows, done.unreadable) == ({}, ())
 
@@ -252,14 +254,14 @@ def test_a_checkpoint_that_is_given_tells_of_its_query_under_the_name_that_the_q
     index: MemoryIndex, tmp_path: Path
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1, query_id="another query")
-    claim_name(index, "stream", "query 1")
+    claim_name(index.warehouse, "stream", "query 1")
     rebuild(index, {"stream": url})
     assert index.rows(SOURCE_SNAPSHOT) == [("stream@another ", 0, *SOURCE, 3)]
-    register_query(index, "third query", Registration("it's", None))
+    register_query(index.warehouse, "third query", Registration("it's", None))
     write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1, query_id="third query")
     rebuild(index, {"free": url})
     assert index.rows(SOURCE_JOB) == [("it's", *SOURCE), ("stream@another ", *SOURCE)]
-    assert find_owner(index, "free") is None
+    assert find_owner(index.warehouse, "free") is None
 
 
 # --- any course of events
@@ -278,7 +280,7 @@ def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) 
         what = data.draw(st.sampled_from(["commit"] * 6 + ["flush", "kill", "foreign", "copy", "roll back", "expire"]))
         if what == "commit":
             job = data.draw(st.sampled_from(sorted(JOBS)))
-            claim_name(index, job, JOBS[job])
+            claim_name(index.warehouse, job, JOBS[job])
             again = reuses and data.draw(st.integers(0, 3)) == 0 and JOBS[job] is None and job in barriers
             barriers[job] = barriers[job] if again else barriers.get(job, -1) + 1
             recorders[sink].expect(job, sink, query_id=JOBS[job])
@@ -299,7 +301,7 @@ def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) 
     for recorder in recorders.values():
         recorder.flush()
     sync(index)
-    live, owners = index.everything(), {job: find_owner(index, job) for job in barriers}
+    live, owners = index.everything(), {job: find_owner(index.warehouse, job) for job in barriers}
     assert rebuild(index).rows == {}
     index.drop_tables()
     index.switch_on()
@@ -312,7 +314,7 @@ def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) 
         if name != SINK_SNAPSHOT.name:
             assert set(rows) <= set(live[name])
     for job in {row[0] for row in rebuilt[SINK_JOB.name]}:
-        assert find_owner(index, job) == owners[job]
+        assert find_owner(index.warehouse, job) == owners[job]
 
 
 def event_of(index: MemoryIndex, ref: TableRef, snapshot: Snapshot) -> CommitEvent:

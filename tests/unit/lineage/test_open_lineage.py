@@ -70,7 +70,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_an_event_names_the_job_its_datasets_their_columns_and_snapshots(world: World) -> None:
-    claim_name(world.index, "clean", "query-1")
+    claim_name(world.index.warehouse, "clean", "query-1")
     world.batch(1)
     (event,) = world.tell()
     root = world.index.warehouse.url
@@ -94,7 +94,7 @@ def test_an_event_names_the_job_its_datasets_their_columns_and_snapshots(world: 
 
 
 def test_a_batch_job_is_told_as_complete(world: World) -> None:
-    claim_name(world.index, "clean", None)
+    claim_name(world.index.warehouse, "clean", None)
     (event,) = world.tell()
     assert event["eventType"] == "COMPLETE"
     assert event["job"]["facets"]["jobType"]["processingType"] == "BATCH"

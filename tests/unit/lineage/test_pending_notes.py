@@ -94,7 +94,7 @@ def test_of_two_sources_of_one_branch_the_slower_is_recorded(index: MemoryIndex)
 
 
 def test_rows_have_the_name_that_the_sink_registered(index: MemoryIndex) -> None:
-    register_query(index, "q-1", Registration("other"))
+    register_query(index.warehouse, "q-1", Registration("other"))
     noted(index, 0, 3)
     assert synced(index)
     assert index.rows(SOURCE_JOB) == [("other", *T)]
@@ -109,7 +109,7 @@ def test_of_two_queries_of_one_name_the_first_has_it(index: MemoryIndex) -> None
 
 
 def test_nothing_stays_of_a_query_whose_sink_records_its_sources(index: MemoryIndex) -> None:
-    register_query(index, "q-1", Registration("j", "/cp", sink_records_sources=True))
+    register_query(index.warehouse, "q-1", Registration("j", "/cp", sink_records_sources=True))
     noted(index, 0, 3, age_ms=11 * MINUTE)
     assert synced(index)
     assert not synced(index)
@@ -131,7 +131,7 @@ def test_what_was_noted_of_a_job_that_was_forgotten_is_forgotten(index: MemoryIn
     noted(index, 1, 4)
     forget_job(index, "a name", NOW)
     assert not synced(index)
-    assert find_owner(index, "a name") is None
+    assert find_owner(index.warehouse, "a name") is None
     assert index.rows(SOURCE_JOB) == []
     assert len(stream_notes(index.warehouse, "q-1")) == 1
 

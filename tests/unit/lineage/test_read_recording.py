@@ -153,7 +153,7 @@ def test_the_query_is_asked_for_once_and_leaves_nothing(index: MemoryIndex) -> N
 def test_where_the_sink_records_the_sources_nothing_is_noted_after_the_first_batch(index: MemoryIndex) -> None:
     query = Query(index)
     query.run(0, 0, 3)
-    register_query(index, "q-1", Registration("q", "/cp", sink_records_sources=True))
+    register_query(index.warehouse, "q-1", Registration("q", "/cp", sink_records_sources=True))
     query.over(3)
     assert query.noted == []
     assert not query.run(1, 3, 4)
@@ -163,7 +163,7 @@ def test_where_the_sink_records_the_sources_nothing_is_noted_after_the_first_bat
 def test_what_was_left_before_the_sink_recorded_is_not_lost(index: MemoryIndex) -> None:
     query = Query(index)
     query.run(0, 0, 3)
-    register_query(index, "q-1", Registration("q", "/cp", sink_records_sources=True))
+    register_query(index.warehouse, "q-1", Registration("q", "/cp", sink_records_sources=True))
     query.start()
     query.run(1, 3, 4)
     query.over(4)
@@ -175,7 +175,7 @@ def test_a_sink_that_begins_to_record_is_noticed_within_a_minute(index: MemoryIn
     query = Query(index)
     query.run(0, 0, 3)
     query.over(3)
-    register_query(index, "q-1", Registration("q", "/cp", sink_records_sources=True))
+    register_query(index.warehouse, "q-1", Registration("q", "/cp", sink_records_sources=True))
     query.now = 61.0
     assert query.run(1, 3, 4)
     query.over(4)
@@ -193,14 +193,14 @@ def test_the_job_is_named_as_the_sink_says_else_the_read_else_the_query(
 ) -> None:
     query = Query(index, name=name, job=job)
     if registered is not None:
-        register_query(index, "q-1", Registration(registered))
+        register_query(index.warehouse, "q-1", Registration(registered))
     query.run(0, 0, 3)
     query.over(3)
     assert index.rows(SOURCE_JOB) == [(expected, *T)]
 
 
 def test_two_queries_of_one_name_do_not_mix(index: MemoryIndex) -> None:
-    claim_name(index, "q", "another query")
+    claim_name(index.warehouse, "q", "another query")
     query = Query(index)
     query.run(0, 0, 3)
     query.over(3)

@@ -19,12 +19,13 @@ from paimon_spark.errors import CommitError, CorruptFileError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import recorder as recorder_module
 from paimon_spark.lineage import row_queue as recorder_state
-from paimon_spark.lineage.catch_up import CaughtUp, registered_sinks
+from paimon_spark.lineage.catch_up import CaughtUp, known_sinks
 from paimon_spark.lineage.maintenance import forget_job
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.recorder import Recorder, flush_all, flush_of, recorder_for
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Index, Rows, rows_of
+from paimon_spark.lineage.warehouse import quote_name
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
 SINK, SOURCE = ref_of("d.t"), ref_of("d.s")
@@ -325,7 +326,9 @@ def test_rows_of_an_earlier_process_are_written_with_the_first_of_this_one(
     recorder.on_commit(event_of(index, SINK, index.commit(SINK, batch(5))))
     assert recorder.tick()
     assert barriers(index) == [0, 1, 2, 3, 4, 5]
-    assert registered_sinks(index.warehouse) == {SINK}
+    sinks = index.warehouse.store.list(f"{index.warehouse.lineage_dir}/sinks")
+    assert [i.name for i in sinks] == [f"{quote_name(SINK.name)}.json"]
+    assert known_sinks(index) == {SINK}
 
 
 def test_no_row_is_written_before_those_of_earlier_processes_could_be_looked_for(

@@ -329,7 +329,7 @@ def test_the_query_is_registered_before_its_first_commit(world: World) -> None:
     store.arm(Fault(1, forever=True, verbs=frozenset(("create_exclusive",)), path_part="dst/snapshot/"))
     with pytest.raises(PaimonError):
         world.batch(0, 1, sink=through(world.sink({"commit.max-retries": "0"}), store))
-    found = jobs.find_registration(world.index, QUERY)
+    found = jobs.find_registration(world.index.warehouse, QUERY)
     assert found == jobs.Registration(QUERY, f"file://{world.home}", True)
 
 
@@ -358,7 +358,7 @@ def test_a_query_without_a_checkpoint_that_is_found_says_so(world: World, caplog
         write(world.sink({"checkpointlocation": "nowhere://x"}), number)
     assert [p.knows_sources for p in world.provenance() if p] == [False, False]
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING and "checkpoint" in r.getMessage()]) == 1
-    found = jobs.find_registration(world.index, QUERY)
+    found = jobs.find_registration(world.index.warehouse, QUERY)
     assert found is not None and not found.sink_records_sources
 
 

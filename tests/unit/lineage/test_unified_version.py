@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import LineageError
-from paimon_spark.lineage.alignment import NewestBetween
+from paimon_spark.lineage import unified_version as unified
+from paimon_spark.lineage.alignment import History, NewestBetween
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
-from paimon_spark.lineage.unified_version import start_snapshots, unified_version
 from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipelines
+
+
+def unified_version(
+    graph: Graph, tables: Sequence[Node], *, ignoring: Sequence[str] = (), **history: Any
+) -> unified.Unified:
+    return unified.unified_version(graph, tables, History(**history), ignoring)
+
+
+def start_snapshots(graph: Graph, tables: Sequence[Node], **history: Any) -> Mapping[Node, int]:
+    return unified.start_snapshots(graph, tables, History(**history))
+
 
 # --- what must hold
 

@@ -86,7 +86,7 @@ def test_rows_of_other_engines_count_and_those_of_our_jobs_do_not() -> None:
         made.commit(T)
     made.upsert(rows_of(Provenance("flink", 0), T, 1))
     made.upsert(rows_of(Provenance("ours", 0), T, 2))  # its snapshot was rolled back, and 2 is another's by now
-    claim_name(made, "ours", None)
+    claim_name(made.warehouse, "ours", None)
     assert ids(find_unrecorded([made])) == {"db.t": [2, 3]}
 
 

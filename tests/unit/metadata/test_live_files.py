@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.metadata import live_files, manifests
 from paimon_spark.metadata import live_files as bucket_state
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates, changelog_entries, delta_entries, live_entries
+from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates, live_entries
 from paimon_spark.metadata.manifests import Cache, read_index_manifest, read_manifest_list, read_manifests
 from tests.harness.manifests import (
     encode_index_manifest,
@@ -152,8 +152,7 @@ def test_a_file_added_twice_is_an_error_that_names_the_manifests() -> None:
 def test_delta_and_changelog_entries_are_not_folded() -> None:
     t = ManifestTable()
     metas = t.add([entry("a"), entry("a", 1), entry("a", _LEVEL=5)])
-    for read in (delta_entries, changelog_entries):
-        assert read(t.handle, metas).column("kind").to_pylist() == [0, 1, 0]
+    assert read_manifests(t.handle, metas).column("kind").to_pylist() == [0, 1, 0]
 
 
 def test_a_manifest_cut_at_the_end_of_a_block_is_noticed() -> None:

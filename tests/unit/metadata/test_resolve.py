@@ -17,7 +17,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.metadata import small_files
 from paimon_spark.metadata.resolve import Resolved, resolve
-from paimon_spark.metadata.version import VersionKind, VersionSpec, from_options, text_version
+from paimon_spark.metadata.version import VersionKind, VersionSpec, from_option, text_version
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 
@@ -161,7 +161,7 @@ def test_a_time_before_everything_says_the_earliest(table: MetadataTable) -> Non
 
 def test_options_name_versions_too(table: MetadataTable) -> None:
     def found(key: str, text: str) -> int | None:
-        snapshot = resolve(table.open(), from_options([(key, text)], "UTC")).snapshot
+        snapshot = resolve(table.open(), from_option(key, text, "UTC")).snapshot
         return snapshot and snapshot.id
 
     assert found("scan.tag-name", "v2.0") == 2

@@ -15,7 +15,6 @@ from paimon_spark.metadata.snapshots import (
     find_changelog,
     find_snapshot,
     get_snapshot,
-    get_snapshot_or_changelog,
     latest_snapshot,
     latest_snapshot_id,
     list_changelog_ids,
@@ -172,7 +171,7 @@ def test_changelogs_outlive_their_snapshots() -> None:
     assert list_changelog_ids(handle) == [3, 4]
     assert find_changelog(handle, 4) == a_snapshot(4)
     assert find_snapshot(handle, 4) is None
-    assert get_snapshot_or_changelog(handle, 3) == a_snapshot(3)
-    assert get_snapshot_or_changelog(handle, 5) == a_snapshot(5)
+    assert find_changelog(handle, 3) == a_snapshot(3)
+    assert find_snapshot(handle, 5) == a_snapshot(5)
     with pytest.raises(SnapshotExpiredError):
-        get_snapshot_or_changelog(handle, 2)
+        get_snapshot(handle, 2)

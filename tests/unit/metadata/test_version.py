@@ -16,11 +16,12 @@ from paimon_spark.metadata.version import (
     VersionSpec,
     branch_version,
     epoch_ms,
-    from_options,
+    from_option,
     snapshot_number,
     text_version,
     typed_version,
 )
+from paimon_spark.options.scan import parse_scan_options
 
 
 @pytest.mark.parametrize(
@@ -81,24 +82,24 @@ def test_numbers() -> None:
     ],
 )
 def test_options(key: str, text: str, spec: VersionSpec) -> None:
-    assert from_options([("columns", "a"), (key, text)], "UTC") == spec
+    assert from_option(key, text, "UTC") == spec
 
 
 def test_no_version_option() -> None:
-    assert from_options([("columns", "a"), ("branch", "b")]) is None
-    assert from_options([]) is None
+    assert parse_scan_options({"columns": "a", "branch": "b"}).version is None
+    assert parse_scan_options({}).version is None
 
 
 def test_two_version_options_are_both_named() -> None:
     with pytest.raises(InvalidOptionError, match=r"versionAsOf = 'a' and scan\.tag-name = 'b'"):
-        from_options([("versionAsOf", "a"), ("scan.tag-name", "b")])
+        parse_scan_options({"versionAsOf": "a", "scan.tag-name": "b"})
 
 
 @pytest.mark.parametrize("key", ["scan.snapshot-id", "scan.tag-id", "scan.savepoint-id", "scan.watermark"])
 @pytest.mark.parametrize("text", ["x", "", "1.5"])
 def test_ids_must_be_numbers(key: str, text: str) -> None:
     with pytest.raises(InvalidOptionError, match=key):
-        from_options([(key, text)])
+        from_option(key, text)
 
 
 def test_a_blank_version_is_refused() -> None:
@@ -109,7 +110,7 @@ def test_a_blank_version_is_refused() -> None:
 @given(st.text(max_size=30), st.sampled_from(["versionAsOf", "scan.timestamp", "scan.snapshot-id", "scan.watermark"]))
 def test_any_text_is_a_version_or_our_error(text: str, key: str) -> None:
     try:
-        spec = from_options([(key, text)], "UTC")
+        spec = from_option(key, text, "UTC")
     except PaimonError:
         return
     assert spec is not None

@@ -14,7 +14,7 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.alter_table import AlterTable
 from paimon_spark.sql.statement import Query
-from paimon_spark.sql.tokens import closing_bracket, opening_bracket, outside_brackets, split_statements, tokenize
+from paimon_spark.sql.tokens import matching_bracket, outside_brackets, split_statements, tokenize
 from paimon_spark.types import in_any_case
 
 
@@ -54,10 +54,10 @@ def test_a_type_ends_outside_of_its_own_brackets_too(sql: str, expected: str) ->
 def test_brackets_are_found_from_either_end() -> None:
     found = tokenize("f(a, (b), [c]) + g(d")
 
-    assert closing_bracket(found, 1) == 11
-    assert opening_bracket(found, 11) == 1
-    assert closing_bracket(found, len(found) - 2) is None
-    assert opening_bracket(found, 0) == 0
+    assert matching_bracket(found, 1) == 11
+    assert matching_bracket(found, 11) == 1
+    assert matching_bracket(found, len(found) - 2) is None
+    assert matching_bracket(found, 0) == 0
     assert [found[i].text for i in outside_brackets(found)] == ["f", "(", "+", "g", "("]
 
 

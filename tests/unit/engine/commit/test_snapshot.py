@@ -19,7 +19,6 @@ from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema, encode
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.live_files import changelog_entries
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.storage.local import LocalStore
@@ -125,7 +124,7 @@ def test_changelog_files_have_a_list_of_their_own(root: str) -> None:
     committer(table).commit([message(table, a_file("a", keys=(0, 9)), changelog_files=(log,))])
     found = head(table)
     assert (found.changelog_record_count, found.total_record_count) == (3, 10)
-    names = changelog_entries(table, changelog_manifests(table, found)).column("file_name").to_pylist()
+    names = read_manifests(table, changelog_manifests(table, found)).column("file_name").to_pylist()
     assert names == ["log"] and set(files(table)) == {"a"}
 
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.merge.aggregators import Events, aggregator
+from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.key_value import ColumnResult, Groups, concat, take
 from paimon_spark.errors import DataError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.options.core import field_options
-from paimon_spark.types import parse_type
+from paimon_spark.metadata.definition.merge_rules import check_function
+from paimon_spark.options.core import FieldOptions, field_options
+from paimon_spark.types import DataType, parse_type
 from tests.harness.search import examples
 
 NESTED = {"type": "ARRAY", "element": {"type": "ROW", "fields": [
@@ -29,6 +30,11 @@ TIMED = {"type": "MAP", "key": "STRING", "value": {"type": "ROW", "fields": [
 ]}}  # fmt: skip
 ARRAY = {"type": "ARRAY", "element": "INT"}
 MAP = {"type": "MAP", "key": "STRING", "value": "INT"}
+
+
+def aggregator(function: str, options: FieldOptions, type: DataType) -> Aggregator:
+    check_function(function, options, type)
+    return Aggregator(function, options, type)
 
 
 def column_of(column: pa.Array, result: ColumnResult) -> list[Any]:

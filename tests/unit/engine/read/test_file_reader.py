@@ -34,7 +34,6 @@ from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
     DataError,
-    InvalidInputError,
     UnsupportedFeatureError,
 )
 from paimon_spark.format import binary_row
@@ -173,12 +172,6 @@ def test_metadata_columns(tmp_path: Path) -> None:
         }
         for i in range(2)
     ]
-
-
-@pytest.mark.parametrize("name", [FILE_PATH, ROW_INDEX])
-def test_merged_rows_have_no_place(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"{name} of table db.t.*merged"):
-        list(read_split(request((name,)), split(tmp_path, mode=SplitMode.MERGE)))
 
 
 def test_row_tracking_columns_come_from_the_file_or_the_manifest(tmp_path: Path) -> None:

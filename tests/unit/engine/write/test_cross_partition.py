@@ -22,6 +22,7 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.jobs import batch_write
 from paimon_spark.jobs.batch_write import WriteJob, plan_path_write
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
@@ -349,7 +350,7 @@ def test_a_key_in_two_partitions_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     root = str(tmp_path / "t")
     made(root, {})
     put(root, [("x", 1)])
-    monkeypatch.setattr(WriteJob, "_existing_keys", lambda self: lambda: iter(()))
+    monkeypatch.setattr(batch_write, "existing_keys", lambda *_: lambda: iter(()))
     put(root, [("y", 1)])
     monkeypatch.undo()
     with pytest.raises(DataError, match="in another partition or bucket too"):

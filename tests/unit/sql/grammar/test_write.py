@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.spark.merge import Verb, When
 from paimon_spark.sql.commands.expressions import bind_parameters, partition_condition, replace_qualifier, with_defaults
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.clauses import Assignment
 from paimon_spark.sql.grammar.write import (
-    Action,
     Delete,
     Insert,
-    Matched,
     Merge,
     Truncate,
     Update,
@@ -121,22 +120,22 @@ def test_a_merge_keeps_its_clauses_in_order() -> None:
     assert (found.table, found.alias, found.source_alias) == (T, "a", "b")
     assert found.source == "(SELECT * FROM u JOIN w ON u.x = w.x) AS b"
     assert found.condition.startswith("a.id = b.id AND CASE") and found.condition.endswith("b.end END")
-    both, source, target = Matched.BOTH, Matched.SOURCE, Matched.TARGET
+    both, source, target = When.MATCHED, When.NOT_MATCHED, When.NOT_MATCHED_BY_SOURCE
     assert found.clauses == (
         WhenClause(
             both,
-            Action.UPDATE,
+            Verb.UPDATE,
             "a.v = CASE WHEN b.v = 1 THEN 2 END",
             (Assignment(("v",), "b.v"), Assignment(("a", "s", "f"), "1")),
         ),
-        WhenClause(both, Action.DELETE, "b.gone"),
-        WhenClause(both, Action.UPDATE),
+        WhenClause(both, Verb.DELETE, "b.gone"),
+        WhenClause(both, Verb.UPDATE),
         WhenClause(
-            source, Action.INSERT, "b.v > 1", (Assignment(("id",), "b.id"), Assignment(("v",), "coalesce(b.v, 0)"))
+            source, Verb.INSERT, "b.v > 1", (Assignment(("id",), "b.id"), Assignment(("v",), "coalesce(b.v, 0)"))
         ),
-        WhenClause(source, Action.INSERT),
-        WhenClause(target, Action.UPDATE, "a.v = 1", (Assignment(("v",), "DEFAULT"),)),
-        WhenClause(target, Action.DELETE),
+        WhenClause(source, Verb.INSERT),
+        WhenClause(target, Verb.UPDATE, "a.v = 1", (Assignment(("v",), "DEFAULT"),)),
+        WhenClause(target, Verb.DELETE),
     )
 
 

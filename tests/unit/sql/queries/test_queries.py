@@ -23,8 +23,7 @@ from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.scans import scan_of
-from paimon_spark.sql.session import CachingSession, Session
-from paimon_spark.sql.statement import Query
+from paimon_spark.sql.session import Session
 
 
 class NoSpark:
@@ -58,9 +57,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return found
 
 
-def _session(catalog: Catalog, *views: str, args: Any = None, **conf: str) -> CachingSession:
+def _session(catalog: Catalog, *views: str, args: Any = None, **conf: str) -> Session:
     said = {"spark.sql.session.timeZone": "UTC", **conf}
-    return CachingSession.over(Session(catalog, NoSpark(*views), args, said))  # type: ignore[arg-type]
+    return Session(catalog, NoSpark(*views), args, said, seen={})  # type: ignore[arg-type]
 
 
 def _put(catalog: Catalog, sql: str, *views: str) -> str:
@@ -352,7 +351,7 @@ def statements(draw: st.DrawFn, depth: int = 2) -> str:
 def test_a_statement_without_paimon_tables_reaches_spark_byte_for_byte(catalog: Catalog, sql: str) -> None:
     session = _session(catalog)
     try:
-        run_query(session, Query(sql))
+        run_query(session, sql)
     except SqlSyntaxError:
         return  # a quote that does not end
     assert session.spark.texts == [sql]  # type: ignore[attr-defined]
