@@ -42,7 +42,7 @@ class _Listener:
     def __init__(self, callback: Callable[[Progress], object], every_s: float, clock: Callable[[], float]) -> None:
         self._callback, self._every_s, self._clock = callback, every_s, clock
         self._lock = threading.Lock()
-        self._told: tuple[str, float] | None = None
+        self._last: tuple[str, float] | None = None
         self._failed = False
 
     def tell(self, progress: Progress) -> None:
@@ -50,10 +50,10 @@ class _Listener:
         with self._lock:
             now = self._clock()
             at_end = progress.total is not None and progress.done >= progress.total
-            is_same_work = self._told is not None and self._told[0] == progress.what
-            if self._told is not None and is_same_work and not at_end and now - self._told[1] < self._every_s:
+            what, told_at = self._last or ("", now)
+            if what == progress.what and not at_end and now - told_at < self._every_s:
                 return
-            self._told = progress.what, now
+            self._last = progress.what, now
             # What the callback itself does is not reported to it.
             token = _LISTENER.set(None)
             try:

@@ -139,14 +139,6 @@ def _version_of(package: str) -> str:
         return "not installed"
 
 
-def _show_completion(a: Request, script: str) -> Answer:
-    return lines(script.splitlines(), {"shell": a["shell"], "script": script})
-
-
-def _job_script(a: Request) -> str:
-    return str(Path(__file__).resolve().parent / "job.py")
-
-
 PROGRAM: Final = (
     Operation(
         "run SQL statements, as catalog.sql does; starts Spark",
@@ -190,11 +182,11 @@ PROGRAM: Final = (
         scope=Scope.NOTHING,
         details='For bash: eval "$(paimon-spark completion bash)". For fish: paimon-spark completion fish | source.',
         command="completion",
-        show=_show_completion,
+        show=lambda a, script: lines(script.splitlines(), {"shell": a["shell"], "script": script}),
     ),
     Operation(
         "print the path of the script that runs any command as a Spark job",
-        _job_script,
+        lambda a: str(Path(__file__).resolve().parent / "job.py"),
         scope=Scope.NOTHING,
         details='spark-submit "$(paimon-spark job-script)" compact db.t --warehouse s3://lake/wh',
         command="job-script",

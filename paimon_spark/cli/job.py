@@ -18,7 +18,7 @@ from typing import Any, TextIO, cast
 
 
 class JavaErrors(io.TextIOBase):
-    """The stderr of the JVM that spark-submit is."""
+    """The stderr of the JVM that started this process."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -40,7 +40,7 @@ class CommandRequest(Request):
 
         if self.warehouse is None:
             raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
-        catalog = load_catalog(self.warehouse, **self._options(storage=True))
+        catalog = load_catalog(self.warehouse, **{k: v for k, v in self["option"] or () if is_storage_option(k)})
         if not may_create and not _exists(catalog) and not self["quiet"]:
             print(
                 f"warning: warehouse {safe(catalog.warehouse)} is empty: the store has no object under it; check the "
@@ -78,7 +78,7 @@ class CommandRequest(Request):
     def _load(self, text: str) -> Table:
         from paimon_spark.api.table import load
 
-        options = {**self._options(storage=True), **self._options(storage=False)}
+        options = dict(self["option"] or ())
         if self["on_branch"]:
             options["branch"] = str(self["on_branch"])
         bare, warehouse = split_suffix(text)[0], self.warehouse
@@ -114,9 +114,6 @@ class CommandRequest(Request):
             f"{near}",
             table=name,
         )
-
-    def _options(self, *, storage: bool) -> dict[str, str]:
-        return {k: v for k, v in self["option"] or () if is_storage_option(k) == storage}
 
 
 def answer(operation: Operation, call: CommandRequest) -> Answer:

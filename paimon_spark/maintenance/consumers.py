@@ -134,13 +134,17 @@ def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = N
 
 def clear_consumers(handle: TableHandle, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
     """Delete the consumers whose whole name matches `including` and not `excluding`; returns their names."""
+    return _delete(handle, matching_consumers(handle, including, excluding))
+
+
+def matching_consumers(handle: TableHandle, including: str = ".*", excluding: str | None = None) -> list[str]:
+    """Names that match `including` and not `excluding`. Raises InvalidInputError: not a regular expression."""
     wanted, spared = _regex("including", including), None if excluding is None else _regex("excluding", excluding)
-    going = [
+    return [
         name
         for name in consumer_names(handle)
         if wanted.fullmatch(name) and (spared is None or not spared.fullmatch(name))
     ]
-    return _delete(handle, going)
 
 
 def expire_consumers(handle: TableHandle, older_than_ms: int) -> tuple[str, ...]:

@@ -120,12 +120,9 @@ class FileSystemCatalog:
 
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
         """Remove a table. Raises as `Catalog.drop_table`."""
-        try:
-            place = self._existing(name, "dropped")
-        except (TableNotFoundError, DatabaseNotFoundError):
-            if ignore_if_not_exists:
-                return
-            raise
+        place = self._existing(name, "dropped", ignore_if_not_exists)
+        if place is None:
+            return
         _refuse_outside_files(place)
         # Readers see the whole table, an empty one (no snapshots) or none (no schemas). The newest snapshot is deleted
         # last, so that an older one is never the head.
@@ -143,12 +140,9 @@ class FileSystemCatalog:
         """Rename a table. Raises as `Catalog.rename_table`."""
         target = self._place(new, "a new name")
         _check_new_name(target.table, "table")
-        try:
-            source = self._existing(old, "renamed")
-        except (TableNotFoundError, DatabaseNotFoundError):
-            if ignore_if_not_exists:
-                return
-            raise
+        source = self._existing(old, "renamed", ignore_if_not_exists)
+        if source is None:
+            return
         self._database(target.database)
         try:
             # The files that make it a table are copied last and deleted first, so that no table lacks files.
@@ -208,12 +202,14 @@ class FileSystemCatalog:
         store, root = open_store(table_url(self.warehouse, database, table), self.options)
         return TablePlace(store, root, database, table)
 
-    def _existing(self, name: str, verb: str) -> TablePlace:
+    def _existing(self, name: str, verb: str, ignore_if_not_exists: bool) -> TablePlace | None:
         place = self._place(name, verb)
+        if is_table(place.store, place.root):
+            return place
+        if ignore_if_not_exists:
+            return None
         self._database(place.database)
-        if not is_table(place.store, place.root):
-            raise self.no_table(place.database, place.table)
-        return place
+        raise self.no_table(place.database, place.table)
 
 
 def _check_new_name(name: str, what: str) -> None:

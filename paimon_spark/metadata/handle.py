@@ -17,6 +17,7 @@ from paimon_spark.format.metadata_files.table_schema import decode as decode_sch
 from paimon_spark.metadata.features import check_definition, check_overrides, check_readable, check_writable
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
 from paimon_spark.metadata.schemas import BranchLook, is_seen, latest_schema, list_schema_ids, look_at_branch
+from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.storage.store import Store
@@ -169,10 +170,7 @@ def read_main_branch(store: Store, root: str) -> str | None:
     Source: PIP-14.
     """
     path = Layout(root).main_branch_file
-    try:
-        text = store.read(path).decode("utf-8", "replace").strip()
-    except FileMissingError:
-        return None
+    text = (find_bytes(store, path) or b"").decode("utf-8", "replace").strip()
     if text and not is_file_name(text):
         raise CorruptFileError(f"{store.url(path)} holds {text[:100]!r}, which is no branch name", path=path)
     return text if text and text != MAIN else None

@@ -57,6 +57,7 @@ from paimon_spark.metadata.version import (
     typed_version,
 )
 from paimon_spark.options.descriptor import nearest
+from paimon_spark.options.scan import INCREMENTAL_KEYS
 
 _RACES: Final = 5
 """Times a version is looked for again when main changes its directory meanwhile."""
@@ -186,8 +187,7 @@ def _tag_id(handle: TableHandle, snapshot_id: int) -> Resolved:
         known = [f"{t.name} (id {t.snapshot.id})" for t in list_tags(handle)]
         raise TagNotFoundError(
             f"{handle.describe()} has no tag of snapshot {snapshot_id}; {listed('tags', known)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             snapshot_id=snapshot_id,
         )
     return _tagged(handle, tag)
@@ -201,8 +201,7 @@ def _watermark(handle: TableHandle, watermark: int) -> Resolved:
         raise SnapshotNotFoundError(
             f"{handle.describe()} has no snapshot with a watermark at or after {watermark}; "
             + (f"its latest watermark is {have}" if have is not None else "its latest snapshot has no watermark"),
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             watermark=watermark,
         )
     return _travelled(handle, snapshot, f"watermark {watermark}")
@@ -228,8 +227,7 @@ def _too_early(handle: TableHandle, time_ms: int, tags: list[Tag]) -> SnapshotNo
         f"{handle.describe()} has no snapshot, tag or savepoint at or before {_time(time_ms)}"
         + (", it has expired" if expired else "")
         + (f"; the earliest time available is {_time(min(times))}" if times else "; it has no snapshot at all"),
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         time_ms=time_ms,
     )
 
@@ -260,15 +258,12 @@ def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFo
         + (f"Did you mean {' or '.join(map(repr, close))}? " if close else "")
         + f"On branch {handle.branch!r} {alive_range(handle)}; {listed('tags', tags)}; "
         + f"branches are {', '.join([MAIN, *branches])}.",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         version=asked,
     )
 
 
-BETWEEN = "incremental-between"
-BETWEEN_TIMESTAMP = "incremental-between-timestamp"
-TO_AUTO_TAG = "incremental-to-auto-tag"
+BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG = INCREMENTAL_KEYS
 
 
 @dataclass(frozen=True, slots=True)

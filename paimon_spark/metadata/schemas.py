@@ -25,7 +25,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
-from paimon_spark.metadata.small_files import find_decoded, numbered, numbers
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered, numbers
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate, Store
 
@@ -110,15 +110,8 @@ def create_schema(store: Store, layout: Layout, schema: TableSchema) -> None:
     except FileAlreadyThereError:
         raise
     except StorageError:
-        if _found(store, path) != data:
+        if find_bytes(store, path) != data:
             raise
-
-
-def _found(store: Store, path: str) -> bytes | None:
-    try:
-        return store.read(path)
-    except FileMissingError:
-        return None
 
 
 def _places(layout: Layout) -> list[Layout]:

@@ -43,6 +43,14 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
         return None
 
 
+def find_bytes(store: Store, path: str) -> bytes | None:
+    """The bytes of a file; None when there is no such file. Raises StorageError."""
+    try:
+        return store.read(path)
+    except FileMissingError:
+        return None
+
+
 def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
     try:
@@ -51,11 +59,9 @@ def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, 
     except FileMissingError:
         pass
     for path in paths:
-        try:
-            data = store.read(path)
-        except FileMissingError:
-            continue
-        yield path, data
+        data = find_bytes(store, path)
+        if data is not None:
+            yield path, data
 
 
 def numbered(store: Store, directory: str, prefix: str) -> list[int]:

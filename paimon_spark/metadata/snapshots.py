@@ -15,7 +15,7 @@ from paimon_spark.errors import CorruptFileError, FileMissingError, SnapshotExpi
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_decoded, numbered
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -94,8 +94,7 @@ def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
             return snapshot
     raise SnapshotNotFoundError(
         f"the snapshots of {handle.describe()} vanish faster than they can be read; does its expiry keep too few?",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
@@ -228,10 +227,7 @@ def _with_watermark(handle: TableHandle, ids: Sequence[int], low: int, middle: i
 
 def read_hint(store: Store, path: str) -> int | None:
     """The number in a hint file; None when it is missing or holds anything else."""
-    try:
-        text = store.read(path)[:32].decode("ascii", "replace").strip()
-    except FileMissingError:
-        return None
+    text = (find_bytes(store, path) or b"")[:32].decode("ascii", "replace").strip()
     return int(text) if text.isdigit() and len(text) < 20 else None
 
 
@@ -248,7 +244,7 @@ def alive_range(handle: TableHandle) -> str:
 def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundError:
     """The error for a snapshot that is not alive: expired, or never there."""
     ids = list_snapshot_ids(handle)
-    context = {"table": handle.name, "branch": handle.branch, "snapshot_id": snapshot_id}
+    context = {**handle.context, "snapshot_id": snapshot_id}
     if ids and 0 < snapshot_id < ids[0]:
         return SnapshotExpiredError(
             f"snapshot {snapshot_id} of {handle.describe()} has expired: {alive_range(handle)}; "

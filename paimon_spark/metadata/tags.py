@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.errors import FileMissingError, SavepointNotFoundError, TagNotFoundError
+from paimon_spark.errors import SavepointNotFoundError, TagNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import find_decoded, read_those_there
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 
@@ -83,8 +83,7 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
         names = tag_names(handle)
         raise TagNotFoundError(
             f"{handle.describe()} has no tag {name!r}{did_you_mean(str(name), names)}; {listed('tags', names)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             tag=name,
         )
     return tag
@@ -92,13 +91,8 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
 
 def list_tags(handle: TableHandle) -> list[Tag]:
     """The branch's tags, savepoints included, by snapshot id and then name. Raises CorruptFileError."""
-    names = tag_names(handle)
-    paths = [handle.layout.tag_path(n) for n in names]
-    try:
-        found = zip(names, handle.store.read_many(paths), paths, strict=True)
-        tags = [decode_tag(data, name, path) for name, data, path in found]
-    except FileMissingError:  # one was deleted meanwhile
-        tags = [tag for tag in (find_tag(handle, n) for n in names) if tag is not None]
+    names = {handle.layout.tag_path(name): name for name in tag_names(handle)}
+    tags = [decode_tag(data, names[path], path) for path, data in read_those_there(handle.store, list(names))]
     return sorted(tags, key=lambda t: (t.snapshot.id, t.name))
 
 
@@ -157,8 +151,7 @@ def get_savepoint(handle: TableHandle, savepoint_id: int) -> Savepoint:
         ids = [str(i) for i in _savepoint_ids(handle)]
         raise SavepointNotFoundError(
             f"{handle.describe()} has no savepoint {savepoint_id}; {listed('savepoints', ids)}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             savepoint_id=savepoint_id,
         )
     return Savepoint(savepoint_id, tag.snapshot)

@@ -12,7 +12,6 @@ from paimon_spark.operations.operation import (
     Effect,
     Operation,
     Request,
-    Rows,
     Style,
     Type,
     UsageError,
@@ -121,11 +120,6 @@ def _show_merged(a: Request, done: MergeResult) -> Answer:
 def _show_forwarded(a: Request, done: MergeResult) -> Answer:
     there = f"main is branch {safe(done.branch)} at snapshot {done.published_snapshot_id} already"
     return _show_published(a, done, there)
-
-
-def _merged_row(a: Request, done: MergeResult) -> Rows:
-    discarded = len(done.discarded_snapshots)
-    return [(True, done.published_snapshot_id, discarded, done.backup_branch, done.already_merged)]
 
 
 def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
@@ -255,7 +249,9 @@ OPERATIONS = (
         procedure="merge_branch",
         result="result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING, "
         "already_merged BOOLEAN",
-        rows=_merged_row,
+        rows=lambda a, done: [
+            (True, done.published_snapshot_id, len(done.discarded_snapshots), done.backup_branch, done.already_merged)
+        ],
         command="branch merge",
         show=lambda a, done: _show_appended(a, done) if _is_append(a) else _show_merged(a, done),
         question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -15,7 +14,6 @@ from paimon_spark.operations.operation import (
     Effect,
     Operation,
     Request,
-    Rows,
     Style,
     Type,
     UsageError,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
 
-_NONE_EXPIRED: Final = "No expired partitions."
 _MODES: Final = ("distributed", "local")
 
 
@@ -60,10 +57,6 @@ def _show_partitions(a: Request, found: list[dict[str, Any]]) -> Answer:
 def _expire_partitions(a: Request) -> ExpiredPartitions:
     given = ("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires")
     return a.table().expire_partitions(**{name: a[name] for name in given}, dry_run=a.dry_run)
-
-
-def _expired_rows(a: Request, done: ExpiredPartitions) -> Rows:
-    return [(", ".join(map(unquote, path.split("/"))),) for path in done.partitions] or [(_NONE_EXPIRED,)]
 
 
 def _show_expired(a: Request, done: ExpiredPartitions) -> Answer:
@@ -162,16 +155,10 @@ def _show_reset(a: Request, made: Any) -> Answer:
 
 
 def _clear_consumers(a: Request) -> tuple[str, ...]:
-    table, including, excluding = a.table(), a["includingConsumers"] or ".*", a["excludingConsumers"]
-    if not a.dry_run:
-        return tuple(table.clear_consumers(including, excluding))
-    try:
-        wanted, unwanted = re.compile(including), None if excluding is None else re.compile(excluding)
-    except re.error as e:
-        raise UsageError(f"{e.pattern!r} is not a regular expression: {e}") from e
-    return tuple(
-        c.name for c in table.consumers() if wanted.fullmatch(c.name) and not (unwanted and unwanted.fullmatch(c.name))
-    )
+    from paimon_spark.maintenance.consumers import matching_consumers
+
+    table, chosen = a.table(), (a["includingConsumers"] or ".*", a["excludingConsumers"])
+    return tuple(matching_consumers(table.handle, *chosen)) if a.dry_run else table.clear_consumers(*chosen)
 
 
 def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:
@@ -213,7 +200,9 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="expire_partitions",
         result="expired_partitions STRING",
-        rows=_expired_rows,
+        rows=lambda a, done: (
+            [(", ".join(map(unquote, path.split("/"))),) for path in done.partitions] or [("No expired partitions.",)]
+        ),
         command="partition expire",
         show=_show_expired,
         question=lambda a: f"expire partitions of {a.table().name}",

@@ -36,8 +36,6 @@ _STRATEGIES: Final = ("full", "minor")
 
 
 def _compact(a: Request) -> CompactResult | None:
-    if a["partitions"] and a["where"]:
-        raise InvalidInputError(f"{a.caller}: partitions and where cannot be used together; give one of them")
     _refuse_sorting(a)
     strategy = _strategy(a)
     table = a.table()
@@ -86,7 +84,7 @@ def _refuse_sorting(a: Request) -> None:
 
 
 def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
-    """The partitions whose youngest file is at least so old."""
+    """The partitions whose newest file is at least as old as `idle`."""
     from paimon_spark.format import binary_row
     from paimon_spark.metadata.live_files import live_entries
     from paimon_spark.metadata.manifests import data_manifests

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
@@ -79,19 +78,10 @@ def _refs(a: Request) -> list[_Ref]:
     for branch in table.branches():
         opened = table.branch(branch.name)
         newest = opened.snapshots()[-1:]
-        head = newest[0].id if newest else None
-        found.append((branch.name, "branch", "main" if branch.is_main else "", head, _when(newest)))
+        head, committed = (newest[0].id, moment(newest[0].time_ms)) if newest else (None, "-")
+        found.append((branch.name, "branch", "main" if branch.is_main else "", head, committed))
         found += _refs_on(opened, branch.name)
     return found if a["all"] else [row for row in found if row[1] != "guard"]
-
-
-def _show_refs(a: Request, found: list[_Ref]) -> Answer:
-    columns = ("name", "kind", "branch", "snapshot", "committed")
-    return rows(columns, found, empty="no tags, branches, savepoints or consumers")
-
-
-def _when(newest: Sequence[Any]) -> str:
-    return moment(newest[0].time_ms) if newest else "-"
 
 
 def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
@@ -122,7 +112,7 @@ def _listed(commits: Sequence[Commit]) -> Iterator[str]:
 def _graph(history: History) -> Iterator[str]:
     if not history.commits:
         yield "no snapshots"
-    yield from draw([Point(c.key, c.parent, c.is_after_gap, _line(c)) for c in history.commits])
+    yield from draw(history.commits, _line)
     if not history.is_whole:
         yield "older commits are left out; use --limit N"
 
@@ -239,47 +229,30 @@ def _finding(finding: Finding) -> list[str]:
     return out if finding.repaired else [*out, f"  {safe(finding.remedy)}"]
 
 
-def _finding_row(a: Request, f: Finding) -> tuple[Any, ...]:
-    return f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A commit to draw, with text beside it; `parent` is None for the first, or where the history is cut.
-
-    `is_after_gap`: commits between the parent and it are left out.
-    """
-
-    key: Hashable
-    parent: Hashable | None
-    is_after_gap: bool
-    text: str
-
-
-def draw(points: Sequence[Point]) -> Iterator[str]:
-    """Yield the lines of the graph; a parent comes after its children, or is missing."""
-    lanes: list[Hashable | None] = []
-    known = {p.key for p in points}
-    for point in points:
-        lane = _lane_of(point.key, lanes)
-        others = [i for i, key in enumerate(lanes) if key == point.key and i != lane]
+def draw(commits: Sequence[Commit], text: Callable[[Commit], str]) -> Iterator[str]:
+    """Yield the lines of the graph with text beside each commit; a parent comes after its children, or is missing."""
+    lanes: list[str | None] = []
+    known = {c.key for c in commits}
+    for commit in commits:
+        lane = _lane_of(commit.key, lanes)
+        others = [i for i, key in enumerate(lanes) if key == commit.key and i != lane]
         if others:
             yield _joined(lanes, lane, others)
             for i in others:
                 lanes[i] = None
             _trim(lanes)
-        yield f"{_marked(lanes, lane, '*')}  {point.text}".rstrip()
-        lanes[lane] = point.parent if point.parent in known else None
-        if point.is_after_gap and lanes[lane] is not None:
+        yield f"{_marked(lanes, lane, '*')}  {text(commit)}".rstrip()
+        lanes[lane] = commit.parent if commit.parent in known else None
+        if commit.is_after_gap and lanes[lane] is not None:
             yield _marked(lanes, lane, ":").rstrip()
         _trim(lanes)
 
 
-def _marked(lanes: Sequence[Hashable | None], lane: int, mark: str) -> str:
+def _marked(lanes: Sequence[str | None], lane: int, mark: str) -> str:
     return " ".join(mark if i == lane else " " if key is None else "|" for i, key in enumerate(lanes))
 
 
-def _lane_of(key: Hashable, lanes: list[Hashable | None]) -> int:
+def _lane_of(key: str, lanes: list[str | None]) -> int:
     """The lane that waits for a commit; else a free one, or a new one."""
     for wanted in (key, None):
         if wanted in lanes:
@@ -288,7 +261,7 @@ def _lane_of(key: Hashable, lanes: list[Hashable | None]) -> int:
     return len(lanes) - 1
 
 
-def _joined(lanes: Sequence[Hashable | None], lane: int, others: Sequence[int]) -> str:
+def _joined(lanes: Sequence[str | None], lane: int, others: Sequence[int]) -> str:
     """The line in which lanes bend to the left: `|/`, or `|_|/` over lanes between."""
     last = others[-1]
     out = []
@@ -302,7 +275,7 @@ def _joined(lanes: Sequence[Hashable | None], lane: int, others: Sequence[int]) 
     return "".join(out).rstrip()
 
 
-def _trim(lanes: list[Hashable | None]) -> None:
+def _trim(lanes: list[str | None]) -> None:
     while lanes and lanes[-1] is None:
         lanes.pop()
 
@@ -344,7 +317,11 @@ OPERATIONS = (
         _refs,
         (command_flag("all", "list the guard tags of branches, too", "-a"),),
         command="refs",
-        show=_show_refs,
+        show=lambda a, found: rows(
+            ("name", "kind", "branch", "snapshot", "committed"),
+            found,
+            empty="no tags, branches, savepoints or consumers",
+        ),
     ),
     Operation(
         "find what is wrong with the tags, branches and history of a table; exit code 1 when anything is",
@@ -352,7 +329,9 @@ OPERATIONS = (
         (Argument("repair", "repair what can be repaired", Type.BOOLEAN, default=False, is_flag=True),),
         procedure="doctor",
         result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",
-        rows=lambda a, found: [_finding_row(a, f) for f in found],
+        rows=lambda a, found: [
+            (f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired) for f in found
+        ],
         is_own=True,
         command="doctor",
         show=_show_doctor,

@@ -253,7 +253,7 @@ class Operation:
 
     @property
     def verb(self) -> str:
-        """The second word of the command, empty where it has one."""
+        """The second word of the command; empty without one."""
         return self.command.partition(" ")[2]
 
     @property

@@ -110,16 +110,16 @@ def _show(a: Request, found: Snapshot) -> Answer:
 
 
 def _expire(a: Request) -> Removed:
-    table, kept = a.table(), _kept(a)
-    if a.is_call and kept["max_deletes"] is None:
-        kept["max_deletes"] = table.options.expiry.snapshots.limit
-    return table.expire_snapshots(**kept)
+    table, given = a.table(), _retention(a)
+    if a.is_call and given["max_deletes"] is None:
+        given["max_deletes"] = table.options.expiry.snapshots.limit
+    return table.expire_snapshots(**given)
 
 
-def _kept(a: Request) -> dict[str, Any]:
-    """What an expiry keeps."""
-    given = {name: a[name] for name in ("retain_max", "retain_min", "max_deletes")}
-    return {**given, "older_than": a.moment("older_than"), "dry_run": a.dry_run}
+def _retention(a: Request) -> dict[str, Any]:
+    """The arguments that both expiries share."""
+    chosen = {name: a[name] for name in ("retain_max", "retain_min", "max_deletes")}
+    return {**chosen, "older_than": a.moment("older_than"), "dry_run": a.dry_run}
 
 
 def _show_expired(a: Request, removed: Removed) -> Answer:
@@ -300,7 +300,7 @@ OPERATIONS = (
     ),
     Operation(
         "expire old changelogs of expired snapshots",
-        lambda a: a.table().expire_changelogs(**_kept(a), delete_all=a["delete_all"]),
+        lambda a: a.table().expire_changelogs(**_retention(a), delete_all=a["delete_all"]),
         (*_RETAINED, Argument("delete_all", "expire all of them", Type.BOOLEAN, default=False, is_flag=True)),
         Effect.DELETE,
         details="The procedure is one of Paimon's Flink connector.",

@@ -172,11 +172,6 @@ def _alter(a: Request) -> Table:
     )
 
 
-def _show_altered(a: Request, table: Table) -> Answer:
-    out = f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}"
-    return lines(out, {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id})
-
-
 def _typed_column(text: str) -> tuple[str, str]:
     """`name TYPE`, or `name=TYPE`. Raises ValueError."""
     equals, space = text.find("="), text.find(" ")
@@ -350,7 +345,10 @@ OPERATIONS = (
         Effect.WRITE,
         command="table alter",
         actions=("alter-table",),
-        show=_show_altered,
+        show=lambda a, table: lines(
+            f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}",
+            {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id},
+        ),
     ),
     Operation(
         "delete rows",

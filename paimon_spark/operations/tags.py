@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 from paimon_spark.operations.answer import Answer, lines, names, removal, rows
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from paimon_spark.versioning.auto_tags import AutoTags
 
 _LOG = logging.getLogger(__name__)
-_NONE_EXPIRED: Final = "No expired tags."
 
 
 def _show_list(a: Request, found: list[TagInfo]) -> Answer:
@@ -192,7 +191,7 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="expire_tags",
         result="expired_tags STRING NOT NULL",
-        rows=lambda a, removed: [(name,) for name in removed.tags] or [(_NONE_EXPIRED,)],
+        rows=lambda a, removed: [(name,) for name in removed.tags] or [("No expired tags.",)],
         command="tag expire",
         show=lambda a, removed: removal(a, a.did("expired", "expire"), removed),
         question=lambda a: f"expire tags of {a.table().name}",

@@ -144,7 +144,9 @@ class MergeOptions:
 
     def column(self, name: str) -> FieldOptions:
         """The options of one column. Raises InvalidOptionError."""
-        return field_options(name, self.texts)
+        prefix = f"{COLUMN_PREFIX}{name}."
+        read = {n: replace(o, key=prefix + o.key).get(self.texts) for n, o in options_of(FieldOptions).items()}
+        return FieldOptions(column=name, **read)
 
 
 def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
@@ -189,10 +191,3 @@ class FieldOptions:
     nested_sequence: tuple[str, ...] = option("nested-sequence-field", names, (), "Order of the elements.")
     count_limit: int = option("count-limit", integer, _MAX_INT, "Most elements of a nested table.")
     ts_field: str | None = option("ts-field", string, None, "Time field of merge_map_with_keytime; default the last.")
-
-
-def field_options(column: str, raw: Mapping[str, str]) -> FieldOptions:
-    """The options of one column. Raises InvalidOptionError."""
-    prefix = f"{COLUMN_PREFIX}{column}."
-    read = {n: replace(o, key=prefix + o.key).get(raw) for n, o in options_of(FieldOptions).items()}
-    return FieldOptions(column=column, **read)

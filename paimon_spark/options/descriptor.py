@@ -149,13 +149,18 @@ def names(text: str) -> tuple[str, ...]:
 
 def enum_of(cls: type[E]) -> Callable[[str], E]:
     """A parser of the values of `cls`, case-insensitive, `_` the same as `-`."""
+    return one_of({str(member.value): member for member in cls})
 
-    def parse(text: str) -> E:
-        wanted = text.strip().lower().replace("_", "-")
-        for member in cls:
-            if str(member.value).lower() == wanted:
-                return member
-        raise ValueError("expected one of " + ", ".join(str(m.value) for m in cls))
+
+def one_of(values: Mapping[str, T]) -> Callable[[str], T]:
+    """A parser of the names of `values`, as `enum_of`."""
+    by_word = {name.lower().replace("_", "-"): value for name, value in values.items()}
+
+    def parse(text: str) -> T:
+        try:
+            return by_word[text.strip().lower().replace("_", "-")]
+        except KeyError:
+            raise ValueError("expected one of " + ", ".join(values)) from None
 
     return parse
 
@@ -224,12 +229,6 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionError:
     """The error for an unknown option, with the nearest known names."""
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
-
-
-def describe(described: Option[Any]) -> dict[str, str]:
-    """Key, default and sentence of an option, for references made from the code."""
-    default = described.default.value if isinstance(described.default, Enum) else described.default
-    return {"key": described.key, "default": "" if default is None else str(default), "doc": described.doc}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.data_files import per_level, stats_mode
-from paimon_spark.options.descriptor import boolean, duration_ms, fraction, integer, memory_size, string
+from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, one_of, string
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.retention import time_of_day_ms, whole_days
 
@@ -212,16 +211,6 @@ def _whole(largest: int) -> Callable[[str], object]:
     return parse
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[[str], object]:
-    def parse(text: str) -> str:
-        found = text.strip().lower().replace("_", "-")
-        if found not in words:
-            raise ValueError(f"expected one of {', '.join(words)}")
-        return found
-
-    return parse
-
-
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
     {
         **dict.fromkeys(_BOOLEANS, boolean),
@@ -230,7 +219,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
         **dict.fromkeys(_FRACTIONS, fraction),
         **dict.fromkeys(_DURATIONS, duration_ms),
         **dict.fromkeys(_SIZES, memory_size),
-        **{key: _one_of(words) for key, words in _WORDS.items()},
+        **{key: one_of(dict.fromkeys(words)) for key, words in _WORDS.items()},
         **dict.fromkeys(("file.format.per.level", "file.compression.per.level"), per_level(string)),
         **dict.fromkeys(("metadata.stats-mode", "changelog-file.stats-mode"), stats_mode),
         "metadata.stats-mode.per.level": per_level(stats_mode),
@@ -261,13 +250,8 @@ def check_values(options: Mapping[str, str]) -> None:
         InvalidOptionError: names the option, its text and what is expected.
     """
     for key, text in options.items():
-        parse = _PARSERS.get(key)
-        if parse is None:
-            continue
-        try:
-            parse(text)
-        except ValueError as e:
-            raise InvalidOptionError(f"option {key} = {text!r}: {e}", option=key, value=text) from e
+        if key in _PARSERS:
+            Option(key, _PARSERS[key], None, "").get({key: text})
 
 
 HIDDEN: Final = "*********(redacted)"

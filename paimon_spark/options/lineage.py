@@ -51,11 +51,8 @@ class LineageOptions:
     """The job of one read or write.
 
     Attributes:
-        job: None when it says nothing.
-        barrier: number of this run of a batch job; None: the next one.
-        flush_interval_ms: least time between two commits of a process to the lineage tables; None when not given.
-        no_sources: whether what is written comes from no Paimon table.
-        unknown_sources: whether it also comes from reads that do not name the job.
+        barrier: None for the next one.
+        flush_interval_ms: None when not given.
     """
 
     job: str | None = None
@@ -67,21 +64,12 @@ class LineageOptions:
 
 def check_job_options(overrides: Mapping[str, str]) -> None:
     """Check the options of a job among those given for one use of a table. Raises InvalidOptionError."""
-    if not any(key in overrides for key in OF_ONE_USE):
-        return
     parse_lineage_options(overrides)
     parse_listeners(overrides)
 
 
 def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Module and class of each listener named in the options given for one use of a table.
-
-    Args:
-        overrides: `TableHandle.overrides`; never the options that a table stores.
-
-    Raises:
-        InvalidOptionError: a name is not of the form module:Class.
-    """
+    """Module and class of each listener. Raises InvalidOptionError: a name is not of the form module:Class."""
     found = []
     for name in LISTENERS.get(overrides):
         module, colon, cls = (part.strip() for part in name.partition(":"))
@@ -96,9 +84,6 @@ def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]
 
 def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
     """Parse the job options given for one use of a table.
-
-    Args:
-        overrides: `TableHandle.overrides`; never the options that a table stores.
 
     Raises:
         InvalidOptionError: a blank job, a negative number, no duration, or neither true nor false.

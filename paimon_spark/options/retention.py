@@ -13,6 +13,7 @@ from typing import Final
 
 from paimon_spark.options.descriptor import (
     Option,
+    at_least_one,
     boolean,
     duration_ms,
     enum_of,
@@ -213,20 +214,6 @@ class TagPeriodFormatter(str, Enum):
     WITHOUT_DASHES_AND_SPACES = "without_dashes_and_spaces"
 
 
-def _formatter(text: str) -> TagPeriodFormatter:
-    try:
-        return TagPeriodFormatter(text.strip().lower().replace("-", "_"))
-    except ValueError:
-        raise ValueError("expected one of " + ", ".join(m.value for m in TagPeriodFormatter)) from None
-
-
-def _period_ms(text: str) -> int:
-    length = duration_ms(text)
-    if length == 0:
-        raise ValueError("expected more than nothing")
-    return length
-
-
 def time_of_day_ms(text: str) -> int:
     """Milliseconds after midnight of `hh:mm`."""
     match = _CREATE_TIME.fullmatch(text.strip())
@@ -275,10 +262,13 @@ class TagOptions:
         "tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "How often tags are made by time."
     )
     period_ms: int | None = option(
-        "tag.creation-period-duration", _period_ms, None, "The same as a duration; it goes before the period."
+        "tag.creation-period-duration",
+        at_least_one(duration_ms),
+        None,
+        "The same as a duration; it goes before the period.",
     )
     formatter: TagPeriodFormatter = option(
-        "tag.period-formatter", _formatter, TagPeriodFormatter.WITH_DASHES, "How such tags are named."
+        "tag.period-formatter", enum_of(TagPeriodFormatter), TagPeriodFormatter.WITH_DASHES, "How such tags are named."
     )
     delay_ms: int = option("tag.creation-delay", duration_ms, 0, "How long after the end of a period its tag is made.")
     num_retained_max: int | None = option(

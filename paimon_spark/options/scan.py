@@ -118,12 +118,8 @@ class ScanOptions:
     """What one read asks for.
 
     Attributes:
-        branch: None when the read names none.
         version: the option that names a version, and its text; None reads the newest snapshot.
-        where: SQL text of a predicate.
         columns: names in output order; None means all columns.
-        time_zone: zone of timestamps written without one; None means the machine's.
-        row_kind: add a first column `rowkind`.
         table_options: table options in force for this read only, as text.
         storage_options: how to reach the file system, as text.
     """
@@ -141,11 +137,7 @@ class ScanOptions:
 
     @property
     def created_since_ms(self) -> int | None:
-        """Epoch milliseconds since when files or commits are read; None for all.
-
-        Raises:
-            InvalidOptionError: it is no number.
-        """
+        """Epoch milliseconds since when files or commits are read; None for all. Raises InvalidOptionError."""
         if self.version is None or self.version[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
             return None
         key, text = self.version
@@ -157,11 +149,7 @@ class ScanOptions:
 
 
 def canonical(options: Mapping[str, str]) -> dict[str, str]:
-    """Spell every known key as documented; unknown keys stay.
-
-    Raises:
-        InvalidOptionError: one option is given twice with two values, in different spellings.
-    """
+    """Spell every known key as documented; unknown keys stay. Raises as `spelt`."""
     return spelt(options, _BY_LOWER)
 
 
@@ -246,11 +234,7 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 
 def branch_named(given: Mapping[str, str]) -> str | None:
-    """The branch that option `branch`, or its other name, names; None when neither is given.
-
-    Raises:
-        InvalidOptionError: both are given and differ, or it is blank.
-    """
+    """The branch that is given. Raises InvalidOptionError: it is blank, or there are two."""
     names = {k: given[k].strip() for k in (BRANCH.key, *BRANCH.fallbacks) if k in given}
     if len(set(names.values())) > 1:
         raise InvalidOptionError(

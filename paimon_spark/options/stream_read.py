@@ -162,13 +162,6 @@ class StreamReadOptions:
         rows: branch, columns and rows that are read; it names no version.
         mode: where a new stream begins; never `default`, which the other options decide.
         start: the option that `mode` needs, and its text; None for a mode that needs none.
-        consumer: under which name progress is kept in the branch; None for nowhere.
-        ignore_progress: a new stream begins by `mode` though its consumer has read before.
-        bounded_watermark: the stream ends before the first snapshot with a later watermark.
-        delay_ms: how old a snapshot has to be to be read.
-        read_overwrite: overwrites of a table with a primary key are read as changes.
-        read_append_overwrite: rows that overwrites of an append table write are read.
-        limits: how much a micro-batch reads.
         aligned: how many snapshots that changed something a micro-batch is; None for any number.
     """
 
@@ -220,12 +213,15 @@ def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] |
     asked = _in_force(given, _renamed(stored or {}))
     _refuse_other_streams(asked, given)
     mode, start = _start(asked)
+    consumer = asked.get(CONSUMER)
+    if consumer is not None and not consumer.strip():
+        raise InvalidOptionError(f"option {CONSUMER.key} is blank; leave it out for none", option=CONSUMER.key)
     asked.get(CONSUMER_MODE)  # a reader that Spark drives is exact whichever is asked
     return StreamReadOptions(
         rows=rows,
         mode=mode,
         start=start,
-        consumer=_consumer(asked),
+        consumer=consumer,
         ignore_progress=asked.get(IGNORE_PROGRESS),
         bounded_watermark=asked.get(BOUNDED_WATERMARK),
         delay_ms=asked.get(DELAY),
@@ -351,13 +347,6 @@ def _refuse_other_streams(asked: InForce, given: Mapping[str, str]) -> None:
             f"{asked.show(ranges[0])} goes with a batch read between two versions, not with a stream; leave it out",
             feature=ranges[0],
         )
-
-
-def _consumer(asked: InForce) -> str | None:
-    name = asked.get(CONSUMER)
-    if name is not None and not name.strip():
-        raise InvalidOptionError(f"option {CONSUMER.key} is blank; leave it out for none", option=CONSUMER.key)
-    return name
 
 
 def _limits(asked: InForce) -> ReadLimits:

@@ -105,14 +105,7 @@ class BatchWriteOptions:
     """What one batch write asks for.
 
     Attributes:
-        branch: None when the write names none.
-        time_zone: zone of timestamps of the other kind; None means the machine's.
-        dynamic_overwrite: an overwrite replaces the partitions present in the data.
         overwrite_partition: column and text of the partition that an overwrite replaces; None replaces everything.
-        commit_user: who commits; None means a new name.
-        clustered: all rows of a bucket come in one task.
-        assigners: over how many tasks the keys of a partition with dynamic buckets are divided; None: they are not.
-        watermark: of the snapshot.
         table_options: table options as text: of the table made, or in force for this write.
         storage_options: how to reach the file system, as text.
         unknown_options: keys that are not known; a new table stores them.
@@ -132,11 +125,7 @@ class BatchWriteOptions:
 
 
 def canonical_write(options: Mapping[str, str]) -> dict[str, str]:
-    """Spell every known key as documented; unknown keys stay.
-
-    Raises:
-        InvalidOptionError: one option is given twice with two values, in different spellings.
-    """
+    """Spell every known key as documented; unknown keys stay. Raises as `spelt`."""
     return spelt(options, _BY_LOWER)
 
 
@@ -184,11 +173,7 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
 
 
 def refuse_unknown(options: BatchWriteOptions, *, creating: bool) -> None:
-    """Refuse unknown options; for a new table only misspelt ones, as it stores the others.
-
-    Raises:
-        InvalidOptionError: offers the nearest names.
-    """
+    """Refuse unknown options, of a new table only misspelt ones. Raises InvalidOptionError."""
     for key in options.unknown_options:
         if not creating or nearest(key, _BY_LOWER.values()):
             raise unknown_option(key, _BY_LOWER.values(), "write")
@@ -213,7 +198,7 @@ def parse_partition(text: str) -> dict[str, str]:
             raise InvalidOptionError(
                 f"option {OVERWRITE_PARTITION.key} = {text!r} names column {name} twice", option=OVERWRITE_PARTITION.key
             )
-        out[name] = _value(m)
+        out[name] = m["plain"] or (m["single"] or "").replace("''", "'") or (m["double"] or "").replace('""', '"')
         position = m.end()
     if not out or position < len(text) or text.rstrip().endswith(","):
         raise InvalidOptionError(
@@ -226,11 +211,7 @@ def parse_partition(text: str) -> dict[str, str]:
 
 
 def write_mode(text: str) -> WriteMode:
-    """The mode called `text`.
-
-    Raises:
-        InvalidInputError: not a mode of this source.
-    """
+    """The mode called `text`. Raises InvalidInputError."""
     try:
         return WriteMode(text.strip().lower())
     except ValueError:
@@ -242,30 +223,15 @@ def write_mode(text: str) -> WriteMode:
 
 
 def restore_case(options: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, str]:
-    """Give option keys that contain a column name its case back, as Spark lower-cases every key.
-
-    Args:
-        options: options of a table, as text.
-        columns: lower-case name → name.
-    """
+    """Give keys that contain a column its case back, which Spark took; `columns` by lower case."""
     out: dict[str, str] = {}
     for key, value in options.items():
         prefix = next((p for p in ("fields.", "file-index.") if key.startswith(p) and p in TABLE_OPTION_PREFIXES), None)
-        out[key if prefix is None else prefix + _recased(key[len(prefix) :], columns)] = value
+        if prefix is not None:  # followed by `column.option`, `a,b.option` or `kind.column.option`
+            parts = [part.split(",") for part in key[len(prefix) :].split(".")]
+            key = prefix + ".".join(",".join(columns.get(n.lower(), n) for n in part) for part in parts)
+        out[key] = value
     return out
-
-
-def _recased(rest: str, columns: Mapping[str, str]) -> str:
-    """`rest` is `column.option`, `a,b.option` or `kind.column.option`; columns are replaced where they match whole."""
-    return ".".join(",".join(columns.get(name.lower(), name) for name in part.split(",")) for part in rest.split("."))
-
-
-def _value(m: re.Match[str]) -> str:
-    if m["single"] is not None:
-        return m["single"].replace("''", "'")
-    if m["double"] is not None:
-        return m["double"].replace('""', '"')
-    return m["plain"]
 
 
 def _commit_user(given: Mapping[str, str]) -> str | None:
@@ -307,8 +273,6 @@ class StreamWriteOptions:
 
     Attributes:
         write: of each batch.
-        lost_batches: what to do when earlier batches are missing.
-        query_name: of the query; None for one without a name.
         checkpoint: where the query was told to keep its checkpoint; None where its session says so.
     """
 

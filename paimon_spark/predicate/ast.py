@@ -150,7 +150,7 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
 
 
 def conjunction(parts: tuple[Predicate, ...] | list[Predicate]) -> Predicate | None:
-    """All of `parts`; None when there are none."""
+    """The AND of `parts`, or None without parts."""
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else And(tuple(parts))
@@ -171,11 +171,11 @@ def columns_of(predicate: Predicate | None) -> Iterator[Column]:
 
 
 def names_of(predicate: Predicate | None) -> frozenset[str]:
-    """Top-level columns the tree looks at."""
+    """The top-level columns of the tree."""
     return frozenset(c.name for c in columns_of(predicate))
 
 
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 
 
 def show(predicate: Predicate) -> str:
@@ -210,7 +210,7 @@ def _sql(predicate: Predicate, is_exact: bool) -> str:
         case In(column, (), _) if is_exact:  # false for values, null for null
             return f"{name(column)} IS NULL AND NULL"
         case In(column, literals, has_null):
-            most = len(literals) if is_exact else _MOST_SHOWN
+            most = len(literals) if is_exact else _MAX_SHOWN
             shown = [*map(value, literals[:most]), *["NULL"] * has_null]
             if len(literals) > most:
                 shown.append(f"… {len(literals) - most} more")

@@ -40,7 +40,7 @@ from paimon_spark.predicate.ast import (
 )
 from paimon_spark.types import AtomicType
 
-_MOST_LITERALS: Final = 100
+_MAX_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""
 
 _NEGATED: Final = {
@@ -76,11 +76,11 @@ def may_match(predicate: Predicate, row_counts: npt.NDArray[np.int64], stats_of:
 
     Literals of the predicate are of their columns' types; `row_counts` may be upper bounds.
     """
-    return _Judge(row_counts, stats_of).may(predicate, True)
+    return _StatsEvaluator(row_counts, stats_of).may(predicate, True)
 
 
-class _Judge:
-    """Walks the tree with NOT pushed to the leaves: `wanted` False asks whether a leaf may be false."""
+class _StatsEvaluator:
+    """Evaluates the tree with NOT pushed to the leaves: `wanted` False asks whether a leaf may be false."""
 
     def __init__(self, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> None:
         self.rows = row_counts
@@ -157,7 +157,7 @@ class _Judge:
                 return kept & _known(op, maximum, literal)
 
     def _in(self, column: Column, literals: tuple[Literal, ...]) -> Bool:
-        if len(literals) > _MOST_LITERALS:
+        if len(literals) > _MAX_LITERALS:
             if any(v != v for v in literals):  # NaN, which has no order
                 return self._has_values(column)
             return self._compare(Op.GE, column, min(literals)) & self._compare(Op.LE, column, max(literals))
@@ -170,7 +170,7 @@ class _Judge:
         if has_null:
             return self._all(False)
         result = self._has_values(column)
-        if len(literals) <= _MOST_LITERALS:
+        if len(literals) <= _MAX_LITERALS:
             for literal in literals:
                 result &= self._compare(Op.NE, column, literal)
         return result
@@ -213,7 +213,7 @@ def _nan_or_null(bound: pa.Array) -> Bool:
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that start with `prefix`; None if there is no such string."""
+    """The least byte string above all that start with `prefix`, or None."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
 

@@ -53,8 +53,7 @@ def execute(
 def parse(sql: str) -> Statement:
     """Parse a statement; what no reader takes is a Query.
 
-    Raises:
-        SqlSyntaxError: blank, several statements, or a statement on Paimon's tables with wrong syntax.
+    Raises SqlSyntaxError: blank, several statements, or a statement on Paimon's tables with wrong syntax.
     """
     cursor = Cursor(sql)
     if cursor.at_end:
@@ -123,9 +122,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("SHOW", "TBLPROPERTIES"): show_grammar.read_show_properties,
     ("SHOW", "TABLES"): show_grammar.read_show_tables,
     ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_table_extended,
-    ("SHOW", "DATABASES"): show_grammar.read_show_databases,
-    ("SHOW", "SCHEMAS"): show_grammar.read_show_databases,
-    ("SHOW", "NAMESPACES"): show_grammar.read_show_databases,
+    **{("SHOW", f"{word}S"): show_grammar.read_show_databases for word in DATABASE},
     ("SHOW", "CURRENT"): show_grammar.read_show_current,
     ("USE",): show_grammar.read_use,
     ("SET", "CATALOG"): show_grammar.read_set_catalog,
@@ -158,10 +155,9 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     create_grammar.CreateView: create.create_view,
     ref_grammar.CreateTag: tags_and_branches.create_tag,
     ref_grammar.DropTags: tags_and_branches.drop_tags,
-    ref_grammar.RenameTag: tags_and_branches.rename_tag,
     ref_grammar.CreateBranch: tags_and_branches.create_branch,
     ref_grammar.DropBranch: tags_and_branches.drop_branch,
-    ref_grammar.RenameBranch: tags_and_branches.rename_branch,
+    ref_grammar.RenameRef: tags_and_branches.rename_ref,
     ref_grammar.PublishBranch: tags_and_branches.publish_branch,
     ref_grammar.ShowRefs: tags_and_branches.show_refs,
     show_grammar.Describe: describe.describe,

@@ -71,13 +71,10 @@ def incremental_scan_of_call(session: Session, name: str, text: str) -> Scan:
 
 
 def incremental_scan(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]) -> Scan:
-    """The scan of a table function.
+    """The scan of a table function, with current database, time zone and `SET spark.paimon.…` of a session.
 
-    Args:
-        where: catalog of the table; of a session also its current database, time zone and `SET spark.paimon.…`.
-        name: of the function, in any case.
-        arguments: the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
-            `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`.
+    The arguments are the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
+    `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`.
 
     Raises:
         UnsupportedFeatureError: a function that is not supported.

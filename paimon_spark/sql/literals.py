@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paimon_spark.errors import SqlSyntaxError
@@ -22,13 +21,7 @@ Value: TypeAlias = object
 """None, bool, int, float, Decimal, str, or a mapping of such; as evaluated by Spark also date, datetime, bytes."""
 
 
-class NoLiteral(Enum):
-    """Type of NO_LITERAL."""
-
-    NO_LITERAL = "not a literal"
-
-
-NO_LITERAL: Final = NoLiteral.NO_LITERAL
+NO_LITERAL: Final = object()
 """Stands for the value of an expression that only Spark can evaluate."""
 _CONSTANTS: Final = {"NULL": None, "TRUE": True, "FALSE": False}
 _NUMBER: Final = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(E[+-]?\d+)?(L|S|Y|F|D|BD)?", re.ASCII)
@@ -49,9 +42,7 @@ def split_arguments(sql: str) -> list[str]:
 def evaluate(session: Session, texts: Sequence[str]) -> list[Value]:
     """The values of expressions without columns: literals are parsed here, the others evaluated by one Spark query.
 
-    Raises:
-        SqlSyntaxError: a text is blank.
-        Spark's own errors: an expression is wrong, or names columns.
+    Raises SqlSyntaxError: a text is blank. An expression that is wrong or names columns raises Spark's own errors.
     """
     found: list[Value] = [parse_literal(text) for text in texts]
     others = [i for i, value in enumerate(found) if value is NO_LITERAL]
@@ -67,8 +58,7 @@ def parse_literal(text: str) -> Value:
 
     Timestamps and dates stay text, which is read in the session's zone when it names none.
 
-    Raises:
-        SqlSyntaxError: blank, or a quote does not end.
+    Raises SqlSyntaxError: blank, or a quote does not end.
     """
     tokens = tokenize(text)
     if not tokens:

@@ -106,9 +106,7 @@ def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
 
     A name that neither knows is reported by the catalog, whose error offers the nearest names.
 
-    Raises:
-        TableNotFoundError, DatabaseNotFoundError: neither the warehouse nor Spark has it.
-        InvalidOptionError: what follows `$` is neither a branch nor a system table.
+    Raises TableNotFoundError, DatabaseNotFoundError: neither has it; InvalidOptionError: as `resolve_name`.
     """
     found = resolve_source(session, parts)
     if found is None and not _is_of_spark(session, parts):

@@ -118,19 +118,14 @@ def call(
     positional: Sequence[object] = (),
     named: Mapping[str, object] | Sequence[tuple[str, object]] = (),
 ) -> Returned:
-    """Call a procedure.
+    """Call a procedure, whose name is in any case, on tables of a catalog or session.
 
-    Args:
-        where: whose tables are meant. Of a session also its current database and time zone.
-        name: of the procedure, in any case.
-        positional: arguments in the order of its parameters.
-        named: the others by name; names may be in any case, with and without underscores.
+    Names of arguments may be in any case, with and without underscores; those without names are in the order of the
+    parameters. Raises as `find_procedure` and as the method of Table or Catalog that does it.
 
     Raises:
-        ProcedureNotFoundError: there is no such procedure.
         InvalidInputError: the arguments are wrong; the message has the signature.
         UnsupportedFeatureError: it cannot be done here; the message says what to do instead.
-        Others as the method of Table or Catalog that does it.
     """
     forms, name = find_procedure(name), name.lower()
     if forms[0].instead:

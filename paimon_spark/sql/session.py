@@ -150,7 +150,8 @@ class Session:
         """
         found = canonical(self.settings(name))
         for key in found:
-            if key not in _READ_KEYS and not _is_table_key(key) and not _is_write_or_ignored_key(key):
+            is_known = key in _READ_KEYS or key in _WRITE_KEYS or _is_table_key(key)
+            if not is_known and not key.lower().startswith(_IGNORED):
                 raise unknown_option(key, (*TABLE_OPTIONS, *_READ_KEYS, *_WRITE_KEYS), "SET spark.paimon.")
         wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_table_key(k) and k not in _WRITE_KEYS)}
         # A read has the lineage job of its write, which `run_query` takes.
@@ -200,7 +201,3 @@ class Session:
 
 def _is_table_key(key: str) -> bool:
     return is_table_option(key) or is_storage_option(key)
-
-
-def _is_write_or_ignored_key(key: str) -> bool:
-    return key in _WRITE_KEYS or key.lower().startswith(_IGNORED)

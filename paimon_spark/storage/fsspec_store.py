@@ -216,7 +216,7 @@ class FsspecStore:
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
         """The file system, with everything it raises turned into our errors."""
         try:
-            with fsspec_write.alone(self.protocol):
+            with fsspec_write.call_lock(self.protocol):
                 yield self._fs()
         except StorageError:
             raise

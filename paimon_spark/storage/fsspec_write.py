@@ -35,17 +35,17 @@ _CONCURRENT: Final = 16
 
 
 def has_directories(protocol: str) -> bool:
-    """Whether directories are things of their own there, to be made before files and renamed with them."""
+    """Whether the file system has directories, which are created before files and renamed with them."""
     return protocol not in _OBJECT_STORES
 
 
 def renames_directories(protocol: str, cls: type[Any]) -> bool:
-    """Whether a directory moves in one step: the file system has directories, and a way of its own to move them."""
+    """Whether the file system renames a directory in one step."""
     return has_directories(protocol) and cls.mv is not AbstractFileSystem.mv
 
 
-def alone(protocol: str) -> AbstractContextManager[object]:
-    """What to hold during a call: fsspec's memory is one dictionary of the process, for threads to take in turns."""
+def call_lock(protocol: str) -> AbstractContextManager[object]:
+    """The lock to hold during a call: the memory file system is one dictionary that all threads share."""
     return _IN_MEMORY if protocol == "memory" else nullcontext()
 
 
@@ -67,8 +67,8 @@ def _takes(cls: Any, argument: str) -> bool:
 
 
 def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
-    """Make a file in one conditional request. What `is_conflict` says of the error tells whether one was there."""
-    if protocol == "memory":  # the caller holds `alone`
+    """Create a file in one conditional request; `is_conflict` tells whether an error means that it exists."""
+    if protocol == "memory":  # the caller holds `call_lock`
         if fs.exists(path):
             raise FileExistsError(path)
         fs.pipe_file(path, data)
@@ -81,7 +81,7 @@ def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
 
 
 def is_conflict(cause: BaseException) -> bool:
-    """Whether a conditional write failed because something was there."""
+    """Whether a conditional write failed because the file exists."""
     return isinstance(cause, FileExistsError) or http_status(cause) == 412
 
 
@@ -143,13 +143,13 @@ def with_parents(fs: Any, path: str, make: Callable[[], T]) -> T:
 
 
 def remove(fs: Any, path: str) -> None:
-    """Remove a file that may not be there."""
+    """Delete a file if it exists."""
     with suppress(FileNotFoundError):
         fs.rm_file(path)
 
 
 def remove_many(fs: Any, protocol: str, paths: Iterable[str]) -> None:
-    """Remove files that may not be there."""
+    """Delete the files that exist."""
     if protocol == "s3":
         delete_objects(fs, list(paths))
     else:
@@ -157,7 +157,7 @@ def remove_many(fs: Any, protocol: str, paths: Iterable[str]) -> None:
 
 
 def remove_tree(fs: Any, protocol: str, directory: str) -> None:
-    """Remove a directory that may not be there."""
+    """Delete a directory if it exists."""
     if protocol == "s3":
         delete_prefix(fs, directory)
     elif any(c in directory for c in "*?[") or not has_directories(protocol):
@@ -218,7 +218,7 @@ def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: st
 
 
 _PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")
-_MEANINGS: Final = {
+_S3_ARGUMENTS: Final = {
     "access-key": "key", "access.key": "key",
     "secret-key": "secret", "secret.key": "secret",
     "session-token": "token", "session.token": "token", "security-token": "token",
@@ -228,7 +228,7 @@ _MEANINGS: Final = {
     "connection.ssl.enabled": "use_ssl",
 }  # fmt: skip
 _CONDITIONS: Final = "s3.conditional-writes"
-_LEAST_BOTOCORE: Final = (1, 35, 21)
+_MIN_BOTOCORE: Final = (1, 35, 21)
 _BULK: Final = 1000
 _checked: set[tuple[int, str]] = set()
 
@@ -238,8 +238,8 @@ def s3_settings(options: Mapping[str, str]) -> dict[str, Any]:
     given = {}
     for key, value in options.items():
         for prefix in _PREFIXES:
-            if key.lower().startswith(prefix) and key.lower()[len(prefix) :] in _MEANINGS:
-                given[_MEANINGS[key.lower()[len(prefix) :]]] = value
+            if key.lower().startswith(prefix) and key.lower()[len(prefix) :] in _S3_ARGUMENTS:
+                given[_S3_ARGUMENTS[key.lower()[len(prefix) :]]] = value
                 break
     out: dict[str, Any] = {k: given[k] for k in ("key", "secret", "token") if k in given}
     secure = given.get("use_ssl", "true").strip().lower() != "false"
@@ -253,17 +253,17 @@ def s3_settings(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def conditional_writes(options: Mapping[str, str]) -> bool:
-    """Whether the user lets us rely on `If-None-Match`; `s3.conditional-writes=false` says that the server lacks it."""
+    """Whether `If-None-Match` may be used; `s3.conditional-writes=false` says that the server lacks it."""
     return options.get(_CONDITIONS, "true").strip().lower() != "false"
 
 
 def client_knows_conditions() -> bool:
-    """Whether the client sends `If-None-Match`; older ones leave it out without a word."""
+    """Whether the client sends `If-None-Match`; older ones silently leave it out."""
     try:
         parts = version("botocore").split(".")[:3]
     except PackageNotFoundError:
         return False
-    return tuple(int(part) for part in parts if part.isdigit()) >= _LEAST_BOTOCORE
+    return tuple(int(part) for part in parts if part.isdigit()) >= _MIN_BOTOCORE
 
 
 def check_conditional_writes(fs: Any, path: str) -> None:

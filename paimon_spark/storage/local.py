@@ -22,10 +22,10 @@ from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file
 
 T = TypeVar("T")
 
-_EMPTYINGS: Final = 10
-"""Times a directory is emptied that others fill meanwhile."""
-_MAKINGS: Final = 10
-"""Times a directory is made that others remove meanwhile, as it is empty."""
+_REMOVE_ATTEMPTS: Final = 10
+"""Attempts to remove a directory that others fill meanwhile."""
+_CREATE_ATTEMPTS: Final = 10
+"""Attempts to create a directory that others remove meanwhile because it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,14 @@ class LocalStore:
         return True
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        with _failures("create", path), _beside(path, data) as temporary:
+        with _failures("create", path), _temporary_file(path, data) as temporary:
             try:
                 move_no_replace(temporary, path)
             except FileExistsError as e:
                 raise FileAlreadyThereError(f"there is a file {path} already", path=path) from e
 
     def write(self, path: str, data: bytes) -> None:
-        with _failures("write", path), _beside(path, data) as temporary:
+        with _failures("write", path), _temporary_file(path, data) as temporary:
             os.replace(temporary, path)
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -137,8 +137,8 @@ class LocalStore:
 
 
 @contextmanager
-def _beside(path: str, data: bytes) -> Iterator[str]:
-    """A temporary file with `data` in the directory of `path`; if it is still there at the end, it goes."""
+def _temporary_file(path: str, data: bytes) -> Iterator[str]:
+    """A temporary file with `data` in the directory of `path`, deleted after an error."""
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{uuid4()}.tmp")
     try:
@@ -153,7 +153,7 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
 
 def _with_parents(path: str, make: Callable[[], T]) -> T:
     """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
-    for _ in range(_MAKINGS):
+    for _ in range(_CREATE_ATTEMPTS):
         with suppress(FileNotFoundError):
             return make()
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -161,8 +161,8 @@ def _with_parents(path: str, make: Callable[[], T]) -> T:
 
 
 def _remove_tree(directory: str) -> None:
-    """Remove what is in a directory and then itself, though others remove from it or add to it at the same time."""
-    for left in range(_EMPTYINGS, 0, -1):
+    """Remove a directory and its contents while others may remove from it or add to it."""
+    for left in range(_REMOVE_ATTEMPTS, 0, -1):
         with os.scandir(directory) as entries:
             found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for path, is_directory in found:
@@ -181,7 +181,7 @@ def _remove_tree(directory: str) -> None:
 
 
 def _info(entry: os.DirEntry[str]) -> FileInfo | None:
-    """The entry; None when it went away meanwhile or is a link to nowhere."""
+    """The entry; None when it was removed meanwhile or is a broken link."""
     try:
         found = entry.stat()
     except FileNotFoundError:
@@ -206,7 +206,7 @@ def _failures(verb: str, path: str) -> Iterator[None]:
 _AT_FDCWD_LINUX: Final = -100
 _RENAME_NOREPLACE: Final = 1  # Linux: renameat2
 _RENAME_EXCL: Final = 4  # macOS: renamex_np
-_CANNOT: Final = frozenset(
+_UNSUPPORTED: Final = frozenset(
     (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
 )
 
@@ -227,7 +227,7 @@ def move_no_replace(old: str, new: str) -> None:
         if not _same_file(old, new):
             raise
     except OSError as e:
-        if e.errno not in _CANNOT:
+        if e.errno not in _UNSUPPORTED:
             raise
         rename_no_replace(old, new)
         return

@@ -27,7 +27,7 @@ class FileInfo(NamedTuple):
 class AtomicCreate(str, Enum):
     """Whether `Store.create_exclusive` lets exactly one of several racing callers win.
 
-    NATIVE: the file system itself sees to it. NONE: it offers nothing, and the verb only looks before it writes.
+    NATIVE: the file system guarantees it. NONE: it does not, and the method only checks before it writes.
     """
 
     NATIVE = "native"
@@ -63,7 +63,7 @@ class ReadableStore(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
+        """Whether a file or directory exists."""
         ...
 
     def list(self, directory: str) -> list[FileInfo]:
@@ -85,19 +85,19 @@ class Store(ReadableStore, Protocol):
         ...
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        """Make a file that is not there, whole; parent directories are made. No wrapper repeats it.
+        """Create a whole file where none exists, and its parent directories. No wrapper repeats the call.
 
         Data should be what no other caller would write: the client of a remote store may repeat a request whose
         answer was lost, so there a file that holds exactly `data` counts as made by this call.
 
         Raises:
-            FileAlreadyThereError: there is one, which stays as it is.
-            StorageError: anything else; then the file may be there nonetheless, with all of `data` or not at all.
+            FileAlreadyThereError: the file exists; it stays as it is.
+            StorageError: anything else; the file may still exist then, with all of `data`.
         """
         ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Make or replace a file: readers see the old bytes or the new ones, never a part. Parents are made."""
+        """Create or replace a file and its parents: readers see the old bytes or the new ones, never a part."""
         ...
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -108,19 +108,19 @@ class Store(ReadableStore, Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file; a missing one is no error."""
+        """Delete a file if it exists."""
         ...
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Remove files, concurrently or in bulk where that pays; missing ones are no error."""
+        """Delete the files that exist, concurrently or in bulk where that pays."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Remove a directory with everything in it; a missing one is no error. Not atomic."""
+        """Delete a directory with everything in it, if it exists. Not atomic."""
         ...
 
     def make_directory(self, directory: str) -> None:
-        """Make a directory and its parents where the store has directories; an existing one is no error."""
+        """Create a directory and its parents unless they exist, where the store has directories."""
         ...
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
@@ -138,7 +138,7 @@ class Store(ReadableStore, Protocol):
         ...
 
 
-_LEAST_FETCH: Final = 64 << 10
+_MIN_FETCH_BYTES: Final = 64 << 10
 
 
 def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
@@ -157,12 +157,12 @@ class _ArrowFile(pa.PythonFile):  # type: ignore[misc]
 
 
 class _RangeFile(io.RawIOBase):
-    """A file read by ranges. Small reads fetch `_LEAST_FETCH` bytes, so that footers cost one request."""
+    """A file read by ranges. Small reads fetch `_MIN_FETCH_BYTES` bytes, so that footers cost one request."""
 
     def __init__(self, path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> None:
         self._path, self._size, self._read_range = path, size, read_range
         self._position = 0
-        self._kept_from, self._kept = 0, b""
+        self._buffer_start, self._buffer = 0, b""
         self.failure: Exception | None = None
 
     def readable(self) -> bool:
@@ -191,15 +191,15 @@ class _RangeFile(io.RawIOBase):
         return data
 
     def _fetch(self, offset: int, length: int) -> bytes:
-        start = offset - self._kept_from
-        if start >= 0 and start + length <= len(self._kept):
-            return self._kept[start : start + length]
-        if length >= _LEAST_FETCH:
+        start = offset - self._buffer_start
+        if start >= 0 and start + length <= len(self._buffer):
+            return self._buffer[start : start + length]
+        if length >= _MIN_FETCH_BYTES:
             return self._read_range(self._path, offset, length)
-        first = max(0, min(offset, self._size - _LEAST_FETCH))
-        self._kept = self._read_range(self._path, first, min(_LEAST_FETCH, self._size - first))
-        self._kept_from = first
-        return self._kept[offset - first : offset - first + length]
+        first = max(0, min(offset, self._size - _MIN_FETCH_BYTES))
+        self._buffer = self._read_range(self._path, first, min(_MIN_FETCH_BYTES, self._size - first))
+        self._buffer_start = first
+        return self._buffer[offset - first : offset - first + length]
 
 
 def open_output_file(file: Any, failures: Callable[[], AbstractContextManager[Any]]) -> pa.NativeFile:

@@ -134,7 +134,7 @@ class BatchPlanner:
         if units is None:
             since = self.asked.created_since_ms if content is Content.STATE else None
             try:
-                units = plan_units(self.handle, snapshot, content, self.query, created_since_ms=since)
+                units = plan_units(self.handle, snapshot, content, replace(self.query, created_since_ms=since))
             except FileMissingError:
                 self._refuse_expired(snapshot)
                 raise

@@ -43,12 +43,12 @@ def where(text: str) -> ScanQuery:
 
 
 def units(
-    t: TableBuilder, content: Content, query: ScanQuery = QUERY, snapshot: Snapshot | None = None, **more: Any
+    t: TableBuilder, content: Content, query: ScanQuery = QUERY, snapshot: Snapshot | None = None
 ) -> SnapshotUnits:
     CACHE.clear()
     found = snapshot or t.last
     assert found is not None
-    return plan_units(t.open(), found, content, query, **more)
+    return plan_units(t.open(), found, content, query)
 
 
 def names(splits: Sequence[DataSplit]) -> list[str]:

@@ -29,7 +29,6 @@ _KINDS: Final = {
     "memory_size": "size",
     "duration_ms": "duration",
     "_limit": "whole number",
-    "_period_ms": "duration",
     "time_of_day_ms": "`hh:mm`",
     "whole_days": "whole days, such as `1 d`",
 }
@@ -227,4 +226,5 @@ def default(option: Option[Any]) -> str:
                 return f"{value // size} {unit}"
         if option.parse is descriptor.duration_ms:
             return f"{value} ms"
-    return descriptor.describe(option)["default"]
+    value = value.value if isinstance(value, Enum) else value
+    return "" if value is None else str(value)

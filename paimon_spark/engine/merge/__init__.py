@@ -5,10 +5,10 @@ ordering.py              columns → integer words in Java's order; stable sorti
 key_value.py             rows grouped by key
 sorted_merge.py          sorted runs → windows of complete keys → merged batches, in bounded memory; key masks
 spill.py                 batches spilled to local disk
-functions.py             merge engines, and the choice of one by the table's options
+functions.py             merge engines that keep one row, and the choice of an engine by the table's options
 partial_update.py        the partial-update engine with sequence groups
 partial_update_exact.py  the same row by row, for keys with deletes
-aggregators.py           aggregate functions on whole columns
+aggregators.py           the aggregation engine, and aggregate functions on whole columns
 aggregators_exact.py     aggregate functions value by value
 exact_values.py          columns as Python values, compared as in Java; sketches and bitmaps
 changelog.py             differences of two merged states; changelogs of compactions

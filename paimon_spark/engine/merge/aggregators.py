@@ -8,7 +8,7 @@ Source: Java `mergetree/compact/aggregate/**`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,13 +23,14 @@ from paimon_spark.engine.merge.aggregators_exact import (
     retract_refused,
 )
 from paimon_spark.engine.merge.exact_values import from_python, to_python
-from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Rows
+from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
 from paimon_spark.engine.merge.ordering import decimal_halves, single_word, value_words
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.definition.merge_rules import column_functions
 from paimon_spark.options.core import FieldOptions
-from paimon_spark.types import (
-    DataType,
-)
+from paimon_spark.options.table import TableOptions
+from paimon_spark.types import DataType, RowKind
 
 _SAFE: Final = float(2**62)
 """Sums of magnitudes below this, in doubles, prove that no int64 overflowed on the way."""
@@ -81,12 +82,7 @@ class Aggregator:
     type: DataType
 
     def aggregate(self, column: pa.Array, events: Events) -> ColumnResult:
-        """The function over each group.
-
-        Raises:
-            DataError: overflow, or a retract that the function cannot undo.
-            UnsupportedFeatureError: sketches would have to be merged without their library.
-        """
+        """The function over each group. Raises DataError: overflow, or a retract that the function cannot undo."""
         if self.options.ignore_retract and events.retract is not None:
             counted = _and(events.counted, ~events.retract)
             events = Events(events.groups, counted, None, events.reset, events.older)
@@ -126,6 +122,38 @@ class Aggregator:
                     acc = function.agg(acc, values[place])
             out.append(function.finish(acc))
         return from_python(out, column.type)
+
+
+class Aggregation:
+    """Merge function of `merge-engine` = `aggregation`: every column has a function that takes the rows in one by one.
+
+    Source: Java `mergetree/compact/aggregate/AggregateMergeFunction`.
+    """
+
+    newest_wins = False
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self._functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
+        self._remove_on_delete = options.merge.aggregation_removes
+
+    def required(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(columns)
+
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+        events, kinds = self._events(groups)
+        return Merged(kinds, {name: self._functions[name].aggregate(columns[name], events) for name in wanted})
+
+    def _events(self, groups: Groups) -> tuple[Events, Kinds | None]:
+        retracts = groups.retracts()
+        if retracts is None:
+            return Events(groups), None
+        assert groups.kinds is not None
+        deletes = groups.kinds == RowKind.DELETE
+        if not self._remove_on_delete or not deletes.any():
+            return Events(groups, retract=retracts), None
+        kinds = np.where(deletes[groups.last_places], np.int8(RowKind.DELETE), np.int8(RowKind.INSERT))
+        updates = retracts & ~deletes
+        return Events(groups, retract=updates if updates.any() else None, reset=deletes), kinds
 
 
 _Done = tuple[ColumnResult, Bool | None]

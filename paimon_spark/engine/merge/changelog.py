@@ -244,23 +244,16 @@ def changelog_of(window: Window, merged: MergedColumns, rule: ChangelogRule) -> 
     after += len(kinds)
     updated = is_new & had_row & has_row
     if rule.compared is not None:
-        updated &= ~_unchanged(sources, rule.compared, updated, before, after)
+        same = updated.copy()
+        for name in rule.compared:
+            left = np.flatnonzero(same)
+            same[left] = equal_values(sources[name], before[left], after[left], ordered_maps=False)
+        updated &= ~same
     gone = is_new & had_row & ~has_row
     come = is_new & ~had_row & has_row
     rows, row_kinds = _interleaved(before, after, come, updated, gone)
     out = [kinds_array(row_kinds) if name == VALUE_KIND else take(source, rows) for name, source in sources.items()]
     return merged.names, out
-
-
-def _unchanged(
-    columns: Mapping[str, pa.Array], compared: Sequence[str], updated: Bool, before: Rows, after: Rows
-) -> Bool:
-    """Of the updated keys, those whose rows before and after are equal in the compared columns."""
-    out = updated.copy()
-    for name in compared:
-        left = np.flatnonzero(out)
-        out[left] = equal_values(columns[name], before[left], after[left], ordered_maps=False)
-    return out
 
 
 def _interleaved(before: Rows, after: Rows, come: Bool, updated: Bool, gone: Bool) -> tuple[Rows, Kinds]:

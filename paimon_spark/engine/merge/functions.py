@@ -1,28 +1,21 @@
-"""Merge engines: how the rows of one key are combined.
+"""Merge engines that keep one of the rows of a key, and the choice of an engine.
 
-Source: Java `mergetree/compact/{Deduplicate,FirstRow,PartialUpdate}MergeFunction`,
-`mergetree/compact/aggregate/AggregateMergeFunction`.
+Source: Java `mergetree/compact/{Deduplicate,FirstRow}MergeFunction`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.key_value import NO_ROW, ColumnResult, Groups, Kinds, Merged, Rows
+from paimon_spark.engine.merge.key_value import NO_ROW, Groups, Kinds, Merged, Rows
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.definition.merge_rules import column_functions
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import TableOptions
-from paimon_spark.types import RowKind
-
-if TYPE_CHECKING:
-    from paimon_spark.engine.merge.aggregators import Aggregator, Events
 
 
 class _Engine:
@@ -68,36 +61,6 @@ def _kinds_at(groups: Groups, places: Rows) -> Kinds | None:
     return None if groups.kinds is None else np.where(places == NO_ROW, 0, groups.kinds[places])
 
 
-class Aggregation(_Engine):
-    """Every value column has a function that takes the rows in one by one."""
-
-    def __init__(self, functions: Mapping[str, Aggregator], remove_on_delete: bool) -> None:
-        self._functions = functions
-        self._remove_on_delete = remove_on_delete
-
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
-        events, kinds = self._events(groups)
-        results: dict[str, ColumnResult] = {
-            name: self._functions[name].aggregate(columns[name], events) for name in wanted
-        }
-        return Merged(kinds, results)
-
-    def _events(self, groups: Groups) -> tuple[Events, Kinds | None]:
-        from paimon_spark.engine.merge.aggregators import Events
-
-        retracts = groups.retracts()
-        if retracts is None:
-            return Events(groups), None
-        assert groups.kinds is not None
-        deletes = groups.kinds == RowKind.DELETE
-        if not self._remove_on_delete or not deletes.any():
-            return Events(groups, retract=retracts), None
-        last = groups.last_places
-        kinds = np.where(deletes[last], np.int8(RowKind.DELETE), np.int8(RowKind.INSERT))
-        updates = retracts & ~deletes
-        return Events(groups, retract=updates if updates.any() else None, reset=deletes), kinds
-
-
 def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFunction:
     """The merge engine of a table, for reading with `schema`.
 
@@ -116,7 +79,6 @@ def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFu
 
             return PartialUpdate(schema, options)
         case MergeEngine.AGGREGATION:
-            from paimon_spark.engine.merge.aggregators import Aggregator
+            from paimon_spark.engine.merge.aggregators import Aggregation
 
-            functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
-            return Aggregation(functions, options.merge.aggregation_removes)
+            return Aggregation(schema, options)

@@ -61,11 +61,6 @@ class Groups:
     def last_places(self) -> Rows:
         return np.append(self.starts[1:], len(self.rows)) - 1
 
-    @property
-    def group_of(self) -> Rows:
-        """The group of each place."""
-        return np.repeat(np.arange(len(self.starts)), self.sizes)
-
     def retracts(self) -> Bool | None:
         """A mask of the places of -U and -D; None without any."""
         if self.kinds is None:
@@ -176,10 +171,7 @@ def kinds_array(kinds: Kinds) -> pa.Array:
 
 def take(column: pa.Array, rows: Rows) -> pa.Array:
     """Rows of a column; `NO_ROW` gives null."""
-    valid: Bool | None = rows >= 0
-    if valid is not None and bool(valid.all()):
-        valid = None
-    return column.take(arrow_numpy.fixed_array(rows.astype(np.int64, copy=False), pa.int64(), valid))
+    return column.take(arrow_numpy.fixed_array(rows.astype(np.int64, copy=False), pa.int64(), rows >= 0))
 
 
 def concat(arrays: list[pa.Array]) -> pa.Array:

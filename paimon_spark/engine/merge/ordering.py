@@ -33,8 +33,7 @@ _TOP_BYTES: Final = np.array([0, *(((1 << 8 * kept) - 1) << (64 - 8 * kept) for 
 def column_words(array: pa.Array, descending: bool = False) -> list[Word]:
     """The words of a column, most significant first. Descending order keeps nulls first.
 
-    Raises:
-        UnsupportedFeatureError: values of the type have no order.
+    Raises UnsupportedFeatureError: values of the type have no order.
     """
     valid = arrow_numpy.validity(array) if array.null_count else None
     words = value_words(array)
@@ -135,12 +134,7 @@ def single_word(words: Sequence[Word], count: int) -> Word:
 
 
 def sort_rows(words: Iterable[Word], count: int) -> tuple[Rows, Bool]:
-    """A stable ascending order of `count` rows by their words, and which rows equal the one before.
-
-    Returns:
-        The row numbers in order, and for each place whether it ties with the place before in all words
-        (False at place 0).
-    """
+    """A stable ascending order of `count` rows by their words, and which places tie with the place before."""
     order: Rows | None = None
     ties = np.ones(count, np.bool_)
     ties[:1] = False

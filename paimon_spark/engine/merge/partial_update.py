@@ -24,12 +24,7 @@ from paimon_spark.types import RowKind
 
 
 class PartialUpdate:
-    """Merge function of `merge-engine` = `partial-update`.
-
-    Raises:
-        InvalidOptionError: options contradict each other or the schema.
-        UnsupportedFeatureError: an aggregate function is unknown.
-    """
+    """Merge function of `merge-engine` = `partial-update`."""
 
     newest_wins = False
 
@@ -43,14 +38,9 @@ class PartialUpdate:
         self._functions = {name: Aggregator(*found) for name, found in column_functions(schema, options).items()}
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
-        needed = dict.fromkeys(columns)
-        for column in columns:
-            if column in self._group_of:
-                needed.update(dict.fromkeys(self._group_of[column].sequence))
-        for group in self._groups:
-            if self._removing.intersection(group.sequence):
-                needed.update(dict.fromkeys(group.sequence))
-        return tuple(needed)
+        of_columns = [self._group_of[c] for c in columns if c in self._group_of]
+        removing = [group for group in self._groups if self._removing.intersection(group.sequence)]
+        return tuple(dict.fromkeys([*columns, *(s for group in (*of_columns, *removing) for s in group.sequence)]))
 
     def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
         retracts = groups.retracts()
@@ -78,15 +68,11 @@ class PartialUpdate:
         results = {}
         for name in wanted:
             filled = groups.valid(columns[name])
-            if filled is not None and name in self._not_null:
-                self._check_not_null(name, filled, used)
             mask = used if filled is None else filled if used is None else used & filled
+            if filled is not None and name in self._not_null and (~filled if used is None else used & ~filled).any():
+                raise DataError(f"column {name!r} is NOT NULL, but a row to merge has null there", column=name)
             results[name] = ColumnResult.picked(groups.rows_at(groups.last(mask)))
         return Merged(kinds, results)
-
-    def _check_not_null(self, name: str, filled: Bool, used: Bool | None) -> None:
-        if (~filled if used is None else used & ~filled).any():
-            raise DataError(f"column {name!r} is NOT NULL, but a row to merge has null there", column=name)
 
     def _after_deletes(self, groups: Groups, retracts: Bool) -> tuple[Bool, Kinds]:
         """Places whose values count, and the kinds of the merged rows, when there are retracts but no groups."""
@@ -97,7 +83,11 @@ class PartialUpdate:
         gone = ~groups.any(adds)
         if not self._ignore_delete:
             if not self._remove_on_delete:
-                raise _deletes_refused()
+                raise DataError(
+                    "merge engine partial-update cannot merge rows of kind -U or -D as the table is configured; set "
+                    "one of 'ignore-delete' (skip them), 'partial-update.remove-record-on-delete' (remove the row) or "
+                    "sequence groups (take columns back) on the table"
+                )
             assert groups.kinds is not None
             deletes = groups.kinds == RowKind.DELETE
             from_place: Rows = np.repeat(groups.last(deletes), groups.sizes)
@@ -133,9 +123,8 @@ class PartialUpdate:
     def _merge_exactly(
         self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]
     ) -> tuple[dict[str, pa.Array], Kinds]:
-        needed = self.required(wanted)
         run = ExactPartialUpdate(
-            {name: columns[name] for name in needed},
+            {name: columns[name] for name in self.required(wanted)},
             self._group_of,
             self._functions,
             self._removing,
@@ -143,14 +132,6 @@ class PartialUpdate:
             self._not_null,
         )
         return run.merge(groups)
-
-
-def _deletes_refused() -> DataError:
-    return DataError(
-        "merge engine partial-update cannot merge rows of kind -U or -D as the table is configured; set one of "
-        "'ignore-delete' (skip them), 'partial-update.remove-record-on-delete' (remove the row) or sequence groups "
-        "(take columns back) on the table"
-    )
 
 
 class Freshness(NamedTuple):

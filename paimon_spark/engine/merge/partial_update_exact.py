@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.merge.aggregators import Aggregator
-from paimon_spark.engine.merge.aggregators_exact import ExactAggregate, exact_aggregate
+from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.engine.merge.exact_values import Value, from_python, order_key, to_python
 from paimon_spark.engine.merge.key_value import Groups, Kinds
 from paimon_spark.errors import DataError
@@ -44,11 +44,11 @@ class ExactPartialUpdate:
             g: tuple(n for n in columns if self._group_of.get(n) == g and n not in g.sequence) for g in self._groups
         }
         self._free = tuple(n for n in columns if n not in self._group_of)
-        self._functions: dict[str, ExactAggregate] = {}
-        self._ignored_retracts = {n for n, f in functions.items() if f.options.ignore_retract}
-        for name, function in functions.items():
-            if name in columns:
-                self._functions[name] = exact_aggregate(function.function, function.options, columns[name].type)
+        self._functions = {
+            name: exact_aggregate(f.function, f.options, columns[name].type)
+            for name, f in functions.items()
+            if name in columns
+        }
         self._removing = removing
         self._ignore_delete = ignore_delete
         self._not_null = not_null
@@ -134,7 +134,7 @@ class ExactPartialUpdate:
                 if function is None:
                     if newer:
                         row[name] = None
-                elif name not in self._ignored_retracts:
+                elif not function.options.ignore_retract:
                     row[name] = function.retract(row[name], record[name])
             if newer:
                 row.update((s, record[s]) for s in group.sequence)

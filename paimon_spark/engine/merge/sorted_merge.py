@@ -113,9 +113,6 @@ def merge_runs(
             smallest level counts.
         plan: what to do.
         run_rows: rows of each run that a window holds at most, as long as that completes a key.
-
-    Raises:
-        DataError: rows cannot be merged as the table demands.
     """
     for window in windows(runs, plan, run_rows):
         yield from merge_window(window, plan)
@@ -332,11 +329,9 @@ def batches_of(
 
 
 def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:
-    """A mask of the rows that survive the merge of a section.
+    """A mask of the rows that survive the merge of a section, for merge engines that pick whole rows.
 
-    Args:
-        columns: key columns and what orders them, runs one after the other, oldest first.
-        plan: its function must pick whole rows.
+    `columns` are the keys and what orders them, runs one after the other, oldest first.
     """
     order, ties = key_order([columns[name] for name in plan.key])
     order = sequence_order(columns, plan, order, ties.copy())

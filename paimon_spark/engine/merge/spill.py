@@ -17,13 +17,7 @@ from paimon_spark.errors import StorageError
 
 
 class SpilledRun(NamedTuple):
-    """Batches in a `SpillFile`.
-
-    Attributes:
-        schema: of all of them.
-        places: offset and length of each batch.
-        row_count: rows in all.
-    """
+    """Batches in a `SpillFile`; `places` are the offset and length of each."""
 
     schema: pa.Schema
     places: tuple[tuple[int, int], ...]
@@ -87,13 +81,7 @@ class SpillFile:
 
 
 def spilled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write all batches to a temporary file, then return them from it.
-
-    The file vanishes with the iterator.
-
-    Raises:
-        StorageError: there is no room for it.
-    """
+    """Write all batches to a temporary file, then return them from it. The file vanishes with the iterator."""
     with closing(SpillFile()) as file:
         run = file.put(batches)
         if run is not None:

@@ -35,12 +35,7 @@ _SEPARATE = (".blob", ".vector.")
 
 
 def read_evolved(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of a split's row id ranges, deleted ones left out, in order of row id.
-
-    Raises:
-        CorruptFileError: files of a range do not hold the same rows.
-        UnsupportedFeatureError: a column lies in a file that cannot be read.
-    """
+    """The rows of a split's row id ranges, deleted ones left out, in order of row id."""
     deletions = dict(zip((f.file_name for f in split.files), split.deletions, strict=False))
     schema = output_schema(request)
     for group in _groups(request, split):

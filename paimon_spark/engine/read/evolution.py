@@ -229,12 +229,7 @@ def _compares_alike(found: DataType, read: DataType) -> bool:
 
 
 def default_values(request: ReadRequest) -> Mapping[str, pa.Scalar]:
-    """The value that replaces nulls, for columns with a default.
-
-    Raises:
-        DataError: a default is not of its column's type.
-        UnsupportedFeatureError: text cannot become the column's type at all.
-    """
+    """The value that replaces nulls, for columns with a default. Raises DataError, UnsupportedFeatureError."""
     texts = request.options.read_defaults
     return {
         f.name: caster(STRING, f.type)(array_of([texts[f.name]], pa.string()))[0]

@@ -126,16 +126,8 @@ def change_units(
 ) -> tuple[Selection, Units]:
     """One unit for each entry of `added_files` that may contain a wanted row, in commit order within a bucket.
 
-    Args:
-        handle: the table.
-        table: entries with the column `COMMIT`.
-        filters: what may be skipped.
-        schemas: schema by id, for every file.
-        tally: counts what is skipped.
-        of_stream: the commits, for a stream: of tables with data evolution it has only new rows, commit by commit.
-
-    Raises:
-        SnapshotExpiredError: which rows are new can no longer be told.
+    A stream, which names its commits, has only the new rows of tables with data evolution, commit by commit. Raises
+    SnapshotExpiredError if it can no longer be decided which rows are new.
     """
     selection = select(handle, table, filters, schemas, tally).in_byte_order()
     if handle.options.data_evolution:
@@ -193,11 +185,7 @@ def _first_new_rows(handle: TableHandle, snapshots: Sequence[Snapshot]) -> Longs
 
 
 def _only_new_rows(handle: TableHandle, selection: Selection, snapshots: Sequence[Snapshot], tally: Tally) -> Selection:
-    """The files whose rows were added by their commit, one of `snapshots`.
-
-    Raises:
-        SnapshotExpiredError: a file may hold either, and the snapshot that would tell has expired.
-    """
+    """The files whose rows were added by their commit, one of `snapshots`."""
     first = selection.entries.column("first_row_id")
     commit = column(selection.entries, COMMIT)
     floor = _first_new_rows(handle, snapshots)[commit]

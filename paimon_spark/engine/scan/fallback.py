@@ -132,14 +132,8 @@ def in_order(
 ) -> tuple[tuple[TableHandle, Snapshot | None], tuple[TableHandle, Snapshot | None]]:
     """Both branches with the snapshot of each, the preferred one first.
 
-    Args:
-        handle: the branch asked for.
-        snapshot: what to read of it.
-        other: the second branch.
-        travelled: the second branch is read as of the time of `snapshot`, not at its head.
-
-    Raises:
-        SchemaMismatchError: the branches have different columns.
+    If `travelled`, the second branch is read as of the time of `snapshot`, not at its head. Raises SchemaMismatchError:
+    the branches have different columns.
     """
     if travelled and snapshot is not None:
         theirs = _at_time_of(snapshot, other.handle)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
 
@@ -86,62 +87,54 @@ class FileStats:
                 yield part, with_stats[first].as_py(), written[first].as_py()
 
 
+@dataclass(frozen=True)
 class _Group:
-    """Statistics of files that agree on schema and on the columns of their statistics."""
+    """Statistics of files that agree on schema and on the columns of their statistics (None: all)."""
 
-    def __init__(
-        self,
-        files: FileStats,
-        rows: Rows,
-        schema: TableSchema,
-        with_stats: list[str] | None,
-        written: list[str] | None,
-        keys_only: bool,
-    ) -> None:
-        self._files = files
-        self._rows = rows
-        self._take = None if len(rows) == len(files.row_counts) else take_indices(rows)
-        self._schema = schema
-        self._with_stats = with_stats if with_stats is not None else written
-        self._written = written
-        self._keys_only = keys_only
+    files: FileStats
+    rows: Rows
+    schema: TableSchema
+    with_stats: list[str] | None
+    written: list[str] | None
+    keys_only: bool
 
     def stats_of(self, name: str) -> ColumnStats | None:
-        table = self._files.schema
+        table = self.files.schema
         if name in table.partition_keys:
             return self._of_partition(name)
         if name == ROW_ID:
             return self._of_row_id()
         field = table.row_type.field(name)
-        old = self._schema.row_type.find_by_id(field.id)
+        old = self.schema.row_type.find_by_id(field.id)
         if name in table.trimmed_primary_keys:
             return None if old is None else self._of_key(field, old)
-        if self._keys_only or not _comparable(field.type):
+        if self.keys_only or not _comparable(field.type):
             return None
         if old is None:
             # Added after the files were written: null in every row.
-            return ColumnStats(None, None, self._files.row_counts[self._rows])
-        names = self._schema.row_type.names if self._with_stats is None else self._with_stats
+            return ColumnStats(None, None, self.files.row_counts[self.rows])
+        names = self.written if self.with_stats is None else self.with_stats
+        names = list(self.schema.row_type.names) if names is None else names
         if old.name not in names:
             return None
         return self._decoded("value", names.index(old.name), field.type, old.type)
 
     def _of_partition(self, name: str) -> ColumnStats:
-        column = self._files.partitions.batch.column(name)
-        codes = self._files.partitions.codes[self._rows]
+        column = self.files.partitions.batch.column(name)
+        codes = self.files.partitions.codes[self.rows]
         bounds = column.take(take_indices(codes))
-        nulls = np.where(validity(bounds), 0, self._files.row_counts[self._rows])
+        nulls = np.where(validity(bounds), 0, self.files.row_counts[self.rows])
         return ColumnStats(bounds, bounds, nulls)
 
     def _of_row_id(self) -> ColumnStats | None:
-        if self._written and ROW_ID in self._written:
+        if self.written and ROW_ID in self.written:
             return None  # kept ids are stored in the file, in no known range
         first = self._column("first_row_id")
-        last = values(first) + self._files.row_counts[self._rows] - 1
+        last = values(first) + self.files.row_counts[self.rows] - 1
         return ColumnStats(first, fixed_array(last, pa.int64(), validity(first)), None)
 
     def _of_key(self, field: DataField, old: DataField) -> ColumnStats | None:
-        names = self._schema.trimmed_primary_keys
+        names = self.schema.trimmed_primary_keys
         if old.name not in names:
             return None
         position = names.index(old.name)
@@ -169,8 +162,13 @@ class _Group:
         return ColumnStats(low, high, list_items(self._column(f"{kind}_nulls"), position))
 
     def _column(self, name: str) -> pa.Array:
-        array = self._files.entries.column(name)
-        return array if self._take is None else array.take(self._take)
+        array = self.files.entries.column(name)
+        return array if self._taken is None else array.take(self._taken)
+
+    @cached_property
+    def _taken(self) -> pa.Array | None:
+        """The rows, unless they are all."""
+        return None if len(self.rows) == len(self.files.row_counts) else take_indices(self.rows)
 
 
 def list_items(lists: pa.ListArray, position: int) -> npt.NDArray[np.int64]:

@@ -101,11 +101,7 @@ def _older_state(between: ResolvedRange) -> Snapshot | None:
 
 
 def plan_diff(handle: TableHandle, before: Snapshot | None, after: Snapshot, query: ScanQuery) -> BranchPlan:
-    """Primary-key tables: rows that differ between two states. Append tables: files that only the later one has.
-
-    Raises:
-        InvalidInputError: the number of buckets of a partition differs.
-    """
+    """Primary-key tables: rows that differ between two states. Append tables: files that only the later one has."""
     filters = filters_of(handle, query, hide_new_levels=False)
     old, old_report = _state(handle, before, filters)
     new, new_report = _state(handle, after, filters)

@@ -69,22 +69,16 @@ def plan_branch(
     if snapshot is None:
         return BranchPlan((), read_request(handle, query, {}), PlanReport())
     with named_in_errors(handle, snapshot):
-        return _plan(handle, snapshot, query, partitions_of_other)
-
-
-def _plan(
-    handle: TableHandle, snapshot: Snapshot, query: ScanQuery, partitions_of_other: frozenset[bytes]
-) -> BranchPlan:
-    filters = filters_of(handle, query)
-    table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
-    schemas = schemas_of(handle, table)
-    tally = Tally()
-    selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
-    partitions = frozenset(selection.partitions.row_bytes[c] for c in np.unique(selection.partitions.codes).tolist())
-    selection, units = state_units(handle, selection, filters, schemas, tally)
-    splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
-    splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
-    return branch_plan(handle, query, splits, schemas, tally.added_to(report), partitions)
+        filters = filters_of(handle, query)
+        table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
+        schemas, tally = schemas_of(handle, table), Tally()
+        selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
+        codes = np.unique(selection.partitions.codes).tolist()
+        partitions = frozenset(selection.partitions.row_bytes[c] for c in codes)
+        selection, units = state_units(handle, selection, filters, schemas, tally)
+        splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
+        splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
+        return branch_plan(handle, query, splits, schemas, tally.added_to(report), partitions)
 
 
 def branch_plan(

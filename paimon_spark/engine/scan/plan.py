@@ -93,13 +93,8 @@ class Plan:
 def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, *, travelled: bool = False) -> Plan:
     """Plan a read of one snapshot (None: an empty table). Driver only; safe to retry.
 
-    Plans are remembered by the names of the manifest lists, which are never used again.
-
-    Args:
-        handle: the branch, with the schema to read with.
-        snapshot: what to read.
-        query: what is asked.
-        travelled: the snapshot was named, not taken for being the head: a fallback branch is read as of its time.
+    Plans are cached by the names of the manifest lists, which are never used again. If `travelled`, the snapshot was
+    named, not taken for being the head: a fallback branch is read as of its time.
 
     Raises:
         ColumnNotFoundError: a column of the query does not exist.

@@ -121,33 +121,12 @@ def select(
     *,
     partitions_of_other: frozenset[bytes] = frozenset(),
 ) -> Selection:
-    """Select entries by partition, bucket, level and key range.
+    """Select entries by partition, bucket, level and key range; `tally` counts the others.
 
-    Args:
-        handle: the table.
-        table: live entries.
-        filters: what may be skipped.
-        schemas: schema by id, for every file.
-        tally: counts what is skipped.
-        partitions_of_other: partitions that are read from another branch.
+    `schemas` are those of all files; `partitions_of_other` are read from another branch.
     """
     entries = one_batch(table)
-    selection = Selection(entries, Partitions(handle, entries.column("partition")))
-    selection = _by_place(selection, filters, schemas, tally, partitions_of_other)
-    if filters.keys is not None and len(selection):
-        stats = FileStats(selection.entries, handle.schema, schemas, selection.partitions)
-        selection = _skip(selection, stats.may_match(filters.keys, keys_only=True), Reason.KEY_RANGE, tally)
-    return selection
-
-
-def _by_place(
-    selection: Selection,
-    filters: Filters,
-    schemas: Mapping[int, TableSchema],
-    tally: Tally,
-    partitions_of_other: frozenset[bytes],
-) -> Selection:
-    entries, partitions = selection.entries, selection.partitions
+    partitions = Partitions(handle, entries.column("partition"))
     buckets = values(entries.column("bucket"))
     kept = np.ones(len(buckets), np.bool_)
     sizes = values(entries.column("file_size"))
@@ -173,7 +152,11 @@ def _by_place(
     if filters.bucket is not None:
         totals, schema_ids = values(entries.column("total_buckets")), values(entries.column("schema_id"))
         skip(filters.bucket.wanted(buckets, totals, schema_ids, schemas), Reason.BUCKET)
-    return selection.keep(kept)
+    selection = Selection(entries, partitions).keep(kept)
+    if filters.keys is not None and len(selection):
+        stats = FileStats(selection.entries, handle.schema, schemas, selection.partitions)
+        selection = _skip(selection, stats.may_match(filters.keys, keys_only=True), Reason.KEY_RANGE, tally)
+    return selection
 
 
 def skip_by_statistics(
@@ -189,10 +172,7 @@ def skip_by_statistics(
 
 
 def files_that_may_match(
-    handle: TableHandle,
-    selection: Selection,
-    predicate: Predicate | None,
-    schemas: Mapping[int, TableSchema],
+    handle: TableHandle, selection: Selection, predicate: Predicate | None, schemas: Mapping[int, TableSchema]
 ) -> Bool | None:
     """For each file, whether some row may match; None without a condition on rows."""
     if predicate is None or not len(selection):

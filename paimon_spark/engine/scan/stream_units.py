@@ -98,9 +98,7 @@ class SnapshotUnits:
     def splits(self, start: int, end: int) -> tuple[DataSplit, ...]:
         """Splits that hold exactly the units from `start` up to `end`, in their order.
 
-        Raises:
-            UnsupportedFeatureError: a column of the query that these rows do not have.
-            CorruptFileError: a manifest holds a damaged row.
+        Raises UnsupportedFeatureError: a column of the query that these rows do not have; CorruptFileError.
         """
         units = self._units.slice(start, end)
         with named_in_errors(self._handle, self.snapshot):
@@ -125,17 +123,10 @@ def order_of(splits: Sequence[DataSplit]) -> Callable[[DataSplit], tuple[bytes, 
     return lambda s: (s.partition, _WHOLE_PARTITION if s.partition in whole else s.bucket)
 
 
-def plan_units(
-    handle: TableHandle, snapshot: Snapshot, content: Content, query: ScanQuery, *, created_since_ms: int | None = None
-) -> SnapshotUnits:
+def plan_units(handle: TableHandle, snapshot: Snapshot, content: Content, query: ScanQuery) -> SnapshotUnits:
     """The units of one snapshot. Driver only; safe to repeat. `query.limit` is ignored.
 
-    Args:
-        handle: the branch, with the schema to read with.
-        snapshot: what to read.
-        content: what of it; OVERWRITE only of tables with primary keys.
-        query: what is asked.
-        created_since_ms: only files made then or later; else that of `query`.
+    OVERWRITE is only for tables with primary keys.
 
     Raises:
         ColumnNotFoundError: a column of the query does not exist.
@@ -145,8 +136,6 @@ def plan_units(
         SnapshotExpiredError: the snapshot before is needed, and has expired.
         CorruptFileError: metadata cannot be decoded.
     """
-    if created_since_ms is not None:
-        query = replace(query, created_since_ms=created_since_ms)
     check_query(handle, query)
     filters = stream_filters(handle, query, content)
     with named_in_errors(handle, snapshot):

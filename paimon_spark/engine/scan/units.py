@@ -174,10 +174,8 @@ def key_bounds(handle: TableHandle, selection: Selection) -> tuple[Longs, Longs]
 def row_id_units(selection: Selection, commits: Longs | None = None) -> Units:
     """Units of tables with data evolution: files with overlapping row id ranges.
 
-    Args:
-        selection: the files.
-        commits: for each, a number; only those of one number belong together, and lower ones come first. The groups
-            of the units are then of bucket and number, so that no split has files of two.
+    With `commits`, a number for each file, only files of one number belong together, and lower ones come first. The
+    groups of the units are then of bucket and number, so that no split has files of two.
     """
     entries = selection.entries
     first = entries.column("first_row_id")

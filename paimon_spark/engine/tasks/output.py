@@ -50,9 +50,10 @@ def output_type(
         ColumnNotFoundError: there is no such column; the nearest names are offered.
         InvalidOptionError: a column is named twice, or the table has a column called `rowkind` itself.
     """
-    names = schema.row_type.names if columns is None else tuple(columns)
+    known = {f.name: f for f in schema.fields}
     extra = {f.name: f for f in _extra_fields(schema, tracks_rows)}
-    fields = [_field(schema, extra, name, table) for name in names]
+    names = known if columns is None else columns
+    fields = [known.get(name) or extra.get(name) or _in_any_case(known, extra, name, table) for name in names]
     if row_kind:
         fields.insert(0, DataField(_FIRST_METADATA_ID - len(METADATA_COLUMNS), ROW_KIND_COLUMN, STRING))
     twice = [name for name, count in Counter(f.name for f in fields).items() if count > 1]
@@ -63,12 +64,7 @@ def output_type(
     return RowType(False, tuple(fields))
 
 
-def _field(schema: TableSchema, extra: dict[str, DataField], name: str, table: str) -> DataField:
-    known = {f.name: f for f in schema.fields}
-    if name in known:
-        return known[name]
-    if name in extra:
-        return extra[name]
+def _in_any_case(known: dict[str, DataField], extra: dict[str, DataField], name: str, table: str) -> DataField:
     alike = [f for n, f in known.items() if n.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]

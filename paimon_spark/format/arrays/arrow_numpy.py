@@ -43,7 +43,7 @@ def values(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def bits(buffer: pa.Buffer | None, offset: int, length: int) -> Bool:
-    """`length` bits from bit `offset` as booleans; all True when there is no buffer."""
+    """`length` bits from bit `offset` as booleans; all True without a buffer."""
     if buffer is None:
         return np.ones(length, np.bool_)
     first = offset // 8

@@ -40,7 +40,7 @@ _PAIRS: Final = (
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
-_LONGEST_VARINT: Final = 10
+_MAX_VARINT_BYTES: Final = 10
 _SHORT_ARRAY: Final = 64
 
 
@@ -80,7 +80,7 @@ class Source:
     def _long_by_bytes(self, at: I64) -> I64:
         value = np.zeros(len(at), np.uint64)
         open_: Bool = np.ones(len(at), np.bool_)
-        for i in range(_LONGEST_VARINT):
+        for i in range(_MAX_VARINT_BYTES):
             byte = self.bytes[at]
             value |= np.where(open_, (byte & 0x7F).astype(np.uint64) << np.uint64(7 * i), np.uint64(0))
             at += open_
@@ -275,7 +275,7 @@ class _Array:
     def __init__(self, item: AvroType, source: Source) -> None:
         self.source = source
         self.item = reader_of(item, source)
-        self.least_bytes = max(item.least_bytes, 1)
+        self.min_bytes = max(item.min_bytes, 1)
         self.stride = _one_byte_stride(item)
         self.counts: list[I64] = []
         self.parents: list[I64] = []
@@ -306,7 +306,7 @@ class _Array:
             self.source.long(places, wide=False)
             at[negative] = places
             count = np.abs(count)
-        if (count.view(np.uint64) > np.uint64(len(self.source.data) // self.least_bytes)).any():
+        if (count.view(np.uint64) > np.uint64(len(self.source.data) // self.min_bytes)).any():
             raise FormatError("an array has more items than fit into its block")
         return count
 

@@ -33,8 +33,8 @@ _SYNC_BYTES: Final = 16
 _CODECS: Final = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
 _MAX_DEPTH: Final = 64
 _MAX_NODES: Final = 200_000
-_LONGEST_REMEMBERED: Final = 1 << 16
-_LEAST_BYTES: Final[Mapping[str, int]] = {
+_MAX_CACHED_BYTES: Final = 1 << 16
+_MIN_BYTES: Final[Mapping[str, int]] = {
     "null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1,
 }  # fmt: skip
 
@@ -49,7 +49,7 @@ class AvroType:
         inner: types of a record's fields or a union's branches; the one of an array's items, a map's values.
         size: bytes of a fixed.
         logical: the logical type as written; values are always given raw.
-        least_bytes: fewest bytes a value takes.
+        min_bytes: fewest bytes a value takes.
         attributes: the JSON object the type was written as; empty when written as a word.
     """
 
@@ -58,7 +58,7 @@ class AvroType:
     inner: tuple[AvroType, ...] = ()
     size: int = 0
     logical: str | None = None
-    least_bytes: int = 0
+    min_bytes: int = 0
     attributes: Mapping[str, Any] | None = None
 
     @property
@@ -119,7 +119,7 @@ class Container:
             raw = self.data[block.start : block.start + block.size]
             try:
                 data = decompress(raw)
-                if block.rows * max(self.type.least_bytes, 1) > len(data):
+                if block.rows * max(self.type.min_bytes, 1) > len(data):
                     raise FormatError(f"{block.rows} records cannot lie in {len(data)} bytes")
             except (*DECOMPRESSION_ERRORS, ValueError, IndexError) as e:
                 raise CorruptFileError(
@@ -247,14 +247,14 @@ class _Parser:
             branches = tuple(self.parse(s, depth + 1) for s in schema)
             if not branches:
                 raise FormatError("its schema has an empty union")
-            return AvroType("union", inner=branches, least_bytes=1 + min(b.least_bytes for b in branches))
+            return AvroType("union", inner=branches, min_bytes=1 + min(b.min_bytes for b in branches))
         if not isinstance(schema, dict):
             raise FormatError(f"its schema holds {schema!r}")
         return self._object(schema, depth)
 
     def _word(self, word: str) -> AvroType:
-        if word in _LEAST_BYTES:
-            return AvroType(word, least_bytes=_LEAST_BYTES[word])
+        if word in _MIN_BYTES:
+            return AvroType(word, min_bytes=_MIN_BYTES[word])
         found = self.named.get(word) or self.named.get(word.rpartition(".")[2])
         if found is None:
             raise FormatError(f"its schema has the unknown or recursive type {word!r}")
@@ -266,13 +266,13 @@ class _Parser:
         logical = schema.get("logicalType")
         if not isinstance(kind, str):
             return self.parse(kind, depth + 1)
-        if kind in _LEAST_BYTES:
-            return AvroType(kind, logical=logical, least_bytes=_LEAST_BYTES[kind], attributes=schema)
+        if kind in _MIN_BYTES:
+            return AvroType(kind, logical=logical, min_bytes=_MIN_BYTES[kind], attributes=schema)
         if kind in ("array", "map"):
             item = self.parse(schema["items" if kind == "array" else "values"], depth + 1)
-            if kind == "array" and item.least_bytes == 0:
+            if kind == "array" and item.min_bytes == 0:
                 raise FormatError("its schema has an array of items that take no bytes")
-            return AvroType(kind, inner=(item,), logical=logical, least_bytes=1, attributes=schema)
+            return AvroType(kind, inner=(item,), logical=logical, min_bytes=1, attributes=schema)
         if kind in ("record", "error", "fixed", "enum"):
             return self._named(schema, kind, logical, depth)
         return self._word(kind)
@@ -283,17 +283,17 @@ class _Parser:
             size = int(schema["size"])
             if not 0 <= size <= MAX_BLOCK_BYTES:
                 raise FormatError(f"its schema has a fixed of {size} bytes")
-            out = AvroType(kind, size=size, logical=logical, least_bytes=size, attributes=schema)
+            out = AvroType(kind, size=size, logical=logical, min_bytes=size, attributes=schema)
         elif kind == "enum":
             symbols = tuple(str(s) for s in schema["symbols"])
-            out = AvroType(kind, names=symbols, logical=logical, least_bytes=1, attributes=schema)
+            out = AvroType(kind, names=symbols, logical=logical, min_bytes=1, attributes=schema)
         else:
             self.named[name] = None
             fields = schema["fields"]
             inner = tuple(self.parse(f["type"], depth + 1) for f in fields)
-            least = sum(t.least_bytes for t in inner)
+            least = sum(t.min_bytes for t in inner)
             names = tuple(str(f["name"]) for f in fields)
-            out = AvroType("record", names, inner, logical=logical, least_bytes=least, attributes=schema)
+            out = AvroType("record", names, inner, logical=logical, min_bytes=least, attributes=schema)
         self.named[name] = out
         return out
 
@@ -324,7 +324,7 @@ def _open(data: bytes, path: str) -> Container:
     schema_text = meta["avro.schema"]
     codec = meta.get("avro.codec", b"null").decode()
     blocks = tuple(_blocks(data, at + _SYNC_BYTES, sync))
-    parse = _remembered_type if len(schema_text) <= _LONGEST_REMEMBERED else _parsed_type
+    parse = _cached_type if len(schema_text) <= _MAX_CACHED_BYTES else _parsed_type
     return Container(path, data, schema_text, parse(schema_text), codec, blocks)
 
 
@@ -332,7 +332,7 @@ def _parsed_type(schema_text: bytes) -> AvroType:
     return parse_type(json.loads(schema_text))
 
 
-_remembered_type = lru_cache(64)(_parsed_type)
+_cached_type = lru_cache(64)(_parsed_type)
 """A table's metadata files are many, and of few schemas."""
 
 

@@ -20,7 +20,7 @@ from paimon_spark.format.avro_codec.block_decoder import I64, Bool
 from paimon_spark.format.avro_codec.container import AvroType, Container, Payload, RecordDecoder
 
 BLOCK_PARALLEL: Final = os.environ.get("PAIMON_SPARK_AVRO", "columns") != "records"
-_MOST_BLOCKS: Final = 1024
+_MAX_BLOCKS: Final = 1024
 _GROUP_BYTES: Final = 64 << 20
 # Microseconds per type in the schema: a step whatever its blocks, a value in a step, a value by fastavro.
 _STEP_COST: Final = 12.0
@@ -90,9 +90,9 @@ def iter_arrays(containers: Sequence[Container], *, in_parallel: bool | None = N
 
 
 def _groups(containers: Sequence[Container]) -> Iterator[list[Payload]]:
-    """Blocks to decode together: at most `_MOST_BLOCKS`, evenly, and no more after `_GROUP_BYTES`."""
+    """Blocks to decode together: at most `_MAX_BLOCKS`, evenly, and no more after `_GROUP_BYTES`."""
     total = sum(len(c.blocks) for c in containers)
-    most = -(-total // max(-(-total // _MOST_BLOCKS), 1))
+    most = -(-total // max(-(-total // _MAX_BLOCKS), 1))
     group: list[Payload] = []
     size = 0
     for container in containers:

@@ -28,7 +28,7 @@ from paimon_spark.format.avro_codec.container import MAGIC, AvroType, encode_row
 Bool = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
-_LONGEST_VARINT: Final = 10
+_MAX_VARINT_BYTES: Final = 10
 _NUMBERS: Final = frozenset(("int", "long"))
 _FLOATS: Final = {"float": "<f4", "double": "<f8"}
 _EMPTY: Final = arrow_numpy.scalar(b"", pa.binary())

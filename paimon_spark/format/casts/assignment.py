@@ -43,7 +43,7 @@ Assign = Callable[[pa.Array], pa.Array]
 """Converts arrays of one type; raises DataError for a value that does not fit."""
 
 _DAY_MS: Final = 86_400_000
-_TOLD_APART: Final = {"FLOAT": 6, "DOUBLE": 15}
+_EXACT_DIGITS: Final = {"FLOAT": 6, "DOUBLE": 15}
 """Digits of decimals that the type tells apart and gives back."""
 
 
@@ -111,7 +111,7 @@ def _to_float(source: pa.DataType, target: AtomicType) -> Assign | None:
     if pa.types.is_integer(source):
         # Arrow refuses integers beyond what the type holds exactly.
         return _cast(kind)
-    if pa.types.is_decimal(source) and source.precision <= _TOLD_APART[target.name]:
+    if pa.types.is_decimal(source) and source.precision <= _EXACT_DIGITS[target.name]:
         # By way of text, as Arrow's own cast is off by a bit at times.
         return lambda a: a.cast(pa.string()).cast(kind)
     return None
@@ -172,7 +172,7 @@ def _fitted_text(array: pa.Array, target: CharType) -> pa.Array:
             same = pc.equal(pc.utf8_rtrim(array, characters=" "), pc.utf8_rtrim(cut, characters=" "))
             lost = too_long & ~arrow_numpy.values(same)
             if lost.any():
-                raise _UnfitError(array, lost, f"longer than {target.length} characters")
+                raise _UnfitValueError(array, lost, f"longer than {target.length} characters")
             return cut
     return array
 
@@ -190,7 +190,7 @@ def _fitted_bytes(array: pa.Array, target: BinaryType) -> pa.Array:
     offsets, _ = arrow_numpy.byte_slices(array)
     too_long = (np.diff(offsets) > target.length) & arrow_numpy.validity(array)
     if too_long.any():
-        raise _UnfitError(array, too_long, f"longer than {target.length} bytes")
+        raise _UnfitValueError(array, too_long, f"longer than {target.length} bytes")
     return array
 
 
@@ -214,7 +214,7 @@ def _milliseconds_of_day(array: pa.Array) -> pa.Array:
     data = arrow_numpy.values(array)
     outside = ((data < 0) | (data >= _DAY_MS)) & arrow_numpy.validity(array)
     if outside.any():
-        raise _UnfitError(array, outside, "no milliseconds of a day")
+        raise _UnfitValueError(array, outside, "no milliseconds of a day")
     return array.view(pa.time32("ms"))
 
 
@@ -236,11 +236,11 @@ def _precise(array: pa.Array, target: TimestampType) -> pa.Array:
     if step > 1:
         lost = (arrow_numpy.values(array) % step != 0) & arrow_numpy.validity(array)
         if lost.any():
-            raise _UnfitError(array, lost, f"finer than {target.precision} digits of a second")
+            raise _UnfitValueError(array, lost, f"finer than {target.precision} digits of a second")
     return array
 
 
-class _UnfitError(Exception):
+class _UnfitValueError(Exception):
     """Values that do not fit; carries what the message needs."""
 
     def __init__(self, array: pa.Array, which: arrow_numpy.Bool, why: str) -> None:
@@ -253,7 +253,7 @@ def _explained(assign: Assign, column: str, where: str, target: DataType) -> Ass
     def run(array: pa.Array) -> pa.Array:
         try:
             return assign(array)
-        except _UnfitError as e:
+        except _UnfitValueError as e:
             raise unfit(column, where, target, e.value, e.why) from None
         except pa.ArrowInvalid as e:
             raise unfit(column, where, target, _first_unfit(assign, array), str(e)) from e

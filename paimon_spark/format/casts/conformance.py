@@ -146,7 +146,7 @@ def _is_list(t: pa.DataType) -> bool:
 
 
 def _atomic(found: pa.DataType, wanted: DataType, target: pa.DataType) -> Convert | None:
-    """A conversion between types without children; None if there is no such conversion."""
+    """A conversion between types without children, or None."""
     if pa.types.is_dictionary(found):
         inner = None if found.value_type == target else _atomic(found.value_type, wanted, target)
         if found.value_type != target and inner is None:

@@ -13,7 +13,17 @@ from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import validity_buffer, with_children, with_elements, with_entries
 from paimon_spark.format.casts.assignment import Assign, assignment
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.types import INT, ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
+from paimon_spark.types import (
+    INT,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    in_any_case,
+)
 
 _VARIANT_PARTS: Final = ("value", "metadata")
 
@@ -51,6 +61,17 @@ def column_assignment(source: pa.DataType, target: DataType, column: str, where:
             return _variants(source, target, column, where)
     arrow_type(target)
     return assignment(source, target, column, where)
+
+
+def _without_null(assign: Assign, target: DataType, path: str, where: str) -> Assign:
+    """`assign`, which refuses nulls where `target` has none."""
+
+    def run(array: pa.Array) -> pa.Array:
+        made = assign(array)
+        _refuse_nulls(made, None, target, path, where)
+        return made
+
+    return run
 
 
 def _refuse_nulls(array: pa.Array, parent: arrow_numpy.Bool | None, target: DataType, path: str, where: str) -> None:
@@ -112,8 +133,7 @@ def _field_places(source: pa.StructType, target: RowType, column: str, where: st
     out: dict[str, int] = {}
     for i in range(source.num_fields):
         given = source.field(i).name
-        alike = [n for n in target.names if n.lower() == given.lower()]
-        name = given if given in target.names else alike[0] if len(alike) == 1 else None
+        name = in_any_case(given, target.names)
         if name is None or name in out:
             raise SchemaMismatchError(
                 f"column {column} of {where} has no field {given!r}{did_you_mean(given, target.names)}, or it is given "
@@ -132,21 +152,15 @@ def _arrays(source: pa.DataType, target: ArrayType, column: str, where: str) -> 
     plain = pa.list_(source.value_field)
     kind = arrow_type(target)
     path = f"{column}.element"
-    element = column_assignment(source.value_type, target.element, path, where)
+    assign = column_assignment(source.value_type, target.element, path, where)
+    element = _without_null(assign, target.element, path, where)
 
     def run(array: pa.Array) -> pa.Array:
         if any(is_view(array.type) for is_view in views):
             array = _gathered(array, plain)
         elif not pa.types.is_list(array.type):
             array = array.cast(plain)
-        array = _without_hidden(array)
-
-        def convert(values: pa.Array) -> pa.Array:
-            made = element(values)
-            _refuse_nulls(made, None, target.element, path, where)
-            return made
-
-        return with_elements(array, kind, convert)
+        return with_elements(_without_hidden(array), kind, element)
 
     return run
 
@@ -157,19 +171,13 @@ def _maps(
     if not pa.types.is_map(source):
         raise _mismatch(source, target, column, where)
     kind = arrow_type(target)
-    key = column_assignment(source.key_type, key_type, f"{column}.key", where)
-    value = column_assignment(source.item_type, value_type, f"{column}.value", where)
-
-    def keys(array: pa.Array) -> pa.Array:
-        made = key(array)
-        _refuse_nulls(made, None, key_type.with_nullable(False), f"{column}.key", where)
-        return made
-
-    def values(array: pa.Array) -> pa.Array:
-        made = value(array)
-        _refuse_nulls(made, None, value_type, f"{column}.value", where)
-        return made
-
+    keys, values = (
+        _without_null(column_assignment(found, wanted, path, where), wanted, path, where)
+        for found, wanted, path in (
+            (source.key_type, key_type.with_nullable(False), f"{column}.key"),
+            (source.item_type, value_type, f"{column}.value"),
+        )
+    )
     return lambda a: with_entries(_without_hidden(a), kind, keys, values)
 
 

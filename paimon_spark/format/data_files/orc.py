@@ -13,7 +13,7 @@ Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`, `for
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -48,8 +48,7 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
             raise FormatError(f"its stripes hold {footer.stripe_rows} rows, its footer says {read.row_count}")
         names = set(file.schema.names)
         wanted = [f.name for f in read.fields if f.name in names]
-        if any(_has_timestamps(file.schema.field(n).type) for n in wanted):
-            _refuse_far_timestamps(footer, wanted)
+        _refuse_far_timestamps(footer, file.schema, wanted)
         first = 0
         for number in range(file.nstripes):
             stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
@@ -70,29 +69,40 @@ def _conformed(array: pa.Array, f: DataField) -> pa.Array:
     return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
 
 
-def _has_timestamps(kind: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind):
-        return True
-    return any(_has_timestamps(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _refuse_far_timestamps(footer: OrcFooter | None, names: list[str]) -> None:
+def _refuse_far_timestamps(footer: OrcFooter | None, schema: pa.Schema, names: list[str]) -> None:
     """Raise UnsupportedFeatureError when a timestamp of the columns may not fit Arrow's nanoseconds."""
-    if footer is None:
-        raise UnsupportedFeatureError(
-            "it has timestamps and is compressed with lzo; timestamps can be read from ORC files with the codecs "
-            "none, zlib, snappy, lz4 and zstd",
-            feature="orc compression lzo",
-        )
-    column = footer.far_timestamp(names)
-    if column is not None:
-        raise UnsupportedFeatureError(
-            f"by its statistics, column {column} may hold timestamps outside {NANOSECOND_DAYS}, "
-            "which cannot be read from ORC files; rewrite the table as Parquet "
-            "(file.format = parquet), read it with Java Paimon, or leave the column out with the option columns",
-            feature="ORC timestamps outside 64-bit nanoseconds",
-            column=column,
-        )
+    columns = [(f.name, path, kind) for f in schema for path, kind in _with_nested(f.name, f.type)]
+    for column_id, (name, path, kind) in enumerate(columns, 1):
+        if name not in names or not pa.types.is_timestamp(kind):
+            continue
+        if footer is None:
+            raise UnsupportedFeatureError(
+                "it has timestamps and is compressed with lzo; timestamps can be read from ORC files with the codecs "
+                "none, zlib, snappy, lz4 and zstd",
+                feature="orc compression lzo",
+            )
+        found = footer.timestamp_ranges[column_id] if column_id < len(footer.timestamp_ranges) else None
+        if found is None or not -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000:
+            raise UnsupportedFeatureError(
+                f"by its statistics, column {path} may hold timestamps outside {NANOSECOND_DAYS}, "
+                "which cannot be read from ORC files; rewrite the table as Parquet "
+                "(file.format = parquet), read it with Java Paimon, or leave the column out with the option columns",
+                feature="ORC timestamps outside 64-bit nanoseconds",
+                column=path,
+            )
+
+
+def _with_nested(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Paths and types of a column and of all that is nested in it, in the order of ORC's column ids."""
+    yield path, kind
+    if pa.types.is_map(kind):
+        yield from _with_nested(f"{path}.key", kind.key_type)
+        yield from _with_nested(f"{path}.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _with_nested(f"{path}.element", kind.value_type)
+    else:
+        for i in range(kind.num_fields):
+            yield from _with_nested(f"{path}.{kind.field(i).name}", kind.field(i).type)
 
 
 COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
@@ -260,8 +270,6 @@ class _Sink(io.RawIOBase):
             raise self._failure
 
 
-_TIMESTAMPS: Final = (9, 18)
-"""Kinds of types: TIMESTAMP, TIMESTAMP_INSTANT."""
 _FOOTER_CODECS: Final = ("null", "deflate", "snappy", "lzo", "lz4", "zstandard")
 _TAIL_BYTES: Final = 1 << 16
 _BLOCK_BYTES: Final = 256 << 10
@@ -269,51 +277,17 @@ SAFE_SECONDS: Final = 9_223_372_036
 """Timestamps nearer to 1970 fit 64-bit nanoseconds, whatever their fraction of a second."""
 
 
-class _Type(NamedTuple):
-    """A node of the file's type tree; its place in the list of types is its column id."""
-
-    kind: int
-    children: tuple[int, ...]
-    names: tuple[str, ...]
-
-
 class OrcFooter(NamedTuple):
     """Facts of a footer.
 
     Attributes:
         stripe_rows: rows of all stripes together, for which memory is taken before they are decoded.
-        types: the type tree, by column id; 0 is the whole row.
         timestamp_ranges: by column id, least and greatest millisecond in UTC; None where not stated. A column
             without values has (0, 0).
     """
 
     stripe_rows: int
-    types: tuple[_Type, ...]
     timestamp_ranges: tuple[tuple[int, int] | None, ...]
-
-    def far_timestamp(self, names: Sequence[str]) -> str | None:
-        """The path of a timestamp, at or under the columns `names`, that may leave 64-bit nanoseconds.
-
-        Raises FormatError when the types are not a tree.
-        """
-        if not self.types:
-            raise FormatError("it has no types")
-        root = self.types[0]
-        pending = [(n, c) for n, c in zip(root.names, root.children, strict=False) if n in names]
-        seen = 0
-        while pending:
-            path, column = pending.pop()
-            seen += 1
-            if column >= len(self.types) or seen > len(self.types):
-                raise FormatError("its types are not a tree")
-            node = self.types[column]
-            parts = node.names or ("element",) if len(node.children) == 1 else node.names or ("key", "value")
-            pending += [(f"{path}.{name}", child) for name, child in zip(parts, node.children, strict=False)]
-            if node.kind in _TIMESTAMPS:
-                found = self.timestamp_ranges[column] if column < len(self.timestamp_ranges) else None
-                if found is None or not -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000:
-                    return path
-        return None
 
 
 def read_footer(source: pa.NativeFile) -> OrcFooter | None:
@@ -332,15 +306,13 @@ def read_footer(source: pa.NativeFile) -> OrcFooter | None:
     )
     if footer is None:
         return None
-    rows, types, ranges = 0, [], []
+    rows, ranges = 0, []
     for number, value in _message(footer):
         if number == 3:
             rows += _int(dict(_message(value)), 5)
-        elif number == 4:
-            types.append(_type(value))
         elif number == 7:
             ranges.append(_timestamp_range(value))
-    return OrcFooter(rows, tuple(types), tuple(ranges))
+    return OrcFooter(rows, tuple(ranges))
 
 
 def _decompressed(data: bytes, codec: str, block_bytes: int) -> bytes | None:
@@ -368,18 +340,6 @@ def _read(source: pa.NativeFile, offset: int, size: int) -> bytes:
     if len(data) != size:
         raise FormatError("it is cut short")
     return data
-
-
-def _type(data: bytes) -> _Type:
-    kind, children, names = 0, [], []
-    for number, value in _message(data):
-        if number == 1:
-            kind = value
-        elif number == 2:
-            children += [value] if isinstance(value, int) else list(_varints(value))
-        elif number == 3:
-            names.append(bytes(value).decode("utf-8", "replace"))
-    return _Type(kind, tuple(children), tuple(names))
 
 
 def _timestamp_range(data: bytes) -> tuple[int, int] | None:
@@ -417,13 +377,6 @@ def _message(data: bytes) -> Iterator[tuple[int, Any]]:
                 at += size
             case _:
                 raise FormatError("its tail is not ORC's")
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        yield value
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

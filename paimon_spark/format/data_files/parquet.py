@@ -57,8 +57,8 @@ from paimon_spark.types import DataField, DataType, RowType, TimestampType
 
 _FETCHED_BYTES: Final = 64 << 20
 _LOCAL_BYTES: Final = 256 << 20
-_LEAST_BUFFER: Final = 256 << 10
-_MOST_BUFFER: Final = 8 << 20
+_MIN_BUFFER: Final = 256 << 10
+_MAX_BUFFER: Final = 8 << 20
 
 
 def read_parquet(read: FileRead) -> Iterator[Rows]:
@@ -88,7 +88,7 @@ def _buffering(source: pa.NativeFile, columns: int, open_files: int) -> dict[str
     local = isinstance(source, (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader))
     if source.size() <= (_LOCAL_BYTES if local else _FETCHED_BYTES) // open_files:
         return {"buffer_size": 0, "pre_buffer": not local}
-    each = min(max(_FETCHED_BYTES // max(columns, 1) // open_files, _LEAST_BUFFER), _MOST_BUFFER)
+    each = min(max(_FETCHED_BYTES // max(columns, 1) // open_files, _MIN_BUFFER), _MAX_BUFFER)
     return {"buffer_size": each, "pre_buffer": False}
 
 
@@ -232,7 +232,7 @@ _ROW_GROUP_BYTES: Final = 64 << 20
 _SAMPLE_ROWS: Final = 20_000
 _CODECS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _CODEC_NAMES: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
-_TELLS_TIME_IN_UTC: Final = "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters
+_TAKES_UTC_SETTING: Final = "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters
 """Releases of Arrow without the setting do so always, as Java does."""
 
 
@@ -298,7 +298,7 @@ class ParquetFileWriter(RowGroupWriter):
         """The library's writer, set up for values like those of `first`."""
         settings = self._write.settings
         level = ZSTD_LEVEL.get(settings) or self._write.zstd_level
-        options: dict[str, Any] = {"write_time_adjusted_to_utc": True} if _TELLS_TIME_IN_UTC else {}
+        options: dict[str, Any] = {"write_time_adjusted_to_utc": True} if _TAKES_UTC_SETTING else {}
         plain = [path for f in self._schema for path, kind in leaf_types(f.name, f.type) if kind != INT96]
         self._writer = pq.ParquetWriter(
             self._out if self._sink is None else self._sink.file,

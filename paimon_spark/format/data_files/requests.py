@@ -162,10 +162,10 @@ class RowGroupWriter(ABC):
         buffered_bytes: memory of rows that wait for their row group to fill.
     """
 
-    def __init__(self, fields: Iterable[DataField], most_bytes: int, most_rows: int) -> None:
+    def __init__(self, fields: Iterable[DataField], max_bytes: int, max_rows: int) -> None:
         self._canonical = arrow_schema(fields)
-        self._most_bytes = max(most_bytes, 1)
-        self._most_rows = max(most_rows, 1)
+        self._max_bytes = max(max_bytes, 1)
+        self._max_rows = max(max_rows, 1)
         self._batches: list[pa.RecordBatch] = []
         self._buffered_rows = 0
         self.buffered_bytes = 0
@@ -183,7 +183,7 @@ class RowGroupWriter(ABC):
         self.row_count += batch.num_rows
         self._buffered_rows += batch.num_rows
         self.buffered_bytes += batch.nbytes
-        if self.buffered_bytes >= self._most_bytes or self._buffered_rows >= self._most_rows:
+        if self.buffered_bytes >= self._max_bytes or self._buffered_rows >= self._max_rows:
             self.flush()
 
     def flush(self) -> None:
@@ -191,7 +191,7 @@ class RowGroupWriter(ABC):
         if not self._batches:
             return
         table = pa.Table.from_batches(self._batches, self._canonical)
-        groups = max(1, round(self.buffered_bytes / self._most_bytes), round(self._buffered_rows / self._most_rows))
+        groups = max(1, round(self.buffered_bytes / self._max_bytes), round(self._buffered_rows / self._max_rows))
         each = -(-self._buffered_rows // groups)
         self._batches, self._buffered_rows, self.buffered_bytes = [], 0, 0
         self.encode(table, each)

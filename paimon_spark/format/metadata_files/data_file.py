@@ -236,7 +236,7 @@ def row_values(fields: Sequence[DataField], columns: Sequence[pa.Array], row: in
 
 
 def above(value: str | bytes, length: int) -> str | bytes | None:
-    """A value of at most `length` characters or bytes that is not less than `value`; None if there is no such value."""
+    """An upper bound of `value` with at most `length` characters or bytes, or None."""
     if len(value) <= length:
         return value
     if isinstance(value, bytes):

@@ -32,7 +32,7 @@ FRAME_BYTES: Final = 8
 FILE_VERSION: Final = 1
 """The first byte of a file of vectors."""
 
-MOST_POSITIONS: Final = 1 << 27
+MAX_POSITIONS: Final = 1 << 27
 
 Positions = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ def decode(data: bytes, path: str, *, length: int | None = None, row_count: int 
         path: names the vector in messages.
         length: the length recorded in the index manifest, checked when given.
         row_count: rows of the data file; positions beyond it are refused. Without it, vectors of more than
-            `MOST_POSITIONS` are refused, as a few bytes can announce billions.
+            `MAX_POSITIONS` are refused, as a few bytes can announce billions.
 
     Raises:
         CorruptFileError: not a vector, cut short, a wrong checksum, or positions out of order or range.
@@ -83,18 +83,13 @@ def _bitmaps(positions: Positions) -> bytes:
     return b"".join(parts)
 
 
-def encode_file(
-    vectors: Mapping[str, Positions], bitmap64: bool = False
-) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """A `DELETION_VECTORS` index file, and where the vector of each data file lies in it. Raises as `encode`."""
-    files = list(encode_files(vectors, bitmap64))
-    return files[0] if files else (bytes([FILE_VERSION]), ())
-
-
 def encode_files(
     vectors: Mapping[str, Positions], bitmap64: bool = False, target_bytes: int | None = None
 ) -> Iterator[tuple[bytes, tuple[DeletionVectorRange, ...]]]:
-    """As `encode_file`, in files that end with the vector that reaches `target_bytes`; none for no vectors."""
+    """`DELETION_VECTORS` index files, and where the vector of each data file lies in them. Raises as `encode`.
+
+    A file ends with the vector that reaches `target_bytes`; there is none for no vectors.
+    """
     parts = [bytes([FILE_VERSION])]
     ranges: list[DeletionVectorRange] = []
     offset = 1
@@ -123,7 +118,7 @@ def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions
     body = data[4 : 4 + size]
     if zlib.crc32(body) != struct.unpack_from(">I", data, 4 + size)[0]:
         raise FormatError("its checksum does not match")
-    reader = _Roaring(body, 4, MOST_POSITIONS if row_count is None else row_count)
+    reader = _Roaring(body, 4, MAX_POSITIONS if row_count is None else row_count)
     out = reader.bitmaps() if wide else reader.bitmap(0)
     if reader.at != size:
         raise FormatError(f"its bitmap ends at byte {reader.at} of {size}")

@@ -33,7 +33,7 @@ VERSION: Final = 2
 """`_VERSION` of manifests and manifest lists. Version 1 was before Paimon; Java refuses it too."""
 
 
-MOST_BYTES: Final = 2 << 30
+MAX_BYTES: Final = 2 << 30
 """What the entries of manifests decoded together may occupy: far more than writers make of them."""
 
 
@@ -45,7 +45,7 @@ class FileKind(IntEnum):
 
 
 class ManifestFileMeta(NamedTuple):
-    """A row of a manifest list; counts and ranges are over all entries, DELETE ones included.
+    """A row of a manifest list. Counts and ranges cover all entries, DELETE entries included.
 
     Attributes:
         partition_stats: over the partition columns.
@@ -173,8 +173,8 @@ def _entries(containers: Sequence[Container]) -> pa.Table:
         for records in decoder.iter_arrays(containers):
             batches.append(_flat(records))
             size += batches[-1].nbytes
-            if size > MOST_BYTES:
-                raise _BadEntryError(f"with those read beside it, it unpacks to more than {MOST_BYTES} bytes")
+            if size > MAX_BYTES:
+                raise _BadEntryError(f"with those read beside it, it unpacks to more than {MAX_BYTES} bytes")
         return pa.Table.from_batches(batches, ENTRY_SCHEMA)
     except _BadEntryError as e:
         if len(containers) > 1:

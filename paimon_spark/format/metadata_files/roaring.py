@@ -13,7 +13,7 @@ Source: RoaringFormatSpec; Java `utils/RoaringBitmap32`, `utils/RoaringBitmap64`
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -208,18 +208,19 @@ def numbers_of(bitmap: Bitmap) -> list[int]:
 
 def decode32(data: bytes) -> Bitmap:
     """A bitmap of 32-bit numbers. Raises FormatError."""
-    try:
-        return _Reader(data).bitmap32()
-    except (struct.error, ValueError) as e:
-        raise FormatError(f"not a 32-bit Roaring bitmap: {e}") from e
+    return _decoded(_Reader(data).bitmap32, "32-bit")
 
 
 def decode64(data: bytes) -> Bitmap:
     """A bitmap of 64-bit numbers. Raises FormatError."""
+    return _decoded(_Reader(data).bitmap64, "64-bit")
+
+
+def _decoded(read: Callable[[], Bitmap], kind: str) -> Bitmap:
     try:
-        return _Reader(data).bitmap64()
+        return read()
     except (struct.error, ValueError) as e:
-        raise FormatError(f"not a 64-bit Roaring bitmap: {e}") from e
+        raise FormatError(f"not a {kind} Roaring bitmap: {e}") from e
 
 
 class _Reader(RoaringBytes):

@@ -14,19 +14,9 @@ from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVers
 from paimon_spark.types import DataField, RowType, field_to_json, parse_field
 
 CURRENT_VERSION: Final = 3
-_KNOWN_KEYS: Final = frozenset(
-    (
-        "version",
-        "id",
-        "fields",
-        "highestFieldId",
-        "partitionKeys",
-        "primaryKeys",
-        "options",
-        "comment",
-        "timeMillis",
-    )
-)
+_KEYS: Final = (
+    "version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +115,7 @@ def _from_json(raw: dict[str, Any], path: str) -> TableSchema:
         comment=raw.get("comment"),
         time_ms=_integer(raw.get("timeMillis") or 0),
         version=version,
-        extra={k: v for k, v in raw.items() if k not in _KNOWN_KEYS},
+        extra={k: v for k, v in raw.items() if k not in _KEYS},
     )
     _check(schema)
     return schema

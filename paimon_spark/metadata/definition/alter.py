@@ -9,7 +9,6 @@ Source: Paimon spec, chapter Schema; Java `SchemaManager.generateTableSchema`, `
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -26,7 +25,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import CURRENT_VERSION, TableSchema
 from paimon_spark.metadata.definition import column_changes as edit
 from paimon_spark.metadata.definition.create import with_keys_of_options
-from paimon_spark.metadata.definition.option_rules import not_stored, unknown_options
+from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown
 from paimon_spark.metadata.definition.schema_changes import (
     DropPrimaryKey,
     RemoveOption,
@@ -37,13 +36,12 @@ from paimon_spark.metadata.definition.schema_changes import (
 from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, check_readable
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema, latest_schema, seen_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
-from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
-from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
-from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.descriptor import Option, boolean, names
 
 Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 _TRIES: Final = 100
@@ -51,11 +49,7 @@ _OTHER_BRANCHES: Final = ("scan.fallback-branch", "scan.primary-branch")
 _LOG = logging.getLogger(__name__)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[], int] = _now_ms) -> TableSchema:
+def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[], int] = now_ms) -> TableSchema:
     """Commit `changes` to the newest schema of the handle's branch, all or none; returns the schema then in force.
 
     When others change the schema meanwhile, the changes are applied to what they made. Changes that change
@@ -89,12 +83,11 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
             create_schema(handle.store, handle.layout, changed)
         except FileAlreadyThereError:
             continue
-        _warn_of_unknown(schema, changed, name)
+        warn_of_unknown(changed.options.keys() - schema.options.keys(), name)
         return changed
     raise CommitRetriesExhaustedError(
         f"the schema of {name} could not be changed: others changed it first, {_TRIES} times; try again later",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
@@ -171,18 +164,11 @@ def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:
             )
 
 
-def _warn_of_unknown(before: TableSchema, after: TableSchema, table: str) -> None:
-    for key in unknown_options(after.options):
-        if key not in before.options:
-            _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
-
-
 _ONE_WAY: Final = (IGNORE_DELETE, Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped."))
 _DV_MODIFIABLE: Final = Option("deletion-vectors.modifiable", boolean, False, "Deletion vectors may be switched.")
 _CONDITIONAL: Final = frozenset((BUCKET.key, IGNORE_DELETE.key, DELETION_VECTORS.key))
 FIXED_OPTIONS: Final = (IMMUTABLE_OPTIONS - _CONDITIONAL) | {"dynamic-bucket.initial-buckets"}
 """Options that never change once there is a snapshot."""
-_PLACES: Final = ("path", "branch", "warehouse")
 
 
 def check_set(schema: TableSchema, key: str, value: str, has_snapshots: Callable[[], bool]) -> None:
@@ -191,12 +177,7 @@ def check_set(schema: TableSchema, key: str, value: str, has_snapshots: Callable
     Raises:
         InvalidOptionError: it may not; the message says why.
     """
-    if key in _PLACES or is_storage_option(key):
-        raise InvalidOptionError(
-            f"option {key} says where a table lies or how it is reached, and is not stored in it", option=key
-        )
-    if key in OF_ONE_USE:
-        raise not_stored(key)
+    check_storable(key)
     if _unchanged(schema, key, value):
         return
     if key == "type":

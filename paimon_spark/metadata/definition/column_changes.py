@@ -5,7 +5,7 @@ Source: Java `SchemaManager.generateTableSchema`, `applyRenameColumnsToOptions`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -65,7 +65,7 @@ def applied(schema: TableSchema, change: SchemaChange) -> TableSchema:
         case UpdateComment(path, comment):
             return _with_field(schema, path, lambda f: replace(f, description=comment or None))
         case UpdateDefault(path, default):
-            return _with_default(schema, path, default)
+            return _with_field(schema, path, lambda f: _with_default(f, path, default))
         case MoveColumn(path, position):
             return _with_fields(schema, path, lambda fields: _moved(fields, path, position))
     raise AssertionError(change)
@@ -110,7 +110,7 @@ def _check_new_name(fields: Fields, path: Path, name: str) -> None:
 def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
     path = change.path
     if len(path) == 1:
-        _check_no_key(schema, path, "dropped", schema.partition_keys, schema.primary_keys)
+        _check_no_key(schema, path, "dropped", "partition key", "primary key")
 
     def without(fields: Fields) -> Fields:
         _found(fields, path)
@@ -124,10 +124,9 @@ def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
 def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
     path, new = change.path, change.new_name
     if len(path) == 1:
-        _check_no_key(schema, path, "renamed", schema.partition_keys)
+        _check_no_key(schema, path, "renamed", "partition key")
     if path[-1] == new:
-        _field_at(schema, path)
-        return schema
+        return _with_field(schema, path, lambda f: f)
 
     def renamed(fields: Fields) -> Fields:
         _found(fields, path)
@@ -147,9 +146,7 @@ def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
 def _retype(schema: TableSchema, change: UpdateType) -> TableSchema:
     path = change.path
     if len(path) == 1:
-        _check_no_key(
-            schema, path, "given another type", schema.partition_keys, schema.primary_keys, schema.bucket_keys
-        )
+        _check_no_key(schema, path, "given another type", "partition key", "primary key", "bucket key")
     explicit = not _NO_EXPLICIT_CASTS.get(schema.options)
 
     def retyped(old: DataType) -> DataType:
@@ -192,7 +189,7 @@ def _no_cast(where: str, old: DataType, new: DataType, why: str) -> InvalidInput
 def _set_nullable(schema: TableSchema, change: UpdateNullability) -> TableSchema:
     path = change.path
     if len(path) == 1 and change.nullable:
-        _check_no_key(schema, path, "made nullable", schema.primary_keys)
+        _check_no_key(schema, path, "made nullable", "primary key")
 
     def switched(old: DataType) -> DataType:
         _check_nullability(schema, path, old.nullable, change.nullable)
@@ -210,12 +207,9 @@ def _check_nullability(schema: TableSchema, path: Path, old: bool, new: bool) ->
         )
 
 
-def _with_default(schema: TableSchema, path: Path, default: str | None) -> TableSchema:
-    def changed(field: DataField) -> DataField:
-        check_default(shown(path), field.type, default)
-        return replace(field, default_value=default)
-
-    return _with_field(schema, path, changed)
+def _with_default(field: DataField, path: Path, default: str | None) -> DataField:
+    check_default(shown(path), field.type, default)
+    return replace(field, default_value=default)
 
 
 def _moved(fields: Fields, path: Path, position: Position) -> Fields:
@@ -238,17 +232,15 @@ def _placed(fields: Fields, field: DataField, position: Position, path: Path) ->
     return (*fields[:place], field, *fields[place:])
 
 
-def _check_no_key(schema: TableSchema, path: Path, verb: str, *keys: Sequence[str]) -> None:
-    for names in keys:
-        if path[0] in names:
-            what = (
-                "partition key"
-                if path[0] in schema.partition_keys
-                else "primary key"
-                if path[0] in schema.primary_keys
-                else "bucket key"
-            )
-            raise InvalidInputError(f"column {path[0]!r} cannot be {verb}: it is part of the {what}", column=path[0])
+def _check_no_key(schema: TableSchema, path: Path, verb: str, *kinds: str) -> None:
+    keys = {
+        "partition key": schema.partition_keys,
+        "primary key": schema.primary_keys,
+        "bucket key": schema.bucket_keys,
+    }
+    for kind in kinds:
+        if path[0] in keys[kind]:
+            raise InvalidInputError(f"column {path[0]!r} cannot be {verb}: it is part of the {kind}", column=path[0])
 
 
 def _found(fields: Fields, path: Path) -> DataField:
@@ -260,17 +252,6 @@ def _found(fields: Fields, path: Path) -> DataField:
         f"there is no column {shown(path)}{did_you_mean(path[-1], names)}; there are {', '.join(names)}",
         column=shown(path),
     )
-
-
-def _field_at(schema: TableSchema, path: Path) -> DataField:
-    found: list[DataField] = []
-
-    def look(fields: Fields) -> Fields:
-        found.append(_found(fields, path))
-        return fields
-
-    _with_fields(schema, path, look)
-    return found[0]
 
 
 def _with_field(schema: TableSchema, path: Path, change: Callable[[DataField], DataField]) -> TableSchema:

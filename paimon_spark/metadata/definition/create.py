@@ -5,34 +5,29 @@ Source: Paimon spec, chapter Schema; Java `schema/Schema`, `schema/SchemaManager
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, InvalidOptionError, TableAlreadyExistsError
+from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, TableAlreadyExistsError
 from paimon_spark.format.casts.evolution import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.definition.option_rules import not_stored, unknown_options
+from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate
 from paimon_spark.metadata.features import check_readable
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema
-from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names
-from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option
-from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.descriptor import Option, boolean, names
 from paimon_spark.storage.store import Store
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
 PRIMARY_KEY = "primary-key"
 PARTITION = "partition"
 PRIMARY_KEY_NULLABLE = Option("primary-key.nullable", boolean, False, "Primary key columns may hold null.")
-_PLACES = ("path", "branch", "warehouse")
 _NAME_LISTS = frozenset(("bucket-key", "sequence.field"))
 """Older Paimon takes the blanks after a comma for a part of the name."""
-_LOG = logging.getLogger(__name__)
 
 
 def create_table(
@@ -45,7 +40,7 @@ def create_table(
     comment: str | None = None,
     *,
     name: str | None = None,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    clock_ms: Callable[[], int] = now_ms,
 ) -> TableSchema:
     """Make a table: validate its definition and write `schema-0`. Exactly one of several racing callers succeeds.
 
@@ -90,8 +85,7 @@ def check_new(schema: TableSchema, table: str = "the table") -> None:
         check_default(field.name, field.type, field.default_value)
     validate(schema, table)
     check_readable(schema, schema.options, table)
-    for key in unknown_options(schema.options):
-        _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
+    warn_of_unknown(schema.options, table)
 
 
 def new_schema(
@@ -109,7 +103,8 @@ def new_schema(
         InvalidOptionError: an option says where the table is, or how to reach its file system.
     """
     text = {str(k): str(v) for k, v in (options or {}).items()}
-    _refuse_places(text)
+    for key in text:
+        check_storable(key)
     for key in _NAME_LISTS & text.keys():
         text[key] = ",".join(names(text[key]))
     row_type, highest = renumbered(columns)
@@ -151,18 +146,6 @@ def _keys(options: dict[str, str], option: str, given: tuple[str, ...]) -> tuple
             option=option,
         )
     return names(text)
-
-
-def _refuse_places(options: Mapping[str, str]) -> None:
-    for key in options:
-        if key in _PLACES or is_storage_option(key):
-            raise InvalidOptionError(
-                f"option {key} says where a table lies or how it is reached, and is not stored in it; "
-                "give it to the catalog or to the write",
-                option=key,
-            )
-        if key in OF_ONE_USE:
-            raise not_stored(key)
 
 
 def _exists(name: str, url: str) -> TableAlreadyExistsError:

@@ -247,9 +247,7 @@ class _Parser:
         arguments = self._arguments()
         if word in _TIMESTAMP_WORDS:
             return self._timestamp(word, arguments)
-        text = _SPARK_WORDS.get(word, word)
-        if word in ("BINARY", "STRING") and not arguments:
-            text = {"BINARY": "BYTES", "STRING": "STRING"}[word]
+        text = "BYTES" if word == "BINARY" and not arguments else _SPARK_WORDS.get(word, word)
         if word in ("CHAR", "CHARACTER", "VARCHAR") and len(arguments) != 1:
             self._next = start
             raise self._wrong(f"{word} needs a length, as in {word}(10)")
@@ -299,14 +297,11 @@ class _Parser:
 
     def _zone(self) -> bool | None:
         """`WITH LOCAL TIME ZONE` is True, `WITHOUT TIME ZONE` False, neither None."""
-        if self._take("WITHOUT"):
-            self._expect("TIME")
-            self._expect("ZONE")
-            return False
-        if self._take("WITH"):
-            for word in ("LOCAL", "TIME", "ZONE"):
-                self._expect(word)
-            return True
+        for first, rest, local in (("WITHOUT", ("TIME", "ZONE"), False), ("WITH", ("LOCAL", "TIME", "ZONE"), True)):
+            if self._take(first):
+                for word in rest:
+                    self._expect(word)
+                return local
         return None
 
 

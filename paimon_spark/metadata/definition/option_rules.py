@@ -5,7 +5,8 @@ Source: Java `schema/SchemaValidation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -18,7 +19,8 @@ from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
 from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names, string
-from paimon_spark.options.known import is_table_option
+from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
+from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
@@ -32,6 +34,8 @@ from paimon_spark.types import (
     types_in,
 )
 
+_LOG = logging.getLogger(__name__)
+_PLACES: Final = ("path", "branch", "warehouse")
 FIELDS: Final = "fields."
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _DOTS_OF_A_COLUMN: Final = 2
@@ -68,18 +72,27 @@ def check_options(schema: TableSchema, options: TableOptions) -> None:
         rule(schema, options)
 
 
-def unknown_options(options: Mapping[str, str]) -> list[str]:
-    """Keys that Paimon does not know, sorted. Tables store them, as some engines have their own."""
-    return sorted(key for key in options if not is_table_option(key))
+def warn_of_unknown(keys: Iterable[str], table: str) -> None:
+    """Log options that Paimon does not know. Tables store them, as some engines have their own."""
+    for key in sorted(keys):
+        if not is_table_option(key):
+            _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
 
 
-def not_stored(key: str) -> InvalidOptionError:
-    """The error for an option of one job that a table is asked to store."""
-    return InvalidOptionError(
-        f"option {key} is of one job and is not stored in a table, whose every reader and writer would have it; "
-        "give it to the read, the write or the catalog",
-        option=key,
-    )
+def check_storable(key: str) -> None:
+    """Refuse options that tables do not store. Raises InvalidOptionError."""
+    if key in _PLACES or is_storage_option(key):
+        raise InvalidOptionError(
+            f"option {key} says where a table lies or how it is reached, and is not stored in it; "
+            "give it to the catalog or to the write",
+            option=key,
+        )
+    if key in OF_ONE_USE:
+        raise InvalidOptionError(
+            f"option {key} is of one job and is not stored in a table, whose every reader and writer would have it; "
+            "give it to the read, the write or the catalog",
+            option=key,
+        )
 
 
 def _flag(options: TableOptions, key: str) -> bool:

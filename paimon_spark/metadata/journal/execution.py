@@ -23,7 +23,7 @@ from paimon_spark.metadata.journal.change import (
 )
 from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, seen_schema_ids
-from paimon_spark.metadata.small_files import numbered
+from paimon_spark.metadata.small_files import find_bytes, numbered
 
 _CONCURRENT: Final = 8
 
@@ -37,7 +37,8 @@ def run_step(handle: TableHandle, step: Step) -> None:
         case PutNew(path, text, aside):
             _put_new(handle, f"{root}/{path}", text.encode(), f"{root}/{aside}")
         case Delete(path, sha256):
-            if sha256 is None or _has(handle, f"{root}/{path}", sha256):
+            found = None if sha256 is None else find_bytes(store, f"{root}/{path}")
+            if sha256 is None or (found is not None and hashlib.sha256(found).hexdigest() == sha256):
                 store.delete(f"{root}/{path}")
         case DeleteFiles(paths):
             store.delete_many([f"{root}/{path}" for path in paths])
@@ -71,13 +72,6 @@ def _put_new(handle: TableHandle, path: str, data: bytes, aside: str) -> None:
             store.write(path, data)
 
 
-def _has(handle: TableHandle, path: str, sha256: str) -> bool:
-    try:
-        return hashlib.sha256(handle.store.read(path)).hexdigest() == sha256
-    except FileMissingError:
-        return False
-
-
 def _move_branch(handle: TableHandle, old: str, new: str) -> None:
     """Move a branch's directory, at once where the store can; readers always see it in exactly one place."""
     store = handle.store
@@ -85,8 +79,8 @@ def _move_branch(handle: TableHandle, old: str, new: str) -> None:
         if not store.exists(new):
             raise FileMissingError(f"cannot move {store.url(old)}: it does not exist", path=old)
         return
-    ids = _schemas_in(handle, old)
-    if not _is_moved(handle, new):
+    ids = numbered(store, f"{old}/schema", SCHEMA_PREFIX)
+    if not seen_schema_ids(store, handle.layout.with_branch(_branch_of(new))):
         if ids:  # files at `new` are of an interrupted copy, or of a late commit
             store.delete_tree(new)
         if store.renames_directories:
@@ -99,10 +93,6 @@ def _move_branch(handle: TableHandle, old: str, new: str) -> None:
     store.delete_many([_schema_path(old, i) for i in ids])
     store.delete_tree(old)
     store.delete(f"{new}/schema/{HANDOVER}")
-
-
-def _is_moved(handle: TableHandle, new: str) -> bool:
-    return bool(seen_schema_ids(handle.store, handle.layout.with_branch(_branch_of(new))))
 
 
 def _copy_branch(handle: TableHandle, old: str, new: str, ids: Sequence[int]) -> None:
@@ -147,10 +137,6 @@ def _files_below(handle: TableHandle, directory: str) -> Iterator[str]:
             yield from _files_below(handle, path)
         else:
             yield path
-
-
-def _schemas_in(handle: TableHandle, directory: str) -> list[int]:
-    return numbered(handle.store, f"{directory}/schema", SCHEMA_PREFIX)
 
 
 def _schema_path(directory: str, schema_id: int) -> str:

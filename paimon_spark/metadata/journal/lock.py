@@ -36,7 +36,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.storage.store import FileInfo
 
 T = TypeVar("T")
@@ -290,10 +290,7 @@ def _decode_lock(data: bytes, path: str) -> LockFile:
     def build(raw: dict[str, Any]) -> LockFile:
         if raw["version"] != 1:
             raise FormatError(f"version {raw['version']} was written by a newer paimon-spark")
-        kind, since = raw["kind"], raw["sinceMillis"]
-        if not isinstance(kind, str) or type(since) is not int:
-            raise FormatError("kind is not text, or sinceMillis not a number")
-        return LockFile(Owner.decode(raw["owner"]), kind, since)
+        return LockFile(Owner.decode(raw["owner"]), checked_text(raw["kind"]), checked_number(raw["sinceMillis"]))
 
     return _decoded(data, path, build)
 

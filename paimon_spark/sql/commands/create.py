@@ -5,9 +5,8 @@ A warehouse of directories stores neither views nor properties of databases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
@@ -68,9 +67,8 @@ _NOT_PROPERTIES: Final = {
 _UNSUPPORTED_TYPES: Final = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
 
 
-@dataclass(frozen=True, slots=True)
-class _Definition:
-    """The definition of a table without its name."""
+class _Definition(NamedTuple):
+    """The definition of a table without its name, in the order of the parameters of `create_table`."""
 
     columns: RowType
     primary_key: tuple[str, ...]
@@ -136,13 +134,7 @@ def create_table(session: Session, statement: CreateTable) -> Result:
         return None
     table = _create(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)
     if rows is not None and table is not None:
-        try:
-            _write(session, table, rows, statement.query)
-        except CommitOutcomeUnknownError:
-            raise
-        except BaseException:
-            undo_creation(table.handle)
-            raise
+        _write(session, table, rows, statement.query, lambda: undo_creation(table.handle))
     return None
 
 
@@ -238,14 +230,7 @@ def _create(session: Session, name: TableName, definition: _Definition, if_not_e
     if name.database == DEFAULT_DATABASE:
         session.catalog.create_database(DEFAULT_DATABASE, ignore_if_exists=True)
     try:
-        return session.catalog.create_table(
-            name.bare,
-            definition.columns,
-            definition.primary_key,
-            definition.partition,
-            definition.options,
-            definition.comment,
-        )
+        return session.catalog.create_table(name.bare, *definition)
     except TableAlreadyExistsError:
         if if_not_exists:
             return None
@@ -258,23 +243,10 @@ def _replace(
     table = session.table(name)
     if rows is not None and query is not None and _may_read(session, query, name):
         rows = rows.localCheckpoint(eager=True)  # they are read before the table is emptied
-    done = replace_table(
-        table,
-        definition.columns,
-        definition.primary_key,
-        definition.partition,
-        {**table_defaults(session.catalog.options), **definition.options},
-        definition.comment,
-    )
-    if rows is None:
-        return
-    try:
-        _write(session, done.table, rows, query)
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException:
-        undo_replacement(done)
-        raise
+    options = {**table_defaults(session.catalog.options), **definition.options}
+    done = replace_table(table, *definition._replace(options=options))
+    if rows is not None:
+        _write(session, done.table, rows, query, lambda: undo_replacement(done))
 
 
 def _may_read(session: Session, query: str, name: TableName) -> bool:
@@ -284,11 +256,18 @@ def _may_read(session: Session, query: str, name: TableName) -> bool:
     return any(part.split("$")[0].lower() in suspects for w in tokenize(query) for part in (w.text, *w.text.split(".")))
 
 
-def _write(session: Session, table: Table, rows: DataFrame, query: str | None) -> None:
-    options = {k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}
-    if JOB.key in options and query is not None and names_no_table(query):
-        options[NO_SOURCES.key] = "true"
-    table.write(rows, **options)
+def _write(session: Session, table: Table, rows: DataFrame, query: str | None, undo: Callable[[], None]) -> None:
+    """Write the rows of a new table; when they are certainly not committed, undo its creation."""
+    try:
+        options = {k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}
+        if JOB.key in options and query is not None and names_no_table(query):
+            options[NO_SOURCES.key] = "true"
+        table.write(rows, **options)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        undo()
+        raise
 
 
 def _check_location(catalog: Catalog, name: TableName, location: str | None) -> None:

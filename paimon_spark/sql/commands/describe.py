@@ -169,7 +169,7 @@ def _not_null(table: Table) -> Iterator[_Row]:
 
 
 def spark_text(t: DataType) -> str:
-    """A type as DESCRIBE shows it, as Paimon's Spark connector has it; of one that Spark has not, Paimon's own text."""
+    """A type as DESCRIBE of Paimon's connector shows it; in Paimon's own words where Spark has no such type."""
     match t:
         case CharType() if t.with_nullable(True) != STRING:
             return f"{'varchar' if t.varying else 'char'}({t.length})"

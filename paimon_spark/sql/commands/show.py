@@ -276,7 +276,7 @@ def quoted_if_needed(name: str) -> str:
 
 
 def ddl_column(field: DataField) -> str:
-    """A column as CREATE TABLE takes it, so that the same column comes of it."""
+    """A column as CREATE TABLE takes it."""
     out = f"{quoted_if_needed(field.name)} {ddl_type(field.type)}"
     if not field.type.nullable:
         out += " NOT NULL"
@@ -322,7 +322,7 @@ def _comment(text: str | None) -> str:
 
 
 def _default(t: DataType, text: str) -> str:
-    """A default as SQL: whole numbers and truth values bare, anything else in quotes."""
+    """A default as SQL: whole numbers and booleans bare, anything else in quotes."""
     bare = isinstance(t, AtomicType) and (
         (t.name in INTEGER_NAMES and re.fullmatch(r"-?\d+", text))
         or (t.name == "BOOLEAN" and text in ("true", "false"))

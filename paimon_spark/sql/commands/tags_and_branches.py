@@ -21,8 +21,7 @@ from paimon_spark.sql.grammar.tags_and_branches import (
     DropTags,
     PublishBranch,
     Refs,
-    RenameBranch,
-    RenameTag,
+    RenameRef,
     ShowRefs,
 )
 from paimon_spark.sql.session import Session
@@ -69,12 +68,6 @@ def drop_tags(_: Session, table: Table, statement: DropTags) -> None:
 
 
 @_on_opened_table
-def rename_tag(_: Session, table: Table, statement: RenameTag) -> None:
-    """Rename a tag. Raises as `Table.rename_tag`."""
-    table.rename_tag(statement.old, statement.new)
-
-
-@_on_opened_table
 def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
     """Create a branch that begins with a version of any branch. Raises as `Table.create_branch`.
 
@@ -106,9 +99,9 @@ def drop_branch(_: Session, table: Table, statement: DropBranch) -> None:
 
 
 @_on_opened_table
-def rename_branch(_: Session, table: Table, statement: RenameBranch) -> None:
-    """Rename a branch. Raises as `Table.rename_branch`."""
-    table.rename_branch(statement.old, statement.new)
+def rename_ref(_: Session, table: Table, statement: RenameRef) -> None:
+    """Rename a tag or branch. Raises as `Table.rename_tag` and `Table.rename_branch`."""
+    (table.rename_tag if statement.is_tag else table.rename_branch)(statement.old, statement.new)
 
 
 @_on_opened_table

@@ -97,7 +97,7 @@ class Target:
 
     @property
     def full_names(self) -> tuple[tuple[str, ...], ...]:
-        """The names of the table before a column, apart from its last part alone."""
+        """The names of the table that may precede a column, with its database."""
         return (CATALOG, self.name.database, self.name.table), (self.name.database, self.name.table)
 
 

@@ -165,9 +165,7 @@ def column_position(cursor: Cursor) -> Position | None:
 def column_clause(cursor: Cursor) -> ColumnClause:
     """Read `path TYPE [NOT NULL] [DEFAULT …] [COMMENT '…'] [FIRST | AFTER other]`.
 
-    Raises:
-        SqlSyntaxError, InvalidInputError: the syntax is wrong.
-        UnsupportedFeatureError: a type or a clause that Paimon tables do not support.
+    Raises UnsupportedFeatureError: a type or clause that Paimon tables do not support; else as `row_type`.
     """
     path = column_path(cursor)
     cursor.take(":")
@@ -201,20 +199,7 @@ def _refuse_column_clauses(cursor: Cursor, path: Path) -> None:
 def partition_spec(cursor: Cursor) -> PartitionSpec:
     """Read `PARTITION (a = 1, b = 'x')` with constants. Raises SqlSyntaxError."""
     cursor.expect("PARTITION")
-    found: dict[str, str | None] = {}
-
-    def read() -> None:
-        name = cursor.identifier("the name of a partition column")
-        if name in found:
-            raise SqlSyntaxError(
-                f"partition column {name} is given twice in: {abbreviated(cursor.sql)}", sql=cursor.sql
-            )
-        if cursor.take_one(*_EQUALS) is None:
-            cursor.fail("'=' and a value")
-        found[name] = _partition_constant(cursor)
-
-    cursor.parenthesised_list(read)
-    return found
+    return _partition(cursor, lambda: _partition_constant(cursor))
 
 
 def partition_specs(cursor: Cursor) -> tuple[PartitionSpec, ...]:
@@ -226,6 +211,8 @@ def partition_specs(cursor: Cursor) -> tuple[PartitionSpec, ...]:
 
 
 def _partition_constant(cursor: Cursor) -> str | None:
+    if cursor.take_one(*_EQUALS) is None:
+        cursor.fail("'=' and a value")
     if cursor.take("NULL"):
         return None
     following = cursor.tokens[cursor.index + 1] if cursor.index + 1 < len(cursor.tokens) else None
@@ -239,13 +226,18 @@ def _partition_constant(cursor: Cursor) -> str | None:
 
 def partition_expressions(cursor: Cursor) -> dict[str, str | None]:
     """Read `(k = expression, k2)` behind PARTITION, of a write or SHOW. Raises SqlSyntaxError."""
+    return _partition(cursor, lambda: expression(cursor, ",") if cursor.take_one(*_EQUALS) else None)
+
+
+def _partition(cursor: Cursor, read_value: Callable[[], str | None]) -> dict[str, str | None]:
+    """Read columns in brackets, each with what `read_value` reads behind its name."""
     found: dict[str, str | None] = {}
 
     def read() -> None:
         name = cursor.identifier("a column of the partition")
         if name.lower() in (n.lower() for n in found):
             cursor.fail(f"each column once, not {name} again")
-        found[name] = expression(cursor, ",") if cursor.take_one(*_EQUALS) else None
+        found[name] = read_value()
 
     cursor.parenthesised_list(read)
     return found

@@ -67,15 +67,12 @@ class CreateTableLike(TableStatement):
 
 @dataclass(slots=True)
 class _Clauses:
-    """The clauses behind the columns, in any order."""
+    """The clauses behind the columns, in any order; `texts` has provider, comment, location and query."""
 
-    provider: str | None = None
+    texts: dict[str, str] = field(default_factory=dict)
     partition: list[str] = field(default_factory=list)
     partition_fields: list[DataField] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
-    comment: str | None = None
-    location: str | None = None
-    query: str | None = None
     seen: set[str] = field(default_factory=set)
 
 
@@ -111,9 +108,9 @@ def _find_provider(cursor: Cursor) -> str | None:
 def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
     columns = None if _is_query(cursor) else cursor.parenthesised_list(lambda: _column(cursor).field)
     clauses = _Clauses()
-    while not cursor.at_end and clauses.query is None:
+    while not cursor.at_end and "query" not in clauses.texts:
         _read_clause(cursor, clauses)
-    if clauses.query is not None and (columns is not None or clauses.partition_fields):
+    if "query" in clauses.texts and (columns is not None or clauses.partition_fields):
         raise SqlSyntaxError(
             "CREATE TABLE AS takes its columns from the query; name none, or cast them in the query: "
             f"{abbreviated(cursor.sql)}",
@@ -121,7 +118,7 @@ def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
         )
     if clauses.partition_fields:
         columns = [*(columns or ()), *clauses.partition_fields]
-    if columns is None and clauses.query is None:
+    if columns is None and "query" not in clauses.texts:
         cursor.fail("the columns of the table in brackets, or AS and a query")
     return CreateTable(
         cursor.sql,
@@ -130,10 +127,7 @@ def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
         None if columns is None else _row_type(cursor, columns),
         (*clauses.partition, *(f.name for f in clauses.partition_fields)),
         clauses.properties,
-        clauses.comment,
-        clauses.location,
-        clauses.query,
-        clauses.provider,
+        **clauses.texts,
     )
 
 
@@ -178,9 +172,7 @@ def _is_named_constraint(cursor: Cursor) -> bool:
 
 def _read_clause(cursor: Cursor, out: _Clauses) -> None:
     if cursor.take("AS") or (cursor.token is not None and cursor.token.keyword in (*_QUERIES, "(")):
-        out.query = cursor.rest()
-        if not out.query:
-            cursor.fail("a query")
+        out.texts["query"] = cursor.rest() or cursor.fail("a query")
         return
     found = cursor.take_one("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS")
     if found is None and cursor.take("PARTITIONED", "BY"):
@@ -193,34 +185,25 @@ def _read_clause(cursor: Cursor, out: _Clauses) -> None:
     out.seen.add(found)
     match found:
         case "USING":
-            out.provider = ".".join(cursor.name("the name of a format"))
-        case "COMMENT":
-            out.comment = cursor.text()
-        case "LOCATION":
-            out.location = cursor.text()
+            out.texts["provider"] = ".".join(cursor.name("the name of a format"))
+        case "COMMENT" | "LOCATION":
+            out.texts[found.lower()] = cursor.text()
         case "PARTITIONED BY":
-            _read_partitioning(cursor, out)
+            cursor.parenthesised_list(lambda: _read_partition_column(cursor, out))
+            if out.partition and out.partition_fields:
+                raise SqlSyntaxError(
+                    f"PARTITIONED BY takes names of columns or columns with types, not both: {abbreviated(cursor.sql)}",
+                    sql=cursor.sql,
+                )
         case _:
-            _add_properties(cursor, out, properties(cursor))
-
-
-def _add_properties(cursor: Cursor, out: _Clauses, found: Mapping[str, str]) -> None:
-    both = out.properties.keys() & found.keys()
-    if both:
-        raise SqlSyntaxError(
-            f"property {min(both)!r} is given in OPTIONS and in TBLPROPERTIES of: {abbreviated(cursor.sql)}",
-            sql=cursor.sql,
-        )
-    out.properties |= found
-
-
-def _read_partitioning(cursor: Cursor, out: _Clauses) -> None:
-    cursor.parenthesised_list(lambda: _read_partition_column(cursor, out))
-    if out.partition and out.partition_fields:
-        raise SqlSyntaxError(
-            f"PARTITIONED BY takes names of columns, or columns with types, not both: {abbreviated(cursor.sql)}",
-            sql=cursor.sql,
-        )
+            more = properties(cursor)
+            both = out.properties.keys() & more.keys()
+            if both:
+                raise SqlSyntaxError(
+                    f"property {min(both)!r} is given in OPTIONS and in TBLPROPERTIES of: {abbreviated(cursor.sql)}",
+                    sql=cursor.sql,
+                )
+            out.properties |= more
 
 
 def _read_partition_column(cursor: Cursor, out: _Clauses) -> None:
@@ -259,8 +242,7 @@ def _like(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTableLike:
         if cursor.at("PARTITIONED") or cursor.at("AS") or cursor.at("COMMENT"):
             cursor.fail("USING, TBLPROPERTIES or LOCATION")
         _read_clause(cursor, out)
-    if_not_exists = mode is CreateMode.IF_NOT_EXISTS
-    return CreateTableLike(cursor.sql, name, source, if_not_exists, out.properties, out.location, out.provider)
+    return CreateTableLike(cursor.sql, name, source, mode is CreateMode.IF_NOT_EXISTS, out.properties, **out.texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,14 +45,6 @@ class DropTags(TableStatement):
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTag(TableStatement):
-    """RENAME TAG."""
-
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
 class CreateBranch(TableStatement):
     """CREATE BRANCH, CREATE OR REPLACE BRANCH and REPLACE BRANCH.
 
@@ -77,11 +69,12 @@ class DropBranch(TableStatement):
 
 
 @dataclass(frozen=True, slots=True)
-class RenameBranch(TableStatement):
-    """RENAME BRANCH."""
+class RenameRef(TableStatement):
+    """RENAME TAG and RENAME BRANCH."""
 
     old: str
     new: str
+    is_tag: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +177,7 @@ def _rename(cursor: Cursor, table: Name, what: str) -> Statement:
     expected = _TAG if what == "TAG" else _BRANCH
     old = cursor.identifier(expected)
     cursor.expect("TO")
-    new = cursor.identifier(expected)
-    return RenameTag(cursor.sql, table, old, new) if what == "TAG" else RenameBranch(cursor.sql, table, old, new)
+    return RenameRef(cursor.sql, table, old, cursor.identifier(expected), is_tag=what == "TAG")
 
 
 def _version(cursor: Cursor) -> int | str | None:

@@ -153,7 +153,9 @@ def _expression_end(tokens: Sequence[Token], first: int) -> int:
         if depth == 0 and end > first:
             if token.keyword in _AFTER_TABLE:
                 break
-            if token.is_name and not in_interval and not token.is_number and _ends_value(tokens[end - 1]):
+            before = tokens[end - 1]
+            ends_value = before.is_text or before.is_number or before.is_name or before.keyword in _ENDS_VALUE
+            if token.is_name and not in_interval and not token.is_number and ends_value:
                 break  # the alias, without AS
         depth += depth_change(token)
         if depth < 0:
@@ -174,10 +176,6 @@ def _is_of_interval(tokens: Sequence[Token], at: int) -> bool:
         return False
     follows = tokens[at + 1] if at + 1 < len(tokens) else None
     return follows is not None and (follows.is_number or follows.is_text or follows.keyword == "TO")
-
-
-def _ends_value(token: Token) -> bool:
-    return token.is_text or token.is_number or token.is_name or token.keyword in _ENDS_VALUE
 
 
 def _option_clause(tokens: Sequence[Token], at: int) -> OptionClause | None:

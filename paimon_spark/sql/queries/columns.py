@@ -118,11 +118,7 @@ class _Reach:
 
 def _stars(select: Tree) -> list[Tree]:
     """The stars of a SELECT, without those of nested queries and `count(*)`."""
-    return [s for s in select.find_all(exp.Star) if _own_select(s) is select and not _is_counted(s)]
-
-
-def _own_select(node: Tree) -> Tree | None:
-    return next((a for a in ancestors(node) if isinstance(a, exp.Select)), None)
+    return [s for s in select.find_all(exp.Star) if s.find_ancestor(exp.Select) is select and not _is_counted(s)]
 
 
 def _is_counted(star: Tree) -> bool:

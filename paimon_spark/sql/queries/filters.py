@@ -205,7 +205,8 @@ class _ConditionReader:
             return node.copy() if _is(dtype, "BOOLEAN") else None
         number = node.this if isinstance(node, exp.Neg) else node
         if isinstance(number, exp.Literal) and not number.is_string:
-            pattern = _WHOLE if _is(dtype, *INTEGER_NAMES) else _EXACT if _is_small_decimal(dtype) else None
+            is_small = isinstance(dtype, DecimalType) and dtype.precision <= _SURE_PRECISION
+            pattern = _WHOLE if _is(dtype, *INTEGER_NAMES) else _EXACT if is_small else None
             return node.copy() if pattern is not None and pattern.fullmatch(str(number.this)) else None
         if isinstance(node, exp.Cast) and _is(dtype, "DATE") and node.to.this is exp.DataType.Type.DATE:
             node = node.this
@@ -251,7 +252,3 @@ def _is(dtype: DataType, *names: str) -> bool:
 def _is_text(dtype: DataType) -> bool:
     """STRING or VARCHAR; texts of CHAR are padded by some and not by others."""
     return isinstance(dtype, CharType) and dtype.varying
-
-
-def _is_small_decimal(dtype: DataType) -> bool:
-    return isinstance(dtype, DecimalType) and dtype.precision <= _SURE_PRECISION

@@ -34,11 +34,7 @@ def replaced(
     edits += _columns(parsed, references, aliases)
     edits += _hidden(references, aliases, metadata)
     taken = [(e.start, e.end) for e in edits if e.end > e.start]
-    edits += [
-        Edit(d.start, d.end, quoted(d.text))
-        for d in parsed.dollars
-        if not any(start <= d.start < end for start, end in taken)
-    ]
+    edits += [Edit(d.start, d.end, quoted(d.text)) for d in parsed.dollars if not _is_in(d.start, taken)]
     sql = parsed.sql
     braces = [Edit(i, i + 1, c * 2) for i, c in enumerate(sql) if c in "{}" and not _is_in(i, taken)]
     whole = [e._replace(start=e.start - begin, end=e.end - begin) for e in (*edits, *braces) if e.start >= begin]

@@ -169,15 +169,11 @@ def _cache_table(session: Session, parsed: ParsedQuery, frame: DataFrame) -> Non
 
 
 def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> None:
-    match replaces, is_global:
-        case True, True:
-            frame.createOrReplaceGlobalTempView(quoted(name))
-        case True, False:
-            frame.createOrReplaceTempView(quoted(name))
-        case False, True:
-            frame.createGlobalTempView(quoted(name))
-        case _:
-            frame.createTempView(quoted(name))
+    if is_global:
+        create = frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView
+    else:
+        create = frame.createOrReplaceTempView if replaces else frame.createTempView
+    create(quoted(name))
 
 
 def _column(cursor: Cursor) -> tuple[str, str | None]:

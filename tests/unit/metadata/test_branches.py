@@ -397,6 +397,6 @@ def test_days_end_at_the_first_blank() -> None:
 
 
 def test_a_period_is_longer_than_nothing() -> None:
-    with pytest.raises(InvalidOptionError, match=r"tag\.creation-period-duration = '0 s': expected more than nothing"):
+    with pytest.raises(InvalidOptionError, match=r"tag\.creation-period-duration = '0 s': expected at least 1"):
         tag_periods(parse_tag_options({DURATION: "0 s"}))
     assert tag_periods(parse_tag_options({DURATION: "1 ms"})).length == timedelta(milliseconds=1)

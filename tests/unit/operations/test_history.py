@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.operations.history import Point, draw
+from paimon_spark.operations.history import draw as draw_commits
+
+
+class Point(NamedTuple):
+    """What `draw` needs of a commit."""
+
+    key: Hashable
+    parent: Hashable | None
+    is_after_gap: bool
+    text: str
+
+
+def draw(points: Sequence[Point]) -> Iterator[str]:
+    return draw_commits(points, lambda p: p.text)  # type: ignore[arg-type, attr-defined]
 
 
 def drawn(*points: tuple[str, str | None]) -> str:

@@ -344,7 +344,10 @@ def test_files_are_compacted(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"partitions": "dt=a", "where": "dt = 'a'"}, "partitions and where cannot be used together"),
+        (
+            {"partitions": "dt=a", "where": "dt = 'a'"},
+            "partitions and where both choose partitions of table .*; give one of them",
+        ),
         ({"order_strategy": "zorder", "order_by": "k"}, "does not sort rows here, as order_strategy = 'zorder'"),
         ({"order_by": "k"}, "cannot work with order_by"),
         ({"buckets": "1-2"}, "single buckets"),

@@ -169,7 +169,7 @@ def test_sequence_numbers_of_winners_stay(root: Callable[[], str]) -> None:
 
 def delete_rows(table: Table, positions: dict[str, list[int]]) -> None:
     """Commit deletion vectors as Java's compaction makes them."""
-    data, ranges = deletion_vector.encode_file({n: np.array(p, np.int64) for n, p in positions.items()})
+    data, ranges = next(deletion_vector.encode_files({n: np.array(p, np.int64) for n, p in positions.items()}))
     name = f"index-{uuid4()}-0"
     STORE.write(table.handle.layout.index_path(name), data)
     entry = IndexManifestEntry(0, binary_row.EMPTY, 0, DELETION_VECTORS, name, len(data), len(ranges), ranges)

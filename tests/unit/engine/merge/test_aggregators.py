@@ -17,7 +17,7 @@ from paimon_spark.engine.merge.key_value import ColumnResult, Groups, concat, ta
 from paimon_spark.errors import DataError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.metadata.definition.merge_rules import check_function
-from paimon_spark.options.core import FieldOptions, field_options
+from paimon_spark.options.core import FieldOptions, parse_merge_options
 from paimon_spark.types import DataType, parse_type
 from tests.harness.search import examples
 
@@ -55,7 +55,7 @@ def run(function: str, type: Any, values: list[Any], kinds: str = "", older: str
         retract=retract if retract.any() else None,
         older=beneath if beneath.any() else None,
     )
-    (out,) = column_of(column, aggregator(function, field_options("c", raw), t).aggregate(column, events))
+    (out,) = column_of(column, aggregator(function, parse_merge_options(raw).column("c"), t).aggregate(column, events))
     return out
 
 
@@ -118,7 +118,7 @@ def events(draw: st.DrawFn) -> tuple[str, Any, pa.Array, Events]:
 @given(events())
 def test_columns_and_single_values_agree(case: tuple[str, Any, pa.Array, Events]) -> None:
     function, type_, column, what = case
-    made = aggregator(function, field_options("c", {}), parse_type(type_))
+    made = aggregator(function, parse_merge_options({}).column("c"), parse_type(type_))
     everything = np.ones(len(what.groups), np.bool_)
     try:
         expected = made.exactly(column, what, everything).to_pylist()
@@ -264,7 +264,7 @@ def test_unknown_functions_and_wrong_types_are_refused() -> None:
 def test_temporal_values_survive_the_exact_path() -> None:
     t = {"type": "ARRAY", "element": "TIMESTAMP(9)"}
     stamps = pa.array([[1, 2], [3]], pa.list_(pa.int64())).cast(arrow_type(parse_type(t)))
-    made = aggregator("collect", field_options("c", {}), parse_type(t))
+    made = aggregator("collect", parse_merge_options({}).column("c"), parse_type(t))
     groups = Groups(np.arange(2), np.zeros(1, np.int64))
     result = made.aggregate(stamps, Events(groups))
     out = take(concat([stamps, *result.extra]), result.rows).cast(pa.list_(pa.int64()))

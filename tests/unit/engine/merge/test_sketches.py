@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files import roaring
-from paimon_spark.options.core import field_options
+from paimon_spark.options.core import parse_merge_options
 from tests.unit.engine.merge.test_aggregators import run
 
 FUNCTIONS = ["hll_sketch", "theta_sketch", "rbm32", "rbm64"]
@@ -80,7 +80,7 @@ def test_retracts_are_refused(function: str) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_key_starts_afresh(function: str) -> None:
-    made = exact_aggregate(function, field_options("c", {}), pa.binary())
+    made = exact_aggregate(function, parse_merge_options({}).column("c"), pa.binary())
     one, two = value_of(function, range(10)), value_of(function, range(10, 20))
     united = made.finish(made.agg(made.agg(None, one), two))
     assert count_of(function, united) == pytest.approx(20, rel=1e-6)

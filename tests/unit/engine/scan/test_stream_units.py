@@ -182,7 +182,7 @@ def test_files_made_before_a_moment_are_left_out(content: Content, offset_ms: in
     t = appended()  # manifests hold the wall clock of the writer
     files = [file("old", created_ms=999 + offset_ms), file("new", created_ms=1000 + offset_ms)]
     t.commit(*files, changelog=files)
-    u = units(t, content, created_since_ms=1000)
+    u = units(t, content, replace(QUERY, created_since_ms=1000))
     assert unit_names(u) == [["new"]]
     assert [s.reason for s in u.report.skipped] == [Reason.CREATED]
 

@@ -83,7 +83,7 @@ def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_int
 def test_groups_of_blocks_of_any_size_give_the_same(files: list[list[dict[str, Any]]], lanes: int, size: int) -> None:
     opened = containers(files, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_MOST_BLOCKS", lanes)
+        patch.setattr(decoder, "_MAX_BLOCKS", lanes)
         patch.setattr(decoder, "_GROUP_BYTES", size)
         arrays = list(decoder.iter_arrays(opened, in_parallel=True))
     assert [row for a in arrays for row in a.to_pylist()] == [row for rows in files for row in rows]

@@ -24,7 +24,7 @@ from tests.harness.search import examples
 
 FORMATS = ("parquet", "orc", "avro")
 MOST_SECONDS = 20
-MOST_BYTES = 512 << 20
+MAX_BYTES = 512 << 20
 TABLES = ("append_all_types_parquet", "append_all_types_orc", "append_all_types_avro", "append_orc_java_quirks")
 
 
@@ -106,7 +106,7 @@ def _rows(read: FileRead) -> int:
     for run in read_rows(read):
         count += run.row_count
         assert [len(a) for a in run.arrays] == [run.row_count] * len(read.fields)
-        assert pa.total_allocated_bytes() - before < MOST_BYTES
+        assert pa.total_allocated_bytes() - before < MAX_BYTES
     return count
 
 

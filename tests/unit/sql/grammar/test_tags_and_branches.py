@@ -17,8 +17,7 @@ from paimon_spark.sql.grammar.tags_and_branches import (
     DropTags,
     PublishBranch,
     Refs,
-    RenameBranch,
-    RenameTag,
+    RenameRef,
     ShowRefs,
     read_alter_refs,
 )
@@ -52,7 +51,7 @@ def branch(name: str, **given: Any) -> dict[str, Any]:
         ("CREATE TAG v AS OF VERSION 'fix.v 1'", (CreateTag, tag("v", version="fix.v 1"))),
         ("DELETE TAG `a, b,c`", (DropTags, {"tags": ("a", "b", "c"), "if_exists": False})),
         ("DROP TAG IF EXISTS a, `b.1`", (DropTags, {"tags": ("a", "b.1"), "if_exists": True})),
-        ("RENAME TAG `TAG-1` TO `TAG-2`", (RenameTag, {"old": "TAG-1", "new": "TAG-2"})),
+        ("RENAME TAG `TAG-1` TO `TAG-2`", (RenameRef, {"old": "TAG-1", "new": "TAG-2", "is_tag": True})),
         ("CREATE BRANCH fix", (CreateBranch, branch("fix"))),
         (
             "CREATE BRANCH IF NOT EXISTS fix FROM TAG `v.1`",
@@ -72,7 +71,7 @@ def branch(name: str, **given: Any) -> dict[str, Any]:
         ),
         ("REPLACE BRANCH fix AS OF VERSION 4", (CreateBranch, branch("fix", version=4, replace=True))),
         ("DROP BRANCH IF EXISTS fix", (DropBranch, {"branch": "fix", "if_exists": True})),
-        ("RENAME BRANCH a TO b", (RenameBranch, {"old": "a", "new": "b"})),
+        ("RENAME BRANCH a TO b", (RenameRef, {"old": "a", "new": "b", "is_tag": False})),
         ("FAST FORWARD BRANCH fix", (PublishBranch, {"branch": "fix", "takes_back": True})),
         ("MERGE BRANCH fix", (PublishBranch, {"branch": "fix"})),
     ],
