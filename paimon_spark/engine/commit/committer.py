@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-import random as chance
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
 
@@ -54,7 +52,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
-from paimon_spark.metadata.retry import Clock, now_ms
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.table import TableOptions
 
@@ -92,9 +90,7 @@ class Committer:
     Args:
         handle: the branch. Its schema is the one the messages' files were written with.
         commit_user: who commits; streams keep theirs over restarts, batches take a new one (`new_commit_user`).
-        clock_ms: epoch milliseconds.
-        sleep: waits for seconds.
-        random: a number from 0 up to 1.
+        clock: for tests.
         listeners: notified of each snapshot, beside those that the options name.
         filtered_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out; 0 for a
             branch without snapshots. A later one of the same user, identifier and kind is a duplicate, and is not
@@ -110,9 +106,7 @@ class Committer:
         handle: TableHandle,
         commit_user: str,
         *,
-        clock_ms: Callable[[], int] = now_ms,
-        sleep: Callable[[float], None] = time.sleep,
-        random: Callable[[], float] = chance.random,
+        clock: Clock = Clock(),  # noqa: B008 - a frozen value
         listeners: Sequence[CommitListener] = (),
         filtered_up_to: int | None = None,
         may_repeat: bool = True,
@@ -121,7 +115,7 @@ class Committer:
         self._handle = handle
         self._user = commit_user
         self._options = handle.options.commit
-        self._clock = Clock(clock_ms, sleep, random)
+        self._clock = clock
         self._listeners = tuple(listeners)
         self._filtered_up_to = filtered_up_to
         self._may_repeat = may_repeat

@@ -93,7 +93,7 @@ def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None,
             raise
         except Exception as e:  # the snapshot is there, and no file of it may go
             if wait_s > _LAST_WAIT_S:
-                raise _unknown(handle, made, f"it could not be looked at again ({e})") from e
+                raise _unknown(handle, made, f"the branch cannot be read ({e})") from e
         clock.sleep(wait_s)
         wait_s *= 3
 
@@ -120,11 +120,11 @@ def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange
             return None
         if change is not None:
             return change if _touches(change, handle, made) else None
-    raise _unknown(handle, made, "another process is about to change the branch's history, and does not say how")
+    raise _unknown(handle, made, "another process is changing the branch's history, and wrote no journal")
 
 
 def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether a step changes what the branch has at this snapshot or just before, or what main is."""
+    """Whether a step changes this snapshot or the one before in the branch, or the branch that main refers to."""
     layout = handle.layout
     directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
     snapshots = relative_path(handle, layout.snapshot_dir)
@@ -164,7 +164,7 @@ def _includes(change: TableChange, made: Snapshot) -> bool:
 
 
 def _find_lock(handle: TableHandle) -> LockFile | None:
-    """Read the lock; None also for one that cannot be read, which operations on refs report."""
+    """Read the lock; None also if it is unreadable, which operations on refs report."""
     try:
         return find_lock(handle)
     except CorruptFileError:
@@ -177,7 +177,7 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
         return False
     own = find_snapshot(handle, made.id)
     if own is None:
-        # Others have gone on and it expired, or it was taken away.
+        # It expired after later commits, or was removed.
         return made.id < min(list_snapshot_ids(handle), default=0)
     if not same_snapshot(own, made):
         return False
@@ -192,12 +192,12 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
 def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
     """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
 
-    When it `is_replaced`, the operation that goes on puts another file there, which must not be deleted.
+    When it `is_replaced`, the running operation writes another file there, which must not be deleted.
     """
     for _ in _waiting(clock):
         if not _is_ours(handle, made):
             break
-        # What others made on it goes first: by their own hand, or with the branch.
+        # Snapshots that others made on it are removed first: by them, or with the branch.
         if not is_replaced and find_snapshot(handle, made.id + 1) is None:
             handle.store.delete(handle.layout.snapshot_path(made.id))
             break
@@ -205,7 +205,7 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
         raise _unknown(
             handle,
             made,
-            "another process is changing the branch's history, and does not get on"
+            "another process is changing the branch's history, and does not finish"
             if is_replaced
             else "others have committed after it; look at the table with doctor()",
         )
@@ -213,7 +213,7 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
         _mend_hints(handle, made)
     if _is_elsewhere(handle, made):
         return False
-    # Looked at once more when nothing moves any more: what is said to have failed is written again.
+    # Check again once the operation has ended: a commit reported as failed is written again.
     _until_over(handle, clock)
     if _is_elsewhere(handle, made):
         return False
@@ -265,7 +265,7 @@ def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
 
 
 def _waiting(clock: Clock) -> Iterator[None]:
-    """Yield at once, then after growing waits, until it took too long."""
+    """Yield at once, then after growing waits, until the time is up."""
     started, wait_s = clock.clock_ms(), _FIRST_WAIT_S
     while True:
         yield
