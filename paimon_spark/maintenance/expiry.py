@@ -35,7 +35,7 @@ from paimon_spark.metadata.journal.change import (
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.small_files import find_decoded, read_those_there
+from paimon_spark.metadata.small_files import find_decoded, read_existing
 from paimon_spark.metadata.snapshots import (
     find_changelog,
     find_snapshot,
@@ -263,7 +263,7 @@ class _Files:
             ids = self._ids[at : at + _READ_AHEAD]
             paths = {self._handle.layout.snapshot_path(i): i for i in ids}
             self._read.update(dict.fromkeys(ids))
-            for path, data in read_those_there(self._handle.store, list(paths)):
+            for path, data in read_existing(self._handle.store, list(paths)):
                 self._read[paths[path]] = decode(data, path), data
         return self._read[snapshot_id]
 
@@ -293,7 +293,7 @@ def _expired_changelog_files(
         return [], None
     snapshots = list_snapshot_ids(handle)
     paths = {handle.layout.changelog_path(i): i for i in ids}
-    files = {paths[p]: (decode(data, p), data) for p, data in read_those_there(handle.store, list(paths))}
+    files = {paths[p]: (decode(data, p), data) for p, data in read_existing(handle.store, list(paths))}
     count = len(ids)
     if not delete_all:
         rule = rule_of(handle, handle.options.expiry.changelogs, limits, now_ms)

@@ -17,9 +17,9 @@ from typing import Any, Final
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.metadata.handle import TableHandle, branch_names, seen_branch_names
+from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
-from paimon_spark.metadata.schemas import seen_schema_ids
+from paimon_spark.metadata.schemas import visible_schema_ids
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
@@ -48,12 +48,12 @@ def branch_exists(handle: TableHandle, name: str) -> bool:
     """Whether the table has a branch of this name; main always exists."""
     if name == MAIN:
         return True
-    return is_ref_name(name) and bool(seen_schema_ids(handle.store, handle.layout.with_branch(name)))
+    return is_ref_name(name) and bool(visible_schema_ids(handle.store, handle.layout.with_branch(name)))
 
 
 def list_branch_names(handle: TableHandle) -> list[str]:
-    """Names of the branches that readers see, sorted, without `main` itself; as `metadata.handle.seen_branch_names`."""
-    return seen_branch_names(handle.store, handle.layout)
+    """Names of the branches that readers see, sorted, without `main` itself."""
+    return visible_branch_names(handle.store, handle.layout)
 
 
 def list_branches(handle: TableHandle) -> list[Branch]:

@@ -51,7 +51,7 @@ def find_bytes(store: Store, path: str) -> bytes | None:
         return None
 
 
-def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+def read_existing(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
     try:
         yield from zip(paths, store.read_many(list(paths)), strict=True)

@@ -19,7 +19,7 @@ from paimon_spark.errors import SavepointNotFoundError, TagNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
-from paimon_spark.metadata.small_files import find_decoded, read_those_there
+from paimon_spark.metadata.small_files import find_decoded, read_existing
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 
@@ -92,7 +92,7 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
 def list_tags(handle: TableHandle) -> list[Tag]:
     """The branch's tags, savepoints included, by snapshot id and then name. Raises CorruptFileError."""
     names = {handle.layout.tag_path(name): name for name in tag_names(handle)}
-    tags = [decode_tag(data, names[path], path) for path, data in read_those_there(handle.store, list(names))]
+    tags = [decode_tag(data, names[path], path) for path, data in read_existing(handle.store, list(names))]
     return sorted(tags, key=lambda t: (t.snapshot.id, t.name))
 
 

@@ -20,7 +20,7 @@ from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.journal.change import DeleteTree, Root, TableChange, relative_path
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.metadata.schemas import list_schema_ids, seen_schema_ids
+from paimon_spark.metadata.schemas import list_schema_ids, visible_schema_ids
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
 from paimon_spark.versioning.damage import (
     Case,
@@ -113,7 +113,7 @@ def _cases(handle: TableHandle) -> list[Case]:
                 found.append(_staging(branch))
         elif not list_schema_ids(store, branch.layout):
             found.append(_no_schema(branch))
-        elif name != main_branch and seen_schema_ids(store, branch.layout):  # else an operation is at work there
+        elif name != main_branch and visible_schema_ids(store, branch.layout):  # else an operation is at work there
             branches.append(branch)
     try:
         roots: dict[str, list[Root]] = {}
