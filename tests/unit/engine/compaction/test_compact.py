@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.compaction import bucket_merge, keyed
-from paimon_spark.engine.compaction.keyed import BucketVectors, hides_level0
+from paimon_spark.engine.compaction.keyed import hides_level0
 from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import merge_tree
@@ -48,6 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
     return lambda: str(base / uuid4().hex)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data(), large=st.booleans(), vectors=st.booleans(), deduplicates=st.booleans())
@@ -103,6 +104,7 @@ def test_a_delete_that_lies_above_other_files_gives_its_values_to_partial_update
     check_commits(root(), "partial-update", written, options, dedup=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 5)
 @given(rows=commits((0, 2, 3)), descending=st.booleans(), large=st.booleans())
 def test_rows_before_win_when_their_sequence_is_higher(
@@ -244,7 +246,7 @@ def test_a_failed_compaction_leaves_no_file(root: Callable[[], str], monkeypatch
     def broken(*_: Any) -> Any:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(BucketVectors, "changed", broken)
+    monkeypatch.setattr(keyed, "changed_bucket_vectors", broken)
     with pytest.raises(RuntimeError, match="broken"):
         table.compact()
     assert {p.name for p in (Path(table.root) / "bucket-0").iterdir()} == before
