@@ -74,7 +74,7 @@ class SystemScan(Scan):
         twice = [n for n in found if found.count(n) > 1]
         if twice:
             raise InvalidOptionError(
-                f"column {twice[0]!r} would come twice out of a read of {self.table_name}; name it once",
+                f"column {twice[0]!r} is named twice in a read of {self.table_name}; name it once",
                 column=twice[0],
             )
         return row_type.project(found)
