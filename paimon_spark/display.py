@@ -70,7 +70,7 @@ def cell(value: Any) -> str:
     return text(f"{value:,}" if isinstance(value, int) else str(value))
 
 
-def shown_or_said(title: str, show: Callable[[], str]) -> str:
+def html_or_error(title: str, show: Callable[[], str]) -> str:
     """The HTML of `show`; where it cannot read what it needs, the title and the reason."""
     try:
         return show()

@@ -226,7 +226,7 @@ def check_job_name(job: str) -> str:
     """Raise InvalidInputError unless the name of a job is text that is not blank."""
     given: object = job
     if not isinstance(given, str) or not given.strip():
-        raise InvalidInputError(f"job={job!r} is no name of a job; give the name that it has, or is to have", job=job)
+        raise InvalidInputError(f"job={job!r} is not the name of a job; expected text that is not blank", job=job)
     return job
 
 
@@ -367,14 +367,14 @@ class Warehouses:
             )
         if isinstance(version, bool) or not isinstance(version, (int, str, type(None))):
             raise InvalidInputError(
-                f"{version!r} is no snapshot; give its id, or a version such as a tag", version=version
+                f"{version!r} is not a snapshot; give its id, or a version such as a tag", version=version
             )
         text = str(version).strip()
         if version is not None and text.isascii() and text.isdigit() and int(text) > 0:
             return asked, int(text)
         if isinstance(version, int):
             raise InvalidInputError(
-                f"snapshot {version} of table {asked.given} cannot be: ids begin at 1", snapshot=version
+                f"snapshot {version} of table {asked.given} cannot exist: ids begin at 1", snapshot=version
             )
         return self._resolved(asked, opened_at or (_VERSION, text))
 
@@ -423,7 +423,7 @@ def _warehouse_and_branch(table: Table) -> tuple[Warehouse, TableRef]:
 
     given: object = table
     if not isinstance(given, Table):
-        raise InvalidInputError(f"{given!r} is no table; give its name, such as 'db.t', or the opened table")
+        raise InvalidInputError(f"{given!r} is not a table; give its name, such as 'db.t', or the opened table")
     if table.is_system:
         raise InvalidInputError(f"{table.name} is a system table; give the table itself", table=table.name)
     home = find_warehouse_table(table.handle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from paimon_spark.display import facts, grid, paragraph, section, shown_or_said
+from paimon_spark.display import facts, grid, html_or_error, paragraph, section
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import columns_html
 from paimon_spark.jobs.table_scan import scan_of, schema_scan
@@ -37,7 +37,7 @@ def table_html(table: OpenedTable) -> str:
         kind = "system table" if table.is_system else "primary key table" if schema.primary_keys else "append table"
         return section(table.name, kind, *parts)
 
-    return shown_or_said(table.name, show)
+    return html_or_error(table.name, show)
 
 
 def catalog_html(warehouse: str, options: Mapping[str, str], databases: Callable[[], Sequence[str]]) -> str:
@@ -49,4 +49,4 @@ def catalog_html(warehouse: str, options: Mapping[str, str], databases: Callable
         shown = shown_options(options)
         return section("Catalog", warehouse, facts(shown) if shown else "", listed)
 
-    return shown_or_said("Catalog", show)
+    return html_or_error("Catalog", show)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.display import ShownList
-from paimon_spark.jobs.branch_access import at_head, older_than_ms, opened_anew
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TableMaintenance(OpenedTable):
         from paimon_spark.maintenance.expiry import expire_snapshots
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
-        return expire_snapshots(opened_anew(self), limits, dry_run=dry_run)
+        return expire_snapshots(reopen_at_head(self), limits, dry_run=dry_run)
 
     def expire_changelogs(
         self,
@@ -139,7 +139,7 @@ class TableMaintenance(OpenedTable):
         from paimon_spark.maintenance.expiry import expire_changelogs
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
-        return expire_changelogs(opened_anew(self), limits, delete_all=delete_all, dry_run=dry_run)
+        return expire_changelogs(reopen_at_head(self), limits, delete_all=delete_all, dry_run=dry_run)
 
     def drop_partitions(self, partitions: Asked, *, dry_run: bool = False) -> DroppedPartitions:
         """Remove the rows of whole partitions, by one commit. Their files stay while older snapshots need them.
@@ -191,7 +191,7 @@ class TableMaintenance(OpenedTable):
         options = expiration_options(
             self, expiration_time, timestamp_formatter, timestamp_pattern, expire_strategy, max_expires
         )
-        return expire_partitions(opened_anew(self, options), dry_run=dry_run)
+        return expire_partitions(reopen_at_head(self, options), dry_run=dry_run)
 
     def consumers(self) -> list[Consumer]:
         """Consumers of the branch, sorted by name, with the snapshot that each reads next.
@@ -201,7 +201,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.maintenance.consumers import list_consumers
 
-        handle = opened_anew(self)
+        handle = reopen_at_head(self)
         return ShownList(list_consumers(handle), f"Consumers of {handle.describe()}")
 
     def reset_consumer(self, name: str, next_snapshot: int | None = None) -> Consumer | None:
@@ -217,7 +217,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.maintenance.consumers import reset_consumer
 
-        return reset_consumer(opened_anew(self), name, next_snapshot)
+        return reset_consumer(reopen_at_head(self), name, next_snapshot)
 
     def clear_consumers(self, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
         """Remove consumers whose whole name matches `including` and not `excluding`; returns their names.
@@ -227,7 +227,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.maintenance.consumers import clear_consumers
 
-        return clear_consumers(opened_anew(self), including, excluding)
+        return clear_consumers(reopen_at_head(self), including, excluding)
 
     def remove_orphan_files(self, older_than: Moment | None = None, *, dry_run: bool = False) -> RemovedOrphans:
         """Delete orphan files: those that no version of any branch names, left behind by failed jobs.
@@ -261,7 +261,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.maintenance.purge import purge
 
-        return purge(opened_anew(self), dry_run=dry_run)
+        return purge(reopen_at_head(self), dry_run=dry_run)
 
     def diff(self, old: str | int, new: str | int | None = None) -> Diff:
         """Compare two versions: their files, columns and options.
@@ -279,7 +279,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.versioning.compare import compare
 
-        return compare(opened_anew(self), str(old), None if new is None else str(new))
+        return compare(reopen_at_head(self), str(old), None if new is None else str(new))
 
     def status(self, *, doctor: bool = False) -> TableStatus:
         """Status of the branch: head, live snapshots, refs, consumers, and what is due.
@@ -294,7 +294,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.versioning.status import read_status
 
-        return read_status(opened_anew(self), with_findings=doctor)
+        return read_status(reopen_at_head(self), with_findings=doctor)
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.
@@ -315,7 +315,7 @@ class TableMaintenance(OpenedTable):
 
         if branch is not None:
             on_branch(self, branch)
-        return read_log(opened_anew(self), limit, branch=branch, job_property=JOB)
+        return read_log(reopen_at_head(self), limit, branch=branch, job_property=JOB)
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Find problems of the table's refs: what other engines left or broke, and what nothing protects from them.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
-from paimon_spark.jobs.branch_access import at_head, older_than_ms, opened_anew
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import expire_tags
 
-        return expire_tags(opened_anew(self), older_than_ms=older_than_ms(self, older_than), dry_run=dry_run)
+        return expire_tags(reopen_at_head(self), older_than_ms=older_than_ms(self, older_than), dry_run=dry_run)
 
     def previous_tag(self, name: str) -> TagInfo | None:
         """The tag of the last snapshot committed before that of tag `name`; None for the earliest.
@@ -162,7 +162,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import previous_tag
 
-        return previous_tag(opened_anew(self), name)
+        return previous_tag(reopen_at_head(self), name)
 
     def next_tag(self, name: str) -> TagInfo | None:
         """The tag of the first snapshot committed after that of tag `name`; None for the latest.
@@ -172,7 +172,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import next_tag
 
-        return next_tag(opened_anew(self), name)
+        return next_tag(reopen_at_head(self), name)
 
     def create_automatic_tags(self) -> AutoTags:
         """Create the tags that are due by option `tag.automatic-creation`, as after a write.
@@ -184,7 +184,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.auto_tags import create_automatic_tags
 
-        return create_automatic_tags(opened_anew(self))
+        return create_automatic_tags(reopen_at_head(self))
 
     def create_savepoint(self) -> Savepoint:
         """Compact the branch fully and keep the resulting snapshot until the savepoint is deleted.

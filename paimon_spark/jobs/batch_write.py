@@ -19,19 +19,19 @@ from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.char_keys import padded_keys
 from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_files
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
+from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
-from paimon_spark.jobs.opened_table import Place, find_place
+from paimon_spark.jobs.opened_table import Place, find_place, refuse_location_options, required_path
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import TaskWrite, existing_keys
 from paimon_spark.jobs.write_target import check_appends, open_target, undo_creation
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.location import MAIN
-from paimon_spark.options.scan import BRANCH, LOCATION_KEYS
+from paimon_spark.options.scan import BRANCH
 from paimon_spark.options.write_request import (
     BatchWriteOptions,
     WriteMode,
@@ -155,18 +155,11 @@ def plan_path_write(
 
 
 def place_and_options(options: Mapping[str, str], mode: WriteMode) -> tuple[Place, BatchWriteOptions]:
-    """Where and what option text asks for, with the table in `path`.
-
-    Raises:
-        InvalidOptionError: no table is named, or an option is wrong.
-    """
+    """The table in `path`, and the write options. Raises InvalidOptionError: no table, or an option is wrong."""
     given = canonical_write(options)
-    if "paths" in given or not given.get("path", "").strip():
-        raise InvalidOptionError(
-            "no table is named: save() takes its location, or its name db.t with the option warehouse", option="path"
-        )
+    path = required_path(given, "save")
     asked = parse_batch_write_options(given, mode)
-    return find_place(given["path"], given, asked.branch, asked.storage_options), asked
+    return find_place(path, given, asked.branch, asked.storage_options), asked
 
 
 def plan_write(
@@ -267,11 +260,7 @@ def _converted(convert: Callable[[], Any]) -> Any:
 
 def options_of(table: OpenedTable, options: Mapping[str, str]) -> dict[str, str]:
     """The options that the table was opened with, overridden by those of this write."""
-    for key in options:
-        if key.lower() in LOCATION_KEYS:
-            raise InvalidOptionError(
-                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
-            )
+    refuse_location_options(options)
     opened = {**table.handle.overrides, **table.read_options.storage_options}
     branch = {} if table.handle.branch == MAIN else {BRANCH.key: table.handle.branch}
     lower = {k.lower() for k in options}

@@ -79,7 +79,7 @@ def at_head(table: OpenedTable) -> TableHandle:
     return table.handle
 
 
-def opened_anew(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
+def reopen_at_head(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
     """The branch that a table is opened on, as it is defined now, with more table options.
 
     Raises as `refuse_version` and `open_table`.

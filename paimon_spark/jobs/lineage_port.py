@@ -78,19 +78,19 @@ class LineageListener(Protocol):
         """As `read_tickets` of this module."""
 
     def note_read(self, tickets: Sequence[NoteTicket]) -> None:
-        """As `note_read` of this module."""
+        """Note a read whose rows this process reads itself."""
 
     def batch_commit(self, handle: TableHandle, run: TaskIdentity | None, *, reads_nothing: bool) -> CommitLineage:
         """As `batch_commit` of this module."""
 
     def stream_commit(self, handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
-        """As `stream_commit` of this module."""
+        """The lineage of a micro-batch, right before its commit."""
 
     def stream_committed_before(self, handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
-        """As `stream_committed_before` of this module."""
+        """Record a micro-batch that an earlier process committed and may not have recorded."""
 
 
-_load: Callable[[], LineageListener] | None = None
+_load: Callable[[], LineageListener]
 
 
 def connect(load: Callable[[], LineageListener]) -> None:
@@ -99,49 +99,29 @@ def connect(load: Callable[[], LineageListener]) -> None:
     _load = load
 
 
-def read_tickets(handle: TableHandle, plan: Plan, after: int | None = None) -> tuple[NoteTicket, ...]:
-    """What the tasks of a batch read note, one ticket for each branch; none unless the read names its job.
+def listener() -> LineageListener:
+    """The connected listener. Imports it."""
+    return _load()
 
-    Args:
-        handle: of the read.
-        plan: what is read.
-        after: the snapshot that an incremental read begins after.
+
+def read_tickets(handle: TableHandle, plan: Plan, after: int | None = None) -> tuple[NoteTicket, ...]:
+    """The notes of the tasks of a batch read, a ticket for each branch; none unless the read names its job.
+
+    `after` is the snapshot that an incremental read begins after.
     """
     from paimon_spark.options.lineage import JOB
 
-    return () if _load is None or JOB.key not in handle.overrides else _load().read_tickets(handle, plan, after)
-
-
-def note_read(tickets: Sequence[NoteTicket]) -> None:
-    """Note a read whose rows this process reads itself. Never raises."""
-    if tickets and _load is not None:
-        _load().note_read(tickets)
+    return _load().read_tickets(handle, plan, after) if JOB.key in handle.overrides else ()
 
 
 def batch_commit(handle: TableHandle, run: TaskIdentity | None = None, *, reads_nothing: bool = False) -> CommitLineage:
     """The lineage of a batch write, right before its commit; called once for each commit. Never raises.
 
     Only writes that name their job (`lineage.job`) or run inside a streaming query are recorded; for others nothing is
-    loaded or looked up.
-
-    Args:
-        handle: the branch, with the options of the write.
-        run: what its tasks ran for; None: it was written in this process.
-        reads_nothing: whether its rows may come from no table, so that missing notes of reads are no gap.
+    loaded or looked up. Arguments as of `commit_batch`.
     """
     from paimon_spark.options.lineage import JOB
 
-    if _load is None or (JOB.key not in handle.overrides and (run is None or run.query_id is None)):
+    if JOB.key not in handle.overrides and (run is None or run.query_id is None):
         return not_recorded()
     return _load().batch_commit(handle, run, reads_nothing=reads_nothing)
-
-
-def stream_commit(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
-    """The lineage of a micro-batch, right before its commit. Never raises."""
-    return CommitLineage(batch_id) if _load is None else _load().stream_commit(handle, run, batch_id)
-
-
-def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:
-    """Record a micro-batch that an earlier process committed and may not have recorded. Never raises."""
-    if _load is not None:
-        _load().stream_committed_before(handle, run, snapshot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from paimon_spark.options.location import TableLocation, branch_in_force, config
 from paimon_spark.options.scan import (
     BRANCH,
     INCREMENTAL_KEYS,
+    LOCATION_KEYS,
     VERSION_KEYS,
     ScanOptions,
     canonical,
@@ -101,10 +102,9 @@ def find_place(
     *,
     advice: str = "which is only read; to write, name",
 ) -> Place:
-    """The place of the table that `path` names, which is not a system table.
+    """The place of the table that `path` names, with the warehouse of `options`, the environment or the configuration.
 
-    `warehouse` of `options`, the environment and the configuration file help. `advice` is what a message about a system
-    table says of it, before the table's name.
+    `advice` stands in the message about a system table, before the table's name.
 
     Raises:
         InvalidOptionError: `path` is blank, names two branches, or a system table.
@@ -120,11 +120,7 @@ def find_place(
 
 
 def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The path of `load(path)`, and the other options, as Spark gives them to a data source.
-
-    Raises:
-        InvalidOptionError: no path, or several.
-    """
+    """The path of `load(path)`, and the other options. Raises InvalidOptionError: no path, or several."""
     rest = dict(options)
     if "paths" in rest:
         raise InvalidOptionError(
@@ -133,10 +129,31 @@ def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         )
     path = rest.pop("path", None)
     if path is None:
-        raise InvalidOptionError(
-            "no table is named: load() takes its location, or its name db.t with the option warehouse", option="path"
-        )
+        raise _no_path("load")
     return path, rest
+
+
+def required_path(options: Mapping[str, str], method: str) -> str:
+    """The path of `save()` or `start()` among its options. Raises InvalidOptionError: no path, or several."""
+    path = options.get("path", "")
+    if "paths" in options or not path.strip():
+        raise _no_path(method)
+    return path
+
+
+def _no_path(method: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse", option="path"
+    )
+
+
+def refuse_location_options(options: Iterable[str]) -> None:
+    """Raise InvalidOptionError for an option that sets the location of a table, which is open already."""
+    for key in options:
+        if key.lower() in LOCATION_KEYS:
+            raise InvalidOptionError(
+                f"option {key} sets the location of a table; give it to load_table or load_catalog", option=key
+            )
 
 
 def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:

@@ -63,7 +63,7 @@ def chosen_partitions(
     others = sorted(names_of(predicate) - set(handle.schema.partition_keys))
     if others:
         raise InvalidInputError(
-            f"the condition {where!r} looks at {', '.join(others)}, but only whole partitions of {handle.describe()} "
+            f"the condition {where!r} names {', '.join(others)}, but only whole partitions of {handle.describe()} "
             f"can be chosen; its partition columns are {', '.join(handle.schema.partition_keys)}",
             table=handle.name,
             columns=others,

@@ -23,7 +23,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import alter_exclusively, opened_anew
+from paimon_spark.jobs.branch_access import alter_exclusively, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
@@ -69,7 +69,7 @@ def replace_table(
         UnsupportedFeatureError: a branch, or partitions by other columns than now; nothing was changed.
         CommitError: other commits won every attempt, or it is unknown whether the rows were removed.
     """
-    handle = opened_anew(table)
+    handle = reopen_at_head(table)
     options = _as_manifests_are(handle, options or {})
     wanted = new_schema(columns, primary_keys, partition_keys, options, comment, _now_ms())
     check_new(wanted, handle.describe())
@@ -96,7 +96,7 @@ def _as_manifests_are(handle: TableHandle, options: Mapping[str, str]) -> Mappin
     if MANIFEST_FORMAT.get(options) is not found and latest_snapshot(handle) is not None:
         raise InvalidOptionError(
             f"{handle.describe()} has manifests in {found.value}, and cannot be replaced by one with {key} = "
-            f"{options[key]!r}, as its history stays; leave the option out, or drop the table and create it anew",
+            f"{options[key]!r}, as its history stays; leave the option out, or drop the table and create it again",
             option=key,
         )
     return options
@@ -112,7 +112,7 @@ def _check_replaceable(handle: TableHandle, wanted: TableSchema) -> None:
     if before != after:
         raise UnsupportedFeatureError(
             f"{handle.describe()} is partitioned by {', '.join(before) or 'nothing'} and cannot be replaced by one "
-            f"partitioned by {', '.join(after) or 'nothing'}; drop it and create it anew",
+            f"partitioned by {', '.join(after) or 'nothing'}; drop it and create it again",
             feature="REPLACE TABLE with other partitions",
         )
 

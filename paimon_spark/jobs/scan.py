@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
-from paimon_spark.display import facts, grid, section, shown_or_said
+from paimon_spark.display import facts, grid, html_or_error, section
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.lineage_port import note_read, read_tickets
+from paimon_spark.jobs.lineage_port import listener, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
@@ -122,7 +122,7 @@ class Scan:
             where = facts({"where": self.options.where})
             return section(f"Read of {self.table_name}", "", where, columns_html(self.schema))
 
-        return shown_or_said(f"Read of {self.table_name}", show)
+        return html_or_error(f"Read of {self.table_name}", show)
 
     def plan(self) -> Plan:
         """The plan of the read; `print` it to see what is skipped, and why.
@@ -158,7 +158,9 @@ class Scan:
         from paimon_spark.engine.read.split_reader import read_split, read_splits
 
         plan = self.plan()
-        note_read(self.tickets())
+        tickets = self.tickets()
+        if tickets:
+            listener().note_read(tickets)
 
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)
@@ -197,8 +199,8 @@ class Scan:
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
         """The read as a Spark DataFrame, classic or Connect.
 
-        Spark plans a Python source once for each DataFrame: its first action decides what later ones read. Make it anew
-        to see later commits.
+        Spark plans a Python source once for each DataFrame: its first action decides what later ones read. Create it
+        again to see later commits.
 
         Args:
             session: default is the active session, else one is made.
@@ -210,7 +212,7 @@ class Scan:
 
         The view keeps the version, columns and conditions of this read. Its queries read in parallel; their own
         conditions skip no files (`catalog.sql` does that). Without a version it stays at the snapshot that its first
-        query reads: make it anew to see later commits.
+        query reads: create it again to see later commits.
 
         Args:
             name: of the view.
@@ -281,9 +283,8 @@ class Scan:
             try:
                 return self._plan_on(snapshot)
             except PaimonError as e:
-                if not tries_left:
-                    self._refuse_expired(snapshot, e)
                 if not tries_left or snapshot is None or not _has_expired(self.handle, snapshot, e):
+                    self._refuse_expired(snapshot, e)
                     raise
         raise AssertionError
 

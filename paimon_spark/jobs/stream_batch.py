@@ -28,7 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.commit import combined, removing_on_failure
 from paimon_spark.jobs.compaction import compact_batch
-from paimon_spark.jobs.lineage_port import QueryRun, stream_commit, stream_committed_before
+from paimon_spark.jobs.lineage_port import QueryRun, listener
 from paimon_spark.jobs.task_write import StreamRows
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests, read_manifests
@@ -49,7 +49,7 @@ from paimon_spark.streaming.batches import (
 _LOG = logging.getLogger(__name__)
 
 _KEEP_LONGER: Final = (
-    "So that it can be told, keep the table's snapshots longer than the query is ever down (snapshot.time-retained)"
+    "To avoid this, retain the table's snapshots longer than the query is ever down (snapshot.time-retained)"
 )
 
 
@@ -88,7 +88,7 @@ class StreamBatch:
         try:
             self._refuse_loss(status)
             self._check_bases(head)
-            lineage = stream_commit(self.handle, self.run, self.batch_id)
+            lineage = listener().stream_commit(self.handle, self.run, self.batch_id)
             write_sink_log(self.handle, self._log(status))
             committer = Committer(
                 self.handle,
@@ -114,14 +114,14 @@ class StreamBatch:
         """
         _LOG.info("batch %d of query %s is in %s already", self.batch_id, self.sink.query_id, self.handle.describe())
         if outcome.snapshot is not None:
-            stream_committed_before(self.handle, self.run, outcome.snapshot)
+            listener().stream_committed_before(self.handle, self.run, outcome.snapshot)
             self._remove_unused(outcome.snapshot, self.messages)
             return self._finished((outcome.snapshot,), None)
         if not may_be_these():
             remove_rows(self.handle, self.rows)
         elif any(m.data for m in self.messages):
             _LOG.warning(
-                "whether batch %d of query %s in %s is of these files cannot be told any more, so they stay: "
+                "it is unknown whether batch %d of query %s in %s has these files, so they are kept: "
                 "see remove_orphan_files()",
                 self.batch_id,
                 self.sink.query_id,
@@ -180,7 +180,7 @@ class StreamBatch:
         error = self._loss(outcome)
         if self.lost_batches is LostBatches.FAIL:
             raise error
-        _LOG.warning("goes on all the same, as %s = continue: %s", LOST_BATCHES.key, error)
+        _LOG.warning("continuing, as %s = continue: %s", LOST_BATCHES.key, error)
 
     def _check_bases(self, head: Snapshot | None) -> None:
         """Check that the branch's history has the heads that rows with keys were numbered after.
@@ -196,8 +196,8 @@ class StreamBatch:
                     f"{self.handle.describe()} was given another history, or its first rows, while batch "
                     f"{self.batch_id} of query {self.sink.query_id} was written: its rows go on from "
                     + ("the empty branch" if base is None else f"snapshot {base.snapshot_id}")
-                    + ", and would count as older than rows that are there. Nothing was committed; start the query "
-                    "again, and the batch is written anew",
+                    + ", and would count as older than existing rows. Nothing was committed; restart the query to "
+                    "write the batch again",
                     table=self.handle.name,
                     branch=self.handle.branch,
                     batch_id=self.batch_id,
@@ -230,23 +230,23 @@ class StreamBatch:
             where = f" (the file offsets/{outcome.first - 1} of this one says where)" if outcome.first else ""
             text = (
                 f"{which} of query {query}, as far as there were rows, {are} not in {branch} any more: "
-                f"{outcome.why}. The branch was rolled back, merged or made anew, or the query wrote elsewhere before. "
+                f"{outcome.why}. The branch was rolled back, merged or recreated, or the query wrote elsewhere before. "
                 f"To write those rows again, give the query a new checkpoint that begins where batch {outcome.first} "
                 f"began{where}; to go on without them, give {go_on}"
             )
         elif outcome.is_doubtful:
             text = (
-                f"it cannot be told whether batch {batch} of query {query} is in {branch}: "
-                f"{outcome.why}. Look whether its rows are there. If not, {go_on} writes them; if they are, that would "
-                f"write them a second time: give the query a new checkpoint that begins where batch {batch} ends (the "
-                f"file offsets/{batch} of this one says where). {_KEEP_LONGER}"
+                f"it is unknown whether batch {batch} of query {query} is in {branch}: "
+                f"{outcome.why}. Check whether its rows are there. If not, {go_on} writes them; if they are, that "
+                f"would write them a second time: give the query a new checkpoint that begins where batch {batch} ends "
+                f"(the file offsets/{batch} of this one says where). {_KEEP_LONGER}"
             )
         else:
             text = (
-                f"it cannot be told whether the batches before {batch} of query {query} are in {branch}: "
-                f"{outcome.why}. Look whether their rows are there. If they are, {go_on} goes on with batch {batch}; "
-                "if not, give the query a new checkpoint that begins where the first of those missing began (the "
-                f"files offsets/ of this one say where). {_KEEP_LONGER}"
+                f"it is unknown whether the batches before {batch} of query {query} are in {branch}: "
+                f"{outcome.why}. Check whether their rows are there. If they are, {go_on} continues with batch "
+                f"{batch}; if not, give the query a new checkpoint that begins where the first of those missing began "
+                f"(the files offsets/ of this one say where). {_KEEP_LONGER}"
             )
         return BatchesLostError(
             f"{text}. Nothing was committed",
@@ -276,8 +276,8 @@ def check_schemas(handle: TableHandle, rows: Sequence[StreamRows]) -> None:
         if found != written:
             raise CommitConflictError(
                 f"{handle.describe()} is another than the one that the query wrote to with schema {written.id}: it was "
-                "dropped and made again, or main was given another history. Nothing was committed; start the query "
-                "again, and the batch is written anew",
+                "dropped and created again, or main was given another history. Nothing was committed; restart the "
+                "query to write the batch again",
                 table=handle.name,
                 branch=handle.branch,
                 schema_id=written.id,

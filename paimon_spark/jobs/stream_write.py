@@ -16,10 +16,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from paimon_spark.engine.write.request import remove_job_files
-from paimon_spark.errors import BranchNotFoundError, CommitError, InvalidOptionError, PaimonError
+from paimon_spark.errors import BranchNotFoundError, CommitError, PaimonError
 from paimon_spark.jobs.branch_access import reopen_to_change
 from paimon_spark.jobs.lineage_port import QueryRun
-from paimon_spark.jobs.opened_table import Place, find_place
+from paimon_spark.jobs.opened_table import Place, find_place, required_path
 from paimon_spark.jobs.stream_batch import StreamBatch, StreamResult, check_schemas, remove_rows
 from paimon_spark.jobs.task_write import StreamRows, StreamTask, user_of
 from paimon_spark.jobs.write_target import open_existing, open_target
@@ -126,12 +126,9 @@ def plan_stream_commit(options: Mapping[str, str], complete: bool) -> StreamWrit
 
 def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Place, StreamWriteOptions]:
     given = canonical_stream_write(options)
-    if "paths" in given or not given.get("path", "").strip():
-        raise InvalidOptionError(
-            "no table is named: start() takes its location, or its name db.t with the option warehouse", option="path"
-        )
+    path = required_path(given, "start")
     asked = parse_stream_write_options(given, complete=complete)
-    return find_place(given["path"], given, asked.write.branch, asked.write.storage_options), asked
+    return find_place(path, given, asked.write.branch, asked.write.storage_options), asked
 
 
 def _may_be_in(handle: TableHandle, rows: Sequence[StreamRows], batch_id: int) -> bool:
@@ -148,7 +145,7 @@ def _query_of(handle: TableHandle, rows: Sequence[StreamRows]) -> str:
     if len(found) != 1:
         raise CommitError(
             f"a batch of a query was to be committed to {handle.describe()}, but "
-            + (f"its tasks speak of the queries {', '.join(found)}" if found else "no task said what it wrote")
+            + (f"its tasks name the queries {', '.join(found)}" if found else "no task reported what it wrote")
             + "; nothing was committed",
             table=handle.name,
             branch=handle.branch,

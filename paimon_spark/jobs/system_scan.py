@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.registry import ListingReading, find
@@ -58,26 +58,7 @@ class SystemScan(Scan):
 
     def columns_named(self, names: Sequence[str] | None) -> RowType:
         """Columns of the system table by name, in any case; None means all. Raises ColumnNotFoundError."""
-        row_type = self.schema.row_type
-        if names is None:
-            return row_type
-        by_lower = {n.lower(): n for n in row_type.names}
-        for name in names:
-            if name not in row_type.names and name.lower() not in by_lower:
-                raise ColumnNotFoundError(
-                    f"{self.table_name} has no column {name!r}{did_you_mean(name, row_type.names)}; its columns are "
-                    f"{', '.join(row_type.names)}",
-                    column=name,
-                    table=self.table_name,
-                )
-        found = [n if n in row_type.names else by_lower[n.lower()] for n in names]
-        twice = [n for n in found if found.count(n) > 1]
-        if twice:
-            raise InvalidOptionError(
-                f"column {twice[0]!r} is named twice in a read of {self.table_name}; name it once",
-                column=twice[0],
-            )
-        return row_type.project(found)
+        return output_type(self.schema, names, table=self.table_name, metadata=False)
 
     @property
     def is_listing(self) -> bool:

@@ -6,14 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.jobs.opened_table import OpenedTable, OptionValue, as_text, open_path, without_keys
+from paimon_spark.jobs.opened_table import (
+    OpenedTable,
+    OptionValue,
+    as_text,
+    open_path,
+    refuse_location_options,
+    without_keys,
+)
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
     INCREMENTAL_KEYS,
-    LOCATION_KEYS,
     VERSION_KEYS,
     ScanOptions,
     canonical,
@@ -41,8 +47,10 @@ def scan_of(
     given, text = table.read_options, dict(table.option_text)
     if options:
         given, text = _with_options(table, as_text(options))
+    if isinstance(columns, str):
+        raise InvalidOptionError(f"columns = {columns!r}: expected a list of names", option=COLUMNS.key)
     if columns is not None:
-        given = replace(given, columns=_column_names(columns))
+        given = replace(given, columns=tuple(columns))
     if where is not None:
         given = replace(given, where=where)
     handle = _reopened(table.handle, given)
@@ -69,20 +77,10 @@ def _reopened(handle: TableHandle, given: ScanOptions) -> TableHandle:
 def _with_options(table: OpenedTable, options: Mapping[str, str]) -> tuple[ScanOptions, dict[str, str]]:
     """The options that the table was opened with, overridden by `options`; parsed and as text."""
     given = canonical(options)
-    for key in given:
-        if key in LOCATION_KEYS:
-            raise InvalidOptionError(
-                f"option {key} says where a table lies; give it to load_table or load_catalog", option=key
-            )
+    refuse_location_options(given)
     text = dict(table.option_text)
     for group in ((*VERSION_KEYS, *INCREMENTAL_KEYS), (BRANCH.key, *BRANCH.fallbacks)):
         if any(key in given for key in group):
             text = without_keys(text, group)
     text.update(given)
     return parse_scan_options(text), text
-
-
-def _column_names(columns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(columns, str):
-        raise InvalidOptionError(f"columns = {columns!r}: expected a list of names", option=COLUMNS.key)
-    return tuple(columns)

@@ -34,7 +34,7 @@ None as the answer: none of them is alive."""
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What tables tell besides rows; None where that is not known.
+    """What is known of snapshots besides rows; None where it is not.
 
     Attributes:
         is_compaction: whether a snapshot only rewrote files; a compaction counts as the snapshot before it.
@@ -65,9 +65,9 @@ class _Writer:
 
     Attributes:
         sinks: what it made of the table.
-        sources: the tables that it reads, but those in a ring with the table, and how far it had come in each.
+        sources: the tables that it reads, but those in a cycle with the table, and how far it had come in each.
         finished: the newest batch of which all rows are there.
-        waits: whether it is to be looked at again.
+        is_queued: whether it is to be looked at again.
     """
 
     job: str
@@ -76,7 +76,7 @@ class _Writer:
     finished: int
     sources: list[tuple[_State, BatchSequence]] = field(default_factory=list)
     barrier: int = FAR
-    waits: bool = True
+    is_queued: bool = True
 
 
 class Alignment:
@@ -95,14 +95,14 @@ class Alignment:
         self._ignored: dict[Node, dict[str, BatchSequence]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
         jobs = self._closure(asked, ignoring)
-        ring = _rings(graph, jobs)
+        cycle = _cycles(graph, jobs)
         self._states = {node: _State(node, self._before_ignored(node)) for node in jobs}
         self._todo: deque[_Writer] = deque()
         for node, state in self._states.items():
             for job in jobs[node]:
                 writer = _Writer(job, state, self._made[node][job], _finished(graph, job, node))
                 for source in graph.sources_of(job, node):
-                    if ring[source] != ring[node]:
+                    if cycle[source] != cycle[node]:
                         above = self._states[source]
                         writer.sources.append((above, graph.sources(job, source)))
                         above.readers.append(writer)
@@ -130,11 +130,11 @@ class Alignment:
         while self._todo:
             while self._todo:
                 writer = self._todo.popleft()
-                writer.waits = False
-                self._settle(writer)
+                writer.is_queued = False
+                self._enforce_ties(writer)
             for state in self._states.values():
                 for writer in state.writers:
-                    self._end_between(writer)
+                    self._end_between_snapshots(writer)
 
     def drop(self, node: Node, snapshot: int) -> None:
         """A table is to be older than a snapshot."""
@@ -170,7 +170,7 @@ class Alignment:
                 jobs = [j for j in every if j not in ignoring]
                 self._made[node] = self._sinks(node, jobs)
                 self._ignored[node] = self._sinks(node, [j for j in every if j in ignoring])
-                found[node] = _in_force(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
+                found[node] = _active_jobs(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
                 todo.extend(source for job in found[node] for source in self._graph.sources_of(job, node))
         return found
 
@@ -179,13 +179,13 @@ class Alignment:
         found = {job: self._graph.sinks(job, node) for job in jobs}
         if self._provenance_of is None:
             return found
-        twice = _in_two([series.snapshots for series in found.values()])[-_TRIES:] if len(jobs) > 1 else []
-        makers = {s: said.job for s in twice if (said := self._provenance_of(node, s)) is not None}
+        twice = _in_several([series.snapshots for series in found.values()])[-_TRIES:] if len(jobs) > 1 else []
+        makers = {s: provenance.job for s in twice if (provenance := self._provenance_of(node, s)) is not None}
         for job in jobs:
-            not_its = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
-            if not_its and (rows := self._graph.rows("sink", job, node)) is not None:
-                found[job] = sink_sequence(rows, not_its)
-                self._lost[node, job] = not_its
+            others = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
+            if others and (rows := self._graph.rows("sink", job, node)) is not None:
+                found[job] = sink_sequence(rows, others)
+                self._lost[node, job] = others
         return found
 
     def _before_ignored(self, node: Node) -> int:
@@ -202,32 +202,32 @@ class Alignment:
     def _replaced(self, node: Node, job: str, sinks: BatchSequence) -> list[int]:
         """Of a job's newest snapshots those whose ids others have now, after a merge or rollback.
 
-        One says of which batch it is. One that says nothing is not the job's if an older one says that it is.
+        Provenance names the batch of a snapshot. One without it is not the job's if an older one is.
         """
         assert self._provenance_of is not None
         alive = self._newest_between
         head = FAR if alive is None else alive(node, 1, None) or 0
         others: list[int] = []
-        silent: list[int] = []
+        without: list[int] = []
         newest = sinks.row_of(head)
         for row in range(newest, max(-1, newest - _LOOKED_BACK), -1):
             snapshot = sinks.snapshots[row]
-            said = self._provenance_of(node, snapshot)
-            if said is not None and said.batch == (job, sinks.barriers[row]):
-                return [*others, *silent]
-            if said is not None:
+            provenance = self._provenance_of(node, snapshot)
+            if provenance is not None and provenance.batch == (job, sinks.barriers[row]):
+                return [*others, *without]
+            if provenance is not None:
                 others.append(snapshot)
             elif alive is None or alive(node, snapshot, snapshot) is None:
                 break  # expired
             else:
-                silent.append(snapshot)
+                without.append(snapshot)
         return others
 
     # --- ties
 
-    def _settle(self, writer: _Writer) -> None:
+    def _enforce_ties(self, writer: _Writer) -> None:
         """Enforce the ties of a table and a job that writes it once."""
-        if self._bound_barrier(writer, self._in_a_life(writer)):
+        if self._bound_barrier(writer, self._complete_barrier(writer)):
             return
         state, sinks = writer.state, writer.sinks
         made, reached = sinks.row_of(state.snapshot), sinks.row(writer.barrier)
@@ -237,10 +237,10 @@ class Alignment:
         if made > reached:
             self._bound_snapshot(state, sinks.snapshots[reached + 1] - 1)
         for source, series in writer.sources:
-            if self._meet(writer, source, series):
+            if self._tie_source(writer, source, series):
                 return
 
-    def _in_a_life(self, writer: _Writer) -> int:
+    def _complete_barrier(self, writer: _Writer) -> int:
         """The newest barrier up to the bound for which rows or provenance are complete."""
         barrier, finished, sinks = writer.barrier, writer.finished, writer.sinks
         row = sinks.row(barrier)
@@ -248,23 +248,23 @@ class Alignment:
             for older in range(row, max(-1, row - _TRIES), -1):
                 if sinks.barriers[older] <= finished:
                     break
-                if self._said(writer, older) is not None:
+                if self._sources_read(writer, older) is not None:
                     return sinks.barriers[older]
             barrier = finished
             row = sinks.row(barrier)
         return min(barrier, sinks.end(row))
 
-    def _said(self, writer: _Writer, row: int) -> dict[Node, tuple[int, int | None]] | None:
-        """Source → (last read whole, read in part), as the snapshot of a sink row says; None: it does not."""
+    def _sources_read(self, writer: _Writer, row: int) -> dict[Node, tuple[int, int | None]] | None:
+        """Source → (last read whole, read in part), by the provenance of a sink row's snapshot; None without one."""
         if self._provenance_of is None:
             return None
-        said = self._provenance_of(writer.state.node, writer.sinks.snapshots[row])
-        if said is None or not said.knows_sources or said.batch != (writer.job, writer.sinks.barriers[row]):
+        found = self._provenance_of(writer.state.node, writer.sinks.snapshots[row])
+        batch, home = (writer.job, writer.sinks.barriers[row]), writer.state.node.warehouse
+        if found is None or not found.knows_sources or found.batch != batch:
             return None
-        home = writer.state.node.warehouse
-        return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in said.sources if s.ref is not None}
+        return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in found.sources if s.ref is not None}
 
-    def _meet(self, writer: _Writer, source: _State, series: BatchSequence) -> bool:
+    def _tie_source(self, writer: _Writer, source: _State, series: BatchSequence) -> bool:
         """Tie a batch to the common snapshot of a source; whether the batch was lowered."""
         barrier, bound = writer.barrier, source.snapshot
         by_rows = barrier <= writer.finished
@@ -274,7 +274,7 @@ class Alignment:
                 return True
             read = series.snapshot(row)
         else:
-            read = (self._said(writer, writer.sinks.row(barrier)) or {}).get(source.node, (0, None))[0]
+            read = (self._sources_read(writer, writer.sinks.row(barrier)) or {}).get(source.node, (0, None))[0]
         if read < bound:
             while read < bound and self.is_compaction(source.node, read + 1):
                 read += 1
@@ -284,13 +284,13 @@ class Alignment:
             return False
         return self._bound_barrier(writer, series.end(series.row_of(bound)) if by_rows else barrier - 1)
 
-    def _end_between(self, writer: _Writer) -> None:
+    def _end_between_snapshots(self, writer: _Writer) -> None:
         """The newest batch in a table did not end within a snapshot of a source."""
         row = writer.sinks.row(writer.barrier)
-        if row < 0 or (said := self._said(writer, row)) is None:
+        if row < 0 or (read := self._sources_read(writer, row)) is None:
             return
         for source, series in writer.sources:
-            last, within = said.get(source.node, (0, None))
+            last, within = read.get(source.node, (0, None))
             if writer.barrier <= writer.finished:
                 last = max(last, series.snapshot(series.row(writer.barrier)))
             if within is not None and last < within:
@@ -302,43 +302,43 @@ class Alignment:
         if most < state.snapshot:
             state.snapshot = most
             for writer in (*state.writers, *state.readers):
-                self._again(writer)
+                self._enqueue(writer)
 
     def _bound_barrier(self, writer: _Writer, most: int) -> bool:
         if most >= writer.barrier:
             return False
         writer.barrier = most
-        self._again(writer)
+        self._enqueue(writer)
         return True
 
-    def _again(self, writer: _Writer) -> None:
-        if not writer.waits:
-            writer.waits = True
+    def _enqueue(self, writer: _Writer) -> None:
+        if not writer.is_queued:
+            writer.is_queued = True
             self._todo.append(writer)
 
 
-def _in_force(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+def _active_jobs(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
     """Of the jobs that write a table those that no later query of their name replaced.
 
     One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
     or a roll-back does, and went on after it.
     """
-    families: dict[str, dict[str, BatchSequence]] = {}
+    by_base_name: dict[str, dict[str, BatchSequence]] = {}
     for job, sinks in made.items():
-        families.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
+        by_base_name.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
     out: set[str] = set()
-    for family in families.values():
+    for family in by_base_name.values():
         first = max((sinks.snapshots[0] for sinks in family.values() if len(sinks)), default=0)
         for job, sinks in family.items():
             last = sinks.snapshot(len(sinks) - 1)
-            later = [other for other, theirs in family.items() if theirs.snapshot(len(theirs) - 1) > last]
+            later = [other for other, its_sinks in family.items() if its_sinks.snapshot(len(its_sinks) - 1) > last]
             took = any(sinks.snapshot(sinks.row_of(s)) == s for other in later for s in lost[other])
             if took or last < first:
                 out.add(job)
     return tuple(job for job in made if job not in out)
 
 
-def _in_two(columns: Sequence[Sequence[int]]) -> list[int]:
+def _in_several(columns: Sequence[Sequence[int]]) -> list[int]:
     """Values that are in more than one column, ascending; each column holds no value twice."""
     import numpy as np
 
@@ -354,12 +354,12 @@ def _finished(graph: Graph, job: str, sink: Node) -> int:
     return min(newest.values(), default=FAR)
 
 
-def _rings(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
+def _cycles(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
     """Table → a number that it shares with exactly the tables that it comes from and that come from it (Tarjan)."""
     sources = {n: [s for job in jobs for s in graph.sources_of(job, n)] for n, jobs in writers.items()}
     number: dict[Node, int] = {}
     low: dict[Node, int] = {}
-    ring: dict[Node, int] = {}
+    cycle: dict[Node, int] = {}
     stack: list[Node] = []
     for start in writers:
         work = [(start, iter(sources[start]))] if start not in number else []
@@ -372,13 +372,13 @@ def _rings(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int
                 if source not in number:
                     work.append((source, iter(sources[source])))
                     break
-                if source not in ring:
+                if source not in cycle:
                     low[node] = min(low[node], number[source])
             else:
                 work.pop()
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == number[node]:
-                    while node not in ring:
-                        ring[stack.pop()] = number[node]
-    return ring
+                    while node not in cycle:
+                        cycle[stack.pop()] = number[node]
+    return cycle

@@ -1,7 +1,7 @@
 """Sequence of the batches of a job, with the snapshots of a table that they read or made.
 
-A batch that read or made nothing has the snapshot of the one before: a row holds until the next one (its life).
-Rows of snapshots that were rolled back, as later rows show, are left out; batches in their life have no snapshot.
+A batch that read or made nothing has the snapshot of the one before: a row is valid until the next one.
+Rows of snapshots that were rolled back, as later rows show, are left out; batches of their time have no snapshot.
 
 Source: docs/design/lineage.md.
 """
@@ -27,8 +27,8 @@ class BatchSequence:
 
     Attributes:
         barriers, snapshots: of row i.
-        ends: the last barrier of the life of row i; `FAR` for the newest.
-        before: the last barrier of the life before row 0.
+        ends: the last barrier at which row i is valid; `FAR` for the newest.
+        before: the last barrier before row 0.
         newest: the greatest barrier of all rows; -1 when there is none.
     """
 
@@ -46,7 +46,7 @@ class BatchSequence:
         return bisect_right(self.barriers, barrier) - 1
 
     def end(self, row: int) -> int:
-        """The last barrier of the life of a row; of -1: of the time before the first."""
+        """The last barrier at which a row is valid; of -1: the last before the first row."""
         return self.ends[row] if row >= 0 else self.before
 
     def snapshot(self, row: int) -> int:
@@ -54,7 +54,7 @@ class BatchSequence:
         return self.snapshots[row] if row >= 0 else 0
 
     def row_of(self, snapshot: int) -> int:
-        """The last row with a snapshot not after one; -1 when there is none."""
+        """The last row with a snapshot up to this one; -1 without any."""
         return bisect_right(self.snapshots, snapshot) - 1
 
 
@@ -134,7 +134,7 @@ def sink_sequence(rows: pa.Table, not_ours: Sequence[int] = ()) -> BatchSequence
 
 
 def source_sequence(rows: pa.Table) -> BatchSequence:
-    """How far a job had read a table. Where that falls, rows of snapshots that were made anew are dropped."""
+    """How far a job had read a table. Where that falls, rows of snapshots that were made again are dropped."""
     import numpy as np
 
     if not rows.num_rows:

@@ -157,7 +157,7 @@ def checkpoint_rows(
     """The source rows of the committed batches of a checkpoint, and the newest batch; of the sink's warehouse only.
 
     Skips batches up to `after`, and those not newer than `forgotten_ms`. Nothing when the checkpoint is of another
-    query by now: one was begun anew in its place.
+    query by now.
 
     Raises:
         StorageError, CorruptFileError, OffsetError: the checkpoint cannot be read.

@@ -176,7 +176,7 @@ def split_table_url(url: str) -> tuple[str | None, str, str]:
 def open_checkpoint(near: Store, location: str) -> Checkpoint:
     """The checkpoint at a path or URL, as users give it to Spark. Reads nothing.
 
-    `near` is a store whose options say how to reach others. Raises InvalidInputError, StorageError: there is no way.
+    `near` is a store whose options are those for other stores. Raises InvalidInputError, StorageError.
     """
     return Checkpoint(*external_path(near, _with_slashes(location)))
 

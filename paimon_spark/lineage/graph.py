@@ -3,8 +3,8 @@
 A job is one node, whatever warehouse its rows lie in: source rows are in the source's warehouse, sink rows in the
 sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `BatchSequence` reads them.
 
-A job that reads and writes several tables need not bring each of what it reads into each of what it writes: `sinks_of`
-and `sources_of` tell which.
+A job that reads and writes several tables need not write rows of each source into each sink: `sinks_of` and
+`sources_of` give those that it joins.
 
 Source: PIP-5; docs/design/lineage.md.
 """
@@ -153,7 +153,7 @@ class Graph:
         found = [n for n in self.tables if n.ref == ref and warehouse in (None, n.warehouse)]
         if len(found) > 1:
             raise LineageError(
-                f"table {name!r} is in the lineage of {len(found)} warehouses; say which is meant: "
+                f"table {name!r} is in the lineage of {len(found)} warehouses; give one of them: "
                 f"{', '.join(n.warehouse for n in found)}",
                 table=name,
             )
@@ -259,7 +259,7 @@ class Graph:
     def _unknown(self, name: str, warehouse: str | None) -> LineageError:
         near = did_you_mean(name, [n.name for n in self.tables])
         return LineageError(
-            f"no job reads or writes table {name!r}, says the lineage of "
+            f"no job reads or writes table {name!r} in the lineage of "
             f"{warehouse or _list(p.warehouse for p in self.parts)}{near}",
             table=name,
         )

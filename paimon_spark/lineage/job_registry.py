@@ -29,7 +29,7 @@ from paimon_spark.lineage.warehouse import (
     warn_once,
     without_password,
 )
-from paimon_spark.metadata.small_files import find_decoded, numbered, read_those_there
+from paimon_spark.metadata.small_files import find_decoded, numbered, read_existing
 from paimon_spark.storage.store import AtomicCreate
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def read_json_files(warehouse: Warehouse, directory: str) -> Iterator[tuple[str,
     """Paths and bytes of the JSON files of a directory."""
     store = warehouse.store
     paths = [f"{directory}/{i.name}" for i in store.list(directory) if not i.is_directory and i.name.endswith(_SUFFIX)]
-    yield from read_those_there(store, paths)
+    yield from read_existing(store, paths)
 
 
 def _decoded_files(warehouse: Warehouse, directory: str, decode: Callable[[bytes, str], T]) -> Iterator[T]:

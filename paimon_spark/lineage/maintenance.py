@@ -266,7 +266,7 @@ def _rebuild_from_checkpoints(work: _Work, given: Mapping[str, str]) -> None:
 
 
 def forget_job(index: Index, job: str, now_ms: int | None = None) -> int:
-    """Remove the rows of a job that has ended, and free its name; a job that still runs is recorded anew.
+    """Remove the rows of a job that has ended, and free its name; a job that still runs is recorded again.
 
     Returns the number of rows removed. Everything not newer than `now_ms` (epoch milliseconds, None: now) is forgotten.
     Safe to repeat after a failure.

@@ -26,7 +26,7 @@ from paimon_spark.errors import FileMissingError
 from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse, quote_name, short_digest, warn_once
-from paimon_spark.metadata.small_files import read_those_there
+from paimon_spark.metadata.small_files import read_existing
 
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"
@@ -322,7 +322,7 @@ def _read_all(warehouse: Warehouse, folder: str, is_wanted: Callable[[str], bool
 
 def _read(warehouse: Warehouse, paths: Sequence[str]) -> Iterator[ReadNote]:
     """The notes in files, without those that are gone or unreadable."""
-    for path, data in read_those_there(warehouse.store, paths):
+    for path, data in read_existing(warehouse.store, paths):
         try:
             note = decode_note(path, data)
         except (KeyError, TypeError, ValueError, AttributeError) as e:

@@ -24,8 +24,8 @@ from paimon_spark.lineage.results import Batch, NextTables, ProvenanceOf
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-_MAY: Final = 1
-_HAS: Final = 2
+_MAYBE: Final = 1
+_CERTAIN: Final = 2
 _NONE: Final[Numbers] = np.empty(0, np.int64)
 
 
@@ -42,7 +42,7 @@ class Readers:
         """Find all batches that a snapshot went into, through any tables."""
         order = in_order(asked, self._graph.read_by, self._graph.sinks_of)
         nodes = list(order)
-        reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_HAS: [np.array([snapshot], np.int64)]}}
+        reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_CERTAIN: [np.array([snapshot], np.int64)]}}
         todo = [0]
         while todo:
             node = nodes[heapq.heappop(todo)]
@@ -79,7 +79,7 @@ class Readers:
             may, has = self._of_stream(job, node, spans, sink, made)
         else:
             may, has = self._of_any(job, node, spans, sink, made)
-        return [found for found in (made.raise_to(level, has), made.raise_to(_MAY, may)) if len(found[1])]
+        return [found for found in (made.raise_to(level, has), made.raise_to(_MAYBE, may)) if len(found[1])]
 
     def _made_of(self, job: str, sink: Node) -> _Made:
         by_job = self._made.setdefault(sink, {})
@@ -91,16 +91,16 @@ class Readers:
         """Rows that may have read one of the snapshots, and rows that have, of a job that may read its source whole."""
         first, done = int(spans.first[0]), spans.done
         if self._provenance_of is None:
-            return made.silent(first), done
-        told = made.told.setdefault(node, _SourceRanges.of(len(made.barriers)))
-        for row in range(first, told.since):
-            if (said := self._said(job, sink, made, row)) is not None:
-                told.put(row, self._range(said, sink, node))
-        told.since = min(told.since, first)
-        silent, replaced = made.silent(first), made.replaced_later(int(spans.end[0]))
-        known = np.flatnonzero(told.known[first:]) + first
-        may = np.concatenate([silent[~told.known[silent]], replaced])
-        return may, np.concatenate([done[~told.known[done]], told.read(known, spans)])
+            return made.unknown(first), done
+        ranges = made.ranges.setdefault(node, _SourceRanges.of(len(made.barriers)))
+        for row in range(first, ranges.since):
+            if (provenance := self._provenance(job, sink, made, row)) is not None:
+                ranges.put(row, self._range(provenance, sink, node))
+        ranges.since = min(ranges.since, first)
+        unknown, replaced = made.unknown(first), made.replaced_later(int(spans.end[0]))
+        known = np.flatnonzero(ranges.known[first:]) + first
+        may = np.concatenate([unknown[~ranges.known[unknown]], replaced])
+        return may, np.concatenate([done[~ranges.known[done]], ranges.read(known, spans)])
 
     def _of_stream(self, job: str, node: Node, spans: _Spans, sink: Node, made: _Made) -> tuple[Numbers, Numbers]:
         """The same of a stream, which reads each snapshot once: nothing later, and few snapshots need be looked at."""
@@ -108,45 +108,46 @@ class Readers:
         has: list[int] = []
         for snapshots, first, end, done in spans.grouped():
             if done:
-                said = self._said(job, sink, made, end)
-                if said is None or _some(self._range(said, sink, node), snapshots):
+                provenance = self._provenance(job, sink, made, end)
+                if provenance is None or _some(self._range(provenance, sink, node), snapshots):
                     has.append(end)
             left = snapshots
             for row in range(end - 1, first - 1, -1):
-                said = self._said(job, sink, made, row)
-                if said is None:
+                provenance = self._provenance(job, sink, made, row)
+                if provenance is None:
                     if not made.replaced[row]:  # else it may have read a part, and what it made is gone
                         may.append(row)
                     continue
-                left = _of_those(self._range(said, sink, node), left)
+                left = _of_those(self._range(provenance, sink, node), left)
                 if not left:
-                    break  # who begins a snapshot goes on with it in the next batch: earlier ones had not begun
+                    break  # a stream that begins a snapshot continues it in the next batch: earlier batches had not
                 has.append(row)
         return np.array(may, np.int64), np.array(has, np.int64)
 
-    def _range(self, said: Provenance, sink: Node, node: Node) -> SourceRange | None:
-        return source_range_of(said, sink, node, self._graph.sources(said.job, node))
+    def _range(self, provenance: Provenance, sink: Node, node: Node) -> SourceRange | None:
+        return source_range_of(provenance, sink, node, self._graph.sources(provenance.job, node))
 
-    def _said(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
+    def _provenance(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
         """The provenance of the snapshot of a sink row; None when it has none with sources."""
         if self._provenance_of is None:
             return None
-        if row not in made.said:
-            said = self._provenance_of(sink, int(made.snapshots[row]))
-            ours = said is not None and (said.job, said.barrier) == (job, made.barriers[row])
-            made.replaced[row] = said is not None and not ours
-            made.said[row] = said if said is not None and ours and said.knows_sources else None
-        return made.said[row]
+        if row not in made.provenances:
+            provenance = self._provenance_of(sink, int(made.snapshots[row]))
+            is_own = provenance is not None and provenance.batch == (job, made.barriers[row])
+            made.replaced[row] = provenance is not None and not is_own
+            knows_sources = provenance is not None and provenance.knows_sources
+            made.provenances[row] = provenance if is_own and knows_sources else None
+        return made.provenances[row]
 
     def _stream(self, job: str) -> bool:
         """Whether a job is known to read each snapshot once, as streams do."""
         if job not in self._is_stream:
-            said = None
+            provenance = None
             for sink in self._graph.writes.get(job, ()):
                 made = self._made_of(job, sink)
                 if len(made.barriers):
-                    said = said or self._said(job, sink, made, len(made.barriers) - 1)
-            self._is_stream[job] = said is not None and said.query_id is not None
+                    provenance = provenance or self._provenance(job, sink, made, len(made.barriers) - 1)
+            self._is_stream[job] = provenance is not None and provenance.query_id is not None
         return self._is_stream[job]
 
 
@@ -156,24 +157,24 @@ class _Made:
 
     Attributes:
         barriers, snapshots: of its rows.
-        levels: of its rows: 0, `_MAY` or `_HAS`.
+        levels: of its rows: 0, `_MAYBE` or `_CERTAIN`.
         replaced: of its rows that were looked at: whether another batch's snapshot has the id by now, as a branch was
             merged or rolled back. Who read it has it, even if it is gone since.
-        silent_from, replaced_from: rows from here on are reached, of those that tell nothing, and of those replaced.
+        unknown_from, replaced_from: rows from here on are reached, of those without provenance, and of those replaced.
         without: level → batches that read it and made no snapshot.
-        said: what snapshots that were looked at say.
-        told: the same as columns, by source.
+        provenances: of rows whose snapshots were read.
+        ranges: the same as columns, by source.
     """
 
     barriers: Numbers
     snapshots: Numbers
     levels: np.ndarray[Any, np.dtype[np.int8]]
     replaced: Flags
-    silent_from: int
+    unknown_from: int
     replaced_from: int
-    without: Mapping[int, list[Numbers]] = field(default_factory=lambda: {_MAY: [], _HAS: []})
-    said: dict[int, Provenance | None] = field(default_factory=dict)
-    told: dict[Node, _SourceRanges] = field(default_factory=dict)
+    without: Mapping[int, list[Numbers]] = field(default_factory=lambda: {_MAYBE: [], _CERTAIN: []})
+    provenances: dict[int, Provenance | None] = field(default_factory=dict)
+    ranges: dict[Node, _SourceRanges] = field(default_factory=dict)
 
     @staticmethod
     def of(sinks: BatchSequence) -> _Made:
@@ -181,10 +182,10 @@ class _Made:
         levels, replaced = np.zeros(count, np.int8), np.zeros(count, bool)
         return _Made(_numbers(sinks.barriers), _numbers(sinks.snapshots), levels, replaced, count, count)
 
-    def silent(self, first: int) -> Numbers:
+    def unknown(self, first: int) -> Numbers:
         """Rows from one on that are not replaced, but for those given before."""
-        rows = np.arange(first, max(first, self.silent_from))
-        self.silent_from = min(self.silent_from, first)
+        rows = np.arange(first, max(first, self.unknown_from))
+        self.unknown_from = min(self.unknown_from, first)
         return rows[~self.replaced[rows]]
 
     def replaced_later(self, first: int) -> Numbers:
@@ -201,13 +202,13 @@ class _Made:
 
     def batches(self, job: str) -> list[Batch]:
         """Those that are reached, by barrier."""
-        has, may = (np.unique(np.concatenate([_NONE, *self.without[level]])) for level in (_HAS, _MAY))
+        has, may = (np.unique(np.concatenate([_NONE, *self.without[level]])) for level in (_CERTAIN, _MAYBE))
         may = np.setdiff1d(may, has, assume_unique=True)
         rows = np.flatnonzero(self.levels)
         barriers = np.concatenate([self.barriers[rows], has, may])
         made = np.where(self.replaced[rows], 0, self.snapshots[rows]).tolist()
         snapshots = [*(snapshot or None for snapshot in made), *[None] * (len(has) + len(may))]
-        certain = np.concatenate([self.levels[rows] == _HAS, np.ones(len(has), bool), np.zeros(len(may), bool)])
+        certain = np.concatenate([self.levels[rows] == _CERTAIN, np.ones(len(has), bool), np.zeros(len(may), bool)])
         order = np.argsort(barriers, kind="stable")
         return [
             Batch(job, barrier, snapshots[i], sure)
@@ -285,7 +286,7 @@ class _SourceRanges:
             self.after[row], self.last[row], self.within[row] = read.after or 0, read.last or 0, read.within or 0
 
     def read(self, rows: Numbers, spans: _Spans) -> Numbers:
-        """Those rows that read one of the snapshots, as far as these can be theirs."""
+        """The rows that read one of the snapshots, within the spans of these."""
         # Of several within a range the least has the first span: if that begins later, so do all.
         above = np.searchsorted(spans.snapshots, self.after[rows], side="right")
         inside = np.searchsorted(spans.snapshots, self.within[rows])

@@ -137,7 +137,7 @@ class Recorder:
         return self._state.queued
 
     def forget(self, job: str) -> None:
-        """Drop the queued rows of a job, and write its rows anew when it commits again."""
+        """Drop the queued rows of a job, and write its rows again when it commits next."""
         state = self._state
         with state.flushing, state.lock:
             state.forget(job)

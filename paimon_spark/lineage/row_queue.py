@@ -168,7 +168,7 @@ class RowQueue:
             self.job_rows = {key: at for key, at in self.job_rows.items() if at > oldest}
 
     def forget(self, job: str) -> None:
-        """Drop the queued rows of a job, and write its rows anew when it commits again."""
+        """Drop the queued rows of a job, and write its rows again when it commits next."""
         for entry in self.queue:
             entry.rows = {name: [row for row in some if row[0] != job] for name, some in entry.rows.items()}
         self.queued = sum(e.size for e in self.queue)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.listeners import event_of
@@ -57,12 +56,12 @@ def stream_commit(handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLi
         recording = None
     if recording is None:
         return CommitLineage(batch_id)
-    return CommitLineage(batch_id, recording.properties, (recording,), partial(_finish, recording))
 
+    def finish(made: bool) -> None:
+        if not made:
+            recording.record_reads()
 
-def _finish(recording: CommitRecording, made: bool) -> None:
-    if not made:
-        recording.record_reads()
+    return CommitLineage(batch_id, recording.properties, (recording,), finish)
 
 
 def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapshot) -> None:

@@ -46,7 +46,7 @@ from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Row
 from paimon_spark.lineage.warehouse import DATABASE, Warehouse
 from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, seen_branch_names
+from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, visible_branch_names
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
@@ -115,7 +115,7 @@ class TableIndex:
 
     def create(self) -> None:
         """Make the database and those of the tables that are missing. Safe to race."""
-        # The last one says that all are there.
+        # The last one is there once all are.
         for definition in (*(d for d in TABLES.values() if d is not CATALOG_OPTIONS), CATALOG_OPTIONS):
             if not self._is_there(definition):
                 self._make(definition)
@@ -132,7 +132,7 @@ class TableIndex:
             found = self._with_handle(table, lambda handle: Scan(handle, options).to_arrow())
         except TableNotFoundError:
             return table.schema.empty_table()
-        # A table that others made may hold nulls; such a row says nothing.
+        # A table that others made may hold nulls; such rows are no lineage.
         return found.drop_null().cast(table.schema)
 
     def upsert(self, rows: Rows) -> None:
@@ -320,9 +320,9 @@ class TableIndex:
         if not is_table(store, layout.root):
             return
         yield TableRef(database, table)
-        names = seen_branch_names(store, layout)
+        names = visible_branch_names(store, layout)
         main: str | None = None
-        with suppress(CorruptFileError):  # whoever opens main is told
+        with suppress(CorruptFileError):  # opening main reports it
             main = read_main_branch(store, layout.root) if names else None
         for name in names:
             if name != main:

@@ -68,7 +68,7 @@ JOB_TABLES: Final = (SOURCE_JOB.name, SINK_JOB.name)
 Rows: TypeAlias = Mapping[str, Sequence[tuple[Any, ...]]]
 """Rows by the name of their table, values in the order of its columns."""
 RowLists: TypeAlias = dict[str, list[tuple[Any, ...]]]
-"""The same, to be changed by whoever made it."""
+"""The same, to be changed by its owner."""
 
 
 class Index(Protocol):

@@ -51,7 +51,7 @@ def unified_version(
             they made after the others is left out: the answer is the newest snapshot that the others made.
 
     Raises:
-        LineageError: an unknown table, or no consistent snapshots: says which tables meet at which, and what helps.
+        LineageError: an unknown table, or no consistent snapshots; names the tables that differ, and what helps.
     """
     if not tables:
         raise LineageError("a unified version needs at least one table")
@@ -129,7 +129,7 @@ def _alive(search: Alignment, node: Node, recorded: int, newest_between: NewestB
 
 
 def _barrier(graph: Graph, node: Node, job: str, bound: int) -> int:
-    """The newest batch of a job, not after a bound, that rows know of; -1 when there is none."""
+    """The newest recorded batch of a job up to a bound; -1 without any."""
     if bound < FAR:
         return bound
     return max([graph.sinks(job, node).newest, *(graph.sources(job, s).newest for s in graph.sources_of(job, node))])
@@ -178,9 +178,9 @@ def _why_none_fits(
         for above in upstream(graph, node, snapshot, history.provenance_of).tables:
             for m in above.met:
                 if m.job not in ignoring:
-                    told = f"{node.name} at {snapshot} through job {m.job!r}"
+                    how = f"{node.name} at {snapshot} through job {m.job!r}"
                     last = search.canonical(above.node, m.last)
-                    met.setdefault(above.node, {}).setdefault(last, set()).add(told)
+                    met.setdefault(above.node, {}).setdefault(last, set()).add(how)
     differing = [
         f"{node.name} at "
         + " and ".join(f"snapshot {s} ({', '.join(sorted(by)[:3])})" for s, by in sorted(at.items())[:_SHOWN])

@@ -53,7 +53,7 @@ class UnrecordedSnapshot:
 
     Attributes:
         time_ms: when it was committed, epoch milliseconds.
-        operation: what the writer called the commit; None when it did not say.
+        operation: the writer's name for the commit, where it gave one.
         job: the recorded job that made it without knowing all its sources; None: no job recorded it.
     """
 
@@ -118,7 +118,7 @@ def find_unrecorded(
     since_ms: int = 0,
     besides: Node | None = None,
 ) -> Unrecorded:
-    """The unrecorded snapshots of tables. Raises nothing: what cannot be read is left out, and `is_whole` says so.
+    """The unrecorded snapshots of tables. Never raises: what cannot be read is left out, and `is_whole` is False.
 
     Args:
         indexes: the lineage tables of each warehouse.
@@ -260,15 +260,15 @@ def _unrecorded(s: Snapshot) -> UnrecordedSnapshot | None:
     """A snapshot that brought rows in of which not all sources are known; None for any other."""
     if s.commit_kind in (CommitKind.COMPACT, CommitKind.ANALYZE):
         return None
-    said = decode_provenance(s.properties)
-    if said is not None:
-        return None if said.knows_sources else UnrecordedSnapshot(s.id, s.time_ms, s.commit_user, s.operation, said.job)
+    provenance = decode_provenance(s.properties)
+    job = None if provenance is None else provenance.job
+    found = UnrecordedSnapshot(s.id, s.time_ms, s.commit_user, s.operation, job)
+    if provenance is not None:
+        return None if provenance.knows_sources else found
     if JOB in (s.properties or {}):  # of a later release
         return None
     is_empty = s.total_record_count == 0 or (s.commit_kind is CommitKind.APPEND and s.delta_record_count == 0)
-    if is_empty or s.operation in _REMOVING:
-        return None
-    return UnrecordedSnapshot(s.id, s.time_ms, s.commit_user, s.operation)
+    return None if is_empty or s.operation in _REMOVING else found
 
 
 def _of_other_engines(index: Index, refs: set[TableRef]) -> Callable[[TableRef, int], bool]:
@@ -284,8 +284,8 @@ def _of_other_engines(index: Index, refs: set[TableRef]) -> Callable[[TableRef, 
         written = {ref for _, ref in of_refs}
         return lambda ref, snapshot_id: ref in written
     folder = f"{index.warehouse.lineage_dir}/jobs"
-    ours = {i.name for i in index.warehouse.store.list(folder)} if of_refs else set()
-    foreign = {job for job, _ in of_refs if f"{quote_name(job)}.json" not in ours}
+    registered = {i.name for i in index.warehouse.store.list(folder)} if of_refs else set()
+    foreign = {job for job, _ in of_refs if f"{quote_name(job)}.json" not in registered}
     if not foreign:
         return lambda ref, snapshot_id: False
     table = index.read(SINK_SNAPSHOT, job_is_in(foreign))

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.metadata.handle import TableHandle, branch_names, seen_branch_names
+from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
-from paimon_spark.metadata.schemas import seen_schema_ids
+from paimon_spark.metadata.schemas import visible_schema_ids
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
@@ -48,12 +48,12 @@ def branch_exists(handle: TableHandle, name: str) -> bool:
     """Whether the table has a branch of this name; main always exists."""
     if name == MAIN:
         return True
-    return is_ref_name(name) and bool(seen_schema_ids(handle.store, handle.layout.with_branch(name)))
+    return is_ref_name(name) and bool(visible_schema_ids(handle.store, handle.layout.with_branch(name)))
 
 
 def list_branch_names(handle: TableHandle) -> list[str]:
-    """Names of the branches that readers see, sorted, without `main` itself; as `metadata.handle.seen_branch_names`."""
-    return seen_branch_names(handle.store, handle.layout)
+    """Names of the branches that readers see, sorted, without `main` itself."""
+    return visible_branch_names(handle.store, handle.layout)
 
 
 def list_branches(handle: TableHandle) -> list[Branch]:
@@ -153,6 +153,15 @@ def fork_path(handle: TableHandle) -> str:
 def read_fork(handle: TableHandle) -> Fork | None:
     """Read the branch's `FORK` file; None when it has none. Raises CorruptFileError."""
     return find_decoded(handle.store, fork_path(handle), decode_fork)
+
+
+def recorded_forks(handle: TableHandle, *, other_than: str | None = None) -> Iterator[tuple[TableHandle, Fork]]:
+    """Yield the branches that have a `FORK` file, by name, with their forks. Raises CorruptFileError."""
+    for name in list_branch_names(handle):
+        branch = handle.on_branch_directory(name)
+        fork = None if name == other_than else read_fork(branch)
+        if fork is not None:
+            yield branch, fork
 
 
 def fork_of(handle: TableHandle) -> Fork | None:

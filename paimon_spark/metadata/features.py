@@ -176,7 +176,7 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
 _READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering", "scan.bucket"))
 """Rows of `REFUSALS` that say how a table is read, not what its files are."""
 
-UNHEARD: Final = (
+WITHOUT_SIDE_EFFECTS: Final = (
     "commit.callbacks", "tag.callbacks", "metastore.partitioned-table", "visibility-callback.enabled",
     "metadata.iceberg-compatible", "partition.timestamp-format.strict",
 )  # fmt: skip
@@ -302,7 +302,7 @@ def check_writable(schema: TableSchema, options: Mapping[str, str], table: str) 
                 table=table,
                 column=field.name,
             )
-    for key in UNHEARD:
+    for key in WITHOUT_SIDE_EFFECTS:
         if options.get(key, "").strip() not in ("", "false"):
             _LOG.warning("table %s has %s = %r; this write does not cause what it asks for", table, key, options[key])
 

@@ -16,7 +16,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.metadata.features import check_definition, check_overrides, check_readable, check_writable
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
-from paimon_spark.metadata.schemas import BranchLook, is_seen, latest_schema, list_schema_ids, look_at_branch
+from paimon_spark.metadata.schemas import BranchLook, is_visible, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.table import TableOptions, parse_table_options
@@ -194,7 +194,7 @@ def branch_names(store: Store, layout: Layout) -> list[str]:
     ]
 
 
-def seen_branch_names(store: Store, layout: Layout) -> list[str]:
+def visible_branch_names(store: Store, layout: Layout) -> list[str]:
     """Names of the branches that readers see, sorted; main is not among them.
 
     Directories without a schema, which other engines or interrupted commits leave, are no branches; nor are those that
@@ -205,7 +205,7 @@ def seen_branch_names(store: Store, layout: Layout) -> list[str]:
     for _ in range(_RACES):
         names = [name for name in branch_names(store, layout) if not name.startswith(".")]
         looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
-        seen = [name for name, look in looks.items() if is_seen(name, look, _of_other(look, looks))]
+        seen = [name for name, look in looks.items() if is_visible(name, look, _of_other(look, looks))]
         if seen in (names, before):
             break
         before = seen
@@ -228,7 +228,7 @@ def table_name(store: Store, root: str) -> str:
 def _not_found(store: Store, layout: Layout, name: str) -> TableNotFoundError | BranchNotFoundError:
     url = store.url(layout.root)
     if layout.branch != MAIN:
-        branches = seen_branch_names(store, layout)
+        branches = visible_branch_names(store, layout)
         if branches or list_schema_ids(store, layout.with_branch(MAIN)):
             return BranchNotFoundError(
                 f"table {name} has no branch {layout.branch!r}{did_you_mean(layout.branch, branches)}; "

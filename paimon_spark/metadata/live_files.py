@@ -1,4 +1,4 @@
-"""Live files of a table, folded from manifest entries, and the bucket state that writers continue from.
+"""Live files of a table, folded from manifest entries; state of its buckets for writers.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/FileEntry`, `operation/AbstractFileStoreScan`,
 `operation/FileSystemWriteRestore`, `operation/AbstractFileStoreWrite.scanExistingFileMetas`.

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists of a table: read through a cache, and written under new names.
+"""Manifests and manifest lists of a table: read through a cache, written.
 
 Metadata files never change and their names are never used again, so what was decoded once stays right for the
 life of the process; Spark keeps its planning processes from query to query. The memory is bounded, and
@@ -33,7 +33,7 @@ from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.small_files import read_those_there
+from paimon_spark.metadata.small_files import read_existing
 from paimon_spark.types import RowType
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
@@ -179,7 +179,7 @@ def _find(
         name: CACHE.get((handle.store.identity, path)) for path, name in paths.items()
     }
     wanted = [path for path, name in paths.items() if found[name] is None]
-    for path, data in read_those_there(handle.store, wanted):
+    for path, data in read_existing(handle.store, wanted):
         found[paths[path]] = rows = tuple(decode(data, handle.store.url(path)))
         remember_list(handle, paths[path], rows, len(data))
     return found

@@ -169,7 +169,7 @@ class PartitionDirectories:
         return found
 
     def _spellings(self, parent: str, column: DataField, number: Any, segment: str) -> list[str]:
-        """The names that directories of a number have, `segment` first; it alone where there is none."""
+        """The names of the existing directories of a number, `segment` first; else `segment` alone."""
         level = f"{parent}/{column.name}"
         if level not in self._spelled:
             self._spelled[level] = self._listed(parent, column)

@@ -1,4 +1,4 @@
-"""Resolution of a version to a branch, a snapshot and a schema, and of the two ends of an incremental read.
+"""Resolution of versions to snapshots, and of the ends of incremental reads.
 
 The order in which a version text is tried is this package's own (README, Versions).
 
@@ -351,7 +351,7 @@ def _before_everything(handle: TableHandle, text: str) -> int | None:
 
 
 def _latest_schema(handle: TableHandle, end: Resolved) -> TableHandle:
-    """Incremental reads use the branch's latest schema: there is no one snapshot whose schema would do."""
+    """The latest schema of the branch, which incremental reads use: their snapshots may have several."""
     return open_branch(handle, end.handle.branch)
 
 

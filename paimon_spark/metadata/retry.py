@@ -1,4 +1,4 @@
-"""Clock, and waits between attempts that grow; clock, sleep and chance are given from outside.
+"""Clock, and growing waits between attempts.
 
 Source: Java `utils/RetryWaiter`.
 """

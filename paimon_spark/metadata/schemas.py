@@ -1,4 +1,4 @@
-"""Schema files of a branch, and the `HANDOVER` file that makes a branch directory visible to readers.
+"""Schema files of a branch, and the `HANDOVER` file that says which branch is visible.
 
 A branch exists when its directory has a schema. No store changes two directories at once, so while a branch is renamed
 by copying, `schema/HANDOVER` in both directories lists the schemas that the new one needs: once the last of them, one
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def list_schema_ids(store: Store, layout: Layout) -> list[int]:
-    """Ids of the schema files in the branch's directory, ascending; `seen_schema_ids` says whether it is a branch."""
+    """Ids of the schema files in the branch's directory, ascending, visible to readers or not."""
     return numbered(store, layout.schema_dir, SCHEMA_PREFIX)
 
 
@@ -56,13 +56,13 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
     """The newest schema; None when there is no such branch of a table."""
-    ids = seen_schema_ids(store, layout)
+    ids = visible_schema_ids(store, layout)
     if not ids:
         return None
     try:
         return read_schema(store, layout, ids[-1])
     except CorruptFileError:
-        if seen_schema_ids(store, layout):
+        if visible_schema_ids(store, layout):
             raise
         return None  # the branch was deleted, or renamed, since its schemas were listed
 
@@ -199,7 +199,7 @@ def look_at_branch(store: Store, layout: Layout) -> BranchLook:
     return BranchLook(ids, None)
 
 
-def is_seen(name: str, look: BranchLook, other: Collection[int]) -> bool:
+def is_visible(name: str, look: BranchLook, other: Collection[int]) -> bool:
     """Whether readers see a branch directory.
 
     Args:
@@ -216,7 +216,7 @@ def is_seen(name: str, look: BranchLook, other: Collection[int]) -> bool:
     return not look.handover.is_done(other)
 
 
-def seen_schema_ids(store: Store, layout: Layout) -> list[int]:
+def visible_schema_ids(store: Store, layout: Layout) -> list[int]:
     """Ids of the branch's schemas, ascending; empty when readers see no branch there.
 
     One listing; two small requests more while the branch is renamed, made or deleted. Raises CorruptFileError.
@@ -225,4 +225,4 @@ def seen_schema_ids(store: Store, layout: Layout) -> list[int]:
     other: list[int] = []
     if look.handover is not None and look.handover.branch not in (None, layout.directory_branch):
         other = numbered(store, layout.with_branch(str(look.handover.branch)).schema_dir, SCHEMA_PREFIX)
-    return look.ids if is_seen(layout.directory_branch, look, other) else []
+    return look.ids if is_visible(layout.directory_branch, look, other) else []

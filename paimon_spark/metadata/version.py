@@ -1,4 +1,6 @@
-"""Version text, version options, timestamps and moments as values; `resolve` finds what versions mean.
+"""Versions and moments as values, parsed from text and options.
+
+`resolve` finds what versions mean.
 
 Source: Java `table/source/snapshot/TimeTravelUtil`, `DateTimeUtils.parseTimestampData`; PIP-4 and PIP-14 for savepoints
 and branches.

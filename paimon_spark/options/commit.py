@@ -1,4 +1,4 @@
-"""Options of a table for commits and manifests: retries, checks, when and how manifests are written.
+"""Options of a table for commits and manifests.
 
 Source: Java `CoreOptions`.
 """

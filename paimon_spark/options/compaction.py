@@ -1,4 +1,4 @@
-"""Options of a table for compaction: what triggers it, what it rewrites, which records it drops.
+"""Options of a table for compaction: triggers, file sizes, expired records.
 
 Source: Java `CoreOptions`, `append/AppendCompactCoordinator`.
 """

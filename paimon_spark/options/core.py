@@ -1,4 +1,4 @@
-"""Options that decide how a table is laid out, read and merged, and `fields.<column>.…` of single columns.
+"""Options of a table that decide its layout, reading and merging, and those of columns.
 
 Source: Java `CoreOptions`, `mergetree/compact/PartialUpdateMergeFunction.Factory`.
 """

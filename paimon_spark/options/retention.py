@@ -1,4 +1,4 @@
-"""Options for retention: of snapshots, changelogs, consumers, partitions and tags; automatic tags and savepoints.
+"""Options of a table for retention, automatic tags and savepoints.
 
 Source: Java `CoreOptions`, `options/ExpireConfig`; PIP-4 for savepoints.
 """

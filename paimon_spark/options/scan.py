@@ -1,4 +1,4 @@
-"""What one batch read asks for, parsed once from option text into ScanOptions.
+"""Options of one batch read: ScanOptions.
 
 Keys are taken in any case, because Spark lower-cases them. `metadata.resolve` finds what a version means; here it stays
 the pair of key and text that the user gave.

@@ -1,4 +1,4 @@
-"""What one streaming read asks for, parsed once from option text into StreamReadOptions.
+"""Options of one streaming read: StreamReadOptions.
 
 A table may store options of streams (`consumer-id`, `scan.mode`, `read.stream.*`); they count where the read gives
 nothing else. A start given with the read replaces a stored one as a whole; given limits replace stored alignment, and

@@ -1,4 +1,4 @@
-"""Options of one batch write, and of the sink of a streaming query: BatchWriteOptions, StreamWriteOptions.
+"""Options of one batch write, and of the sink of a streaming query.
 
 Keys are taken in any case, because Spark lower-cases them. What the options of a table mean is not decided here:
 they are kept as text, for the table made or in force for this write. A sink takes the options of batch writes, but for

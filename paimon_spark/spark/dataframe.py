@@ -79,11 +79,11 @@ def arrow_dataframe(rows: pa.Table, session: SparkSession | None = None) -> Data
 
 
 def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:
-    """The rows of `scan`, planned here and decoded in the JVM by Spark's Parquet reader; None where it cannot.
+    """The rows of `scan`, planned here and decoded in the JVM by Spark's Parquet reader; None when that is impossible.
 
-    It can for append tables on local disk whose files are read as they are: Parquet, no deletion vectors, columns of
-    plain types that no change of the schema has touched, no partition columns, whose values are not taken from files.
-    More rows than the scan's condition allows may come; the version is the newest one.
+    It is possible for append tables on local disk whose files need no conversion: Parquet, no deletion vectors, columns
+    of plain types that no schema change has touched, no partition columns, whose values are not taken from files.
+    Rows that the scan's condition excludes may be among them; the version is the newest one.
 
     Spark skips row groups and pages by the statistics and dictionaries of the files, whoever wrote them. For FLOAT and
     DOUBLE columns that loses rows: bounds that leave out NaN (pyarrow, pypaimon), dictionaries with only one of the two
@@ -141,11 +141,8 @@ def _columns(scan: Scan) -> Sequence[DataField] | None:
 
 
 def _is_plain(t: DataType) -> bool:
-    """Whether Spark reads the type from Paimon's Parquet files as it is read here."""
-    match t:
-        case AtomicType():
-            return t.name in _ATOMS
-    return isinstance(t, CharType | BinaryType | DecimalType)
+    """Whether Spark reads the type from Paimon's Parquet files as this package does."""
+    return t.name in _ATOMS if isinstance(t, AtomicType) else isinstance(t, CharType | BinaryType | DecimalType)
 
 
 def _paths(request: ReadRequest, split: DataSplit, columns: Sequence[DataField]) -> list[str] | None:

@@ -54,7 +54,7 @@ def write(table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping
     # Wrong columns are found here, where the error is not wrapped in one of Spark's.
     handle = open_for_rows(place_of(table, asked), asked, arrow_schema(rows.schema))
     clustered = cluster(rows, handle) if CLUSTER.get(canonical_write(options)) else Clustered(rows)
-    return save_job(handle, clustered.rows, {**options, **_how(clustered)}, mode)
+    return save_job(handle, clustered.rows, {**options, **clustered.options}, mode)
 
 
 def save_job(
@@ -68,14 +68,6 @@ def save_job(
     user = COMMIT_USER.get(options) or new_commit_user(handle.options)
     _save(rows, handle, mode, {**options, COMMIT_USER.key: user})
     return WriteResult(_made(handle, user, 0 if base is None else base.id))
-
-
-def _how(clustered: Clustered) -> dict[str, str]:
-    """Write options that say how the rows are distributed."""
-    out = {CLUSTERED.key: str(clustered.disjoint).lower()}
-    if clustered.assigners:
-        out[ASSIGNERS.key] = str(clustered.assigners)
-    return out
 
 
 def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mapping[str, str]) -> None:
@@ -105,17 +97,23 @@ def _made(handle: TableHandle, user: str, after: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """Rows, and how they are distributed over the tasks that will write them.
+    """Rows, and their distribution over the tasks that will write them.
 
     Attributes:
         disjoint: no two tasks write rows of one bucket.
-        assigners: over how many tasks the keys of a partition of a table with dynamic buckets are divided; the number
-            of a task says which of them it has. 0 where buckets are not dynamic.
+        assigners: number of tasks over which the keys of a partition with dynamic buckets are divided, by the number
+            of the task; 0 where buckets are not dynamic.
     """
 
     rows: DataFrame
     disjoint: bool = False
     assigners: int = 0
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Write options that state the distribution."""
+        assigners = {ASSIGNERS.key: str(self.assigners)} if self.assigners else {}
+        return {CLUSTERED.key: str(self.disjoint).lower(), **assigners}
 
 
 def cluster(rows: DataFrame, handle: TableHandle) -> Clustered:

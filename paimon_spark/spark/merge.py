@@ -109,16 +109,10 @@ def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One MERGE.
+    """One MERGE, with at least one clause. Expressions name the table and the source by their aliases.
 
-    Attributes:
-        source: the rows that are brought in.
-        on: which rows match.
-        clauses: in order; one at least.
-        target_alias: what expressions call the table.
-        source_alias: what they call the source.
-        refuses_pairs: whether a row of the table that matches twice is refused whatever the clauses choose, as Spark
-            does; else only when the clauses change it twice.
+    With `refuses_pairs`, a row of the table that matches twice is refused whatever the clauses choose, as by Spark;
+    else only when the clauses change it twice.
     """
 
     change: Change
@@ -130,12 +124,7 @@ class Merge:
     refuses_pairs: bool = False
 
     def run(self) -> WriteResult:
-        """Run it, in one commit.
-
-        Raises:
-            DataError: a row would become several; nothing was changed.
-            Others as `Table.merge`.
-        """
+        """Run it, in one commit. Raises as `Table.merge`."""
         change, handle = self.change, self.change.handle
         if change.keyed and any(c.verb is Verb.DELETE for c in self.clauses):
             check_deletes(handle)
@@ -145,7 +134,7 @@ class Merge:
         target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
         given = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
         joined = target.join(given, F.expr(self.on), self._join)
-        if self._must_look_at_pairs:
+        if self._must_count_pairs:
             pairs = joined if self._join == "inner" else target.join(given, F.expr(self.on), "inner")
             refuse_twice(change, pairs.select(*(self._target(n).alias(n) for n in change.row_id)))
         rows = self._staged(joined)
@@ -153,7 +142,7 @@ class Merge:
         if handle.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
             changed = rows.where(F.col(ACTION) == UPDATE)
             set_ = {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values}
-            olds = {n: (F.col(_name(_OLD, i)), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
+            olds = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
             refuse_nulls(handle, changed, olds)
         rows = self._once(rows)
         places = [] if change.keyed else list(PLACES)
@@ -182,7 +171,7 @@ class Merge:
         return self.refuses_pairs and len(found) == 1 and found[0].verb is Verb.DELETE and found[0].condition is None
 
     @property
-    def _must_look_at_pairs(self) -> bool:
+    def _must_count_pairs(self) -> bool:
         """Whether pairs must be counted before clauses choose; a clause for every pair shows duplicates anyway."""
         found = [c for _, c in self._of(When.MATCHED)]
         return self.refuses_pairs and bool(found) and all(c.condition is not None for c in found)
@@ -199,13 +188,13 @@ class Merge:
         rows = joined.withColumn(ACTION, kind)
         olds = {n: self._target(n) for n in change.names}
         kept = [self._target(n).alias(n) for n in (() if change.keyed else PLACES)]
-        before = [c.alias(_name(_OLD, i)) for i, c in enumerate(olds.values())]
-        # Where rows match, both sides are seen.
+        before = [c.alias(f"{_OLD}{i}") for i, c in enumerate(olds.values())]
+        # Clauses of matching rows see both sides.
         rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
         columns = self._columns(rows, When.MATCHED, olds)
         rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
         carried = [*(c for c in rows.columns if c.startswith(_OLD)), *(() if change.keyed else PLACES), ACTION, _MOVED]
-        done = {n: F.col(_name(_COLUMN, i)) for i, n in enumerate(change.names)}
+        done = {n: F.col(f"{_COLUMN}{i}") for i, n in enumerate(change.names)}
         if self._of(When.NOT_MATCHED):
             rows = rows.alias(self.source_alias)
             rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED)))
@@ -213,7 +202,7 @@ class Merge:
             rows = rows.alias(self.source_alias).select(*columns, *carried, _CLAUSE)
         if self._of(When.NOT_MATCHED_BY_SOURCE):
             named = [c.alias(n) for n, c in done.items()]
-            # Not yet touched by any clause, these rows have their old values.
+            # No earlier clause changes these rows, so they have their old values.
             rows = rows.select(*named, *carried, _CLAUSE).alias(self.target_alias)
             rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED_BY_SOURCE)))
             rows = rows.alias(self.target_alias)
@@ -250,7 +239,7 @@ class Merge:
                 else:
                     continue
                 value = F.when(F.col(_CLAUSE) == number, made).otherwise(value)
-            out.append(value.alias(_name(_COLUMN, i)))
+            out.append(value.alias(f"{_COLUMN}{i}"))
         return out
 
     @property
@@ -309,10 +298,6 @@ class Merge:
         number = self._of(When.MATCHED)[0][0]
         gone = rows.where(F.col(_CLAUSE) == number).dropDuplicates(self.change.row_id)
         return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
-
-
-def _name(prefix: str, position: int) -> str:
-    return f"{prefix}{position}"
 
 
 def _plain(text: str) -> tuple[str, ...]:

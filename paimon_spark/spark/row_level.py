@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +56,6 @@ from paimon_spark.types import VALUE_KIND, RowKind, quoted
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
 DELETE, UPDATE, INSERT = "D", "U", "I"
-_GONE: Final = "__paimon_gone"
-_ROWS: Final = "__paimon_rows"
 _NO_COLUMNS: Final = pa.RecordBatch.from_arrays([], [])
 PLACES: Final = (FILE_PATH, ROW_INDEX)
 _KINDS: Final = {DELETE: RowKind.DELETE, UPDATE: RowKind.UPDATE_AFTER, INSERT: RowKind.INSERT}
@@ -68,13 +66,7 @@ _NEW: Final = "__paimon_new_"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of rows of a table.
-
-    Attributes:
-        table: as it was opened.
-        handle: its branch, as it is now.
-        base_id: the head before any row was read, 0 for none.
-    """
+    """One change of rows of a table: its branch as it is now, and the head before any row was read, 0 for none."""
 
     table: OpenedTable
     handle: TableHandle
@@ -84,7 +76,7 @@ class Change:
     def of(cls, table: OpenedTable) -> Change:
         """A change of the head of the branch of `table`."""
         handle = reopen_to_change(at_head(table))
-        # Spark reads the rows before it asks for a writer, perhaps for hours; what changes meanwhile must be noticed.
+        # Spark reads the rows, perhaps for hours, before it asks for a writer; changes meanwhile must be conflicts.
         base = latest_snapshot(handle)
         return cls(table, handle, 0 if base is None else base.id)
 
@@ -115,8 +107,10 @@ class Change:
         if self.keyed:
             return _run_keyed(self.table, self.handle, rows)
         how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
-        # All rows of a file come in one task; new ones are spread.
-        spread = F.concat(F.lit("new "), F.pmod(F.xxhash64(*_hashable(rows)), F.lit(_SPREAD)).cast("string"))
+        # All rows of a file go to one task; new rows are spread over several.
+        fields = [f for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
+        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in fields))
+        spread = F.concat(F.lit("new "), F.pmod(hashed, F.lit(_SPREAD)).cast("string"))
         marked = rows.withColumn(KEEPS, F.col(ACTION) != DELETE)
         if operation == "DELETE":
             marked = marked.select(FILE_PATH, ROW_INDEX, KEEPS)
@@ -126,11 +120,7 @@ class Change:
         return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
 
     def _refuse_other_branch(self, rows: DataFrame) -> None:
-        """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has.
-
-        Raises:
-            UnsupportedFeatureError: some row, or partition, is one of these.
-        """
+        """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has."""
         if other_branch(self.handle) is None:
             return
         head = latest_snapshot(self.handle)
@@ -142,38 +132,32 @@ class Change:
             raise beside.not_reached(partition)
         losing = {p for p in beside.behind if gone.get(p)}
         if losing:
-            there = self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1)).alias(_GONE))
             left = dict(gone)
-            for partition, count in zip(there.partitions, there.numbers(_GONE), strict=True):
+            for partition, count in self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1))):
                 left[partition] = left.get(partition, 0) - count
             for partition in sorted(p for p in losing if left[p] >= 0):
                 raise beside.would_appear(partition)
 
     def _leaving(self, rows: DataFrame, head: Snapshot | None, beside: OtherPartitions) -> dict[bytes, int]:
         """The number of `rows` that leave each of their partitions."""
-        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint")).alias(_GONE)
+        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint"))
         if self.keyed:  # the key has the partition
-            found = self._by_partition(rows, deleted)
-            return dict(zip(found.partitions, found.numbers(_GONE), strict=True))
-        found = self._by_partition(rows, deleted, F.count(F.lit(1)).alias(_ROWS), also=FILE_PATH)
+            return {partition: gone or 0 for partition, gone in self._by_partition(rows, deleted)}
         places = _places(beside.other.handle, beside.snapshot) | _places(self.handle, head)
         out: dict[bytes, int] = {}
-        paths = found.table.column(FILE_PATH).to_pylist()
-        for path, new, gone, count in zip(
-            paths, found.partitions, found.numbers(_GONE), found.numbers(_ROWS), strict=True
-        ):
+        for new, path, gone, count in self._by_partition(rows, deleted, F.count(F.lit(1)), also=FILE_PATH):
             old = places.get(path)
-            if old is not None:  # else the commit tells that the file is gone
-                out[old] = out.get(old, 0) + (count if new != old else gone)
+            if old is not None:  # else the commit fails, as the file is gone
+                out[old] = out.get(old, 0) + (count if new != old else gone or 0)
         return out
 
-    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> _Grouped:
-        """Aggregates by partition of the rows, and by another column if given."""
+    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> list[tuple[Any, ...]]:
+        """The rows grouped by partition and `also`: the partition as BinaryRow bytes, `also` and the aggregates."""
         keys = self.handle.schema.partition_type
         others = () if also is None else (also,)
         table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
         if not keys.fields and also is None and table.column(0)[0].as_py() in (None, 0):
-            table = table.slice(0, 0)  # without a column to group by there is a row for no rows
+            table = table.slice(0, 0)  # without a column to group by, no rows give one row
         arrays = [
             column_assignment(table.column(i).type, f.type, f.name, self.handle.name)(table.column(i).combine_chunks())
             for i, f in enumerate(keys)
@@ -182,23 +166,12 @@ class Change:
         numbered = np.zeros(table.num_rows, np.int64)
         if table.num_rows:
             numbered += seen.of(pa.RecordBatch.from_arrays(arrays, list(keys.names)) if arrays else _NO_COLUMNS)
-        return _Grouped(table, [seen.rows[n] for n in numbered.tolist()])
-
-
-@dataclass(frozen=True, slots=True)
-class _Grouped:
-    """Rows of a grouping, and the partition of each as BinaryRow bytes."""
-
-    table: pa.Table
-    partitions: list[bytes]
-
-    def numbers(self, name: str) -> list[int]:
-        """A column of counts."""
-        return [n or 0 for n in self.table.column(name).to_pylist()]
+        columns = [column.to_pylist() for column in table.columns[len(arrays) :]]
+        return list(zip([seen.rows[n] for n in numbered.tolist()], *columns, strict=True))
 
 
 def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
-    """The partition of each data file, by what `__paimon_file_path` says."""
+    """The partition of each data file, by its value of `__paimon_file_path`."""
     splits = plan_branch(handle, snapshot, ScanQuery(columns=())).splits
     return {file_url(handle.store, s, f): s.partition for s in splits for f in s.files}
 
@@ -269,10 +242,6 @@ def refuse_twice(change: Change, rows: DataFrame) -> None:
             f"{which} matches several rows of the source, so it is not clear what it becomes; nothing was "
             f"changed in {change.handle.describe()}. Make the rows of the source unique in the columns of the condition"
         )
-
-
-def _hashable(rows: DataFrame) -> list[Column]:
-    return [F.col(quoted(f.name)) for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
 
 
 def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> WriteResult:

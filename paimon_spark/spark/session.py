@@ -59,8 +59,8 @@ def register(spark: SparkSession) -> None:
 def find_sources_here(spark: SparkSession) -> None:
     """Let writes of this thread find Python data sources.
 
-    A classic session looks for the source of a write, though not of a read, in what its thread knows as the active
-    session, and only the thread that made the session has one.
+    A classic session looks up the source of a write, though not of a read, in the active session of the thread, and
+    only the thread that created the session has one.
     """
     if isinstance(spark, SparkSession):  # classic; making a DataFrame is the public way to make its session active
         spark.createDataFrame([], "x INT")

@@ -63,7 +63,20 @@ class PaimonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch writer of rows of `schema`; a missing table is made. Driver."""
-        return batch_writer(dict(self.options), schema, overwrite)
+        from paimon_spark.jobs.batch_write import plan_path_write
+        from paimon_spark.options.write_request import ROW_LEVEL, WriteMode, canonical_write
+        from paimon_spark.spark.batch_write import BatchWriter
+        from paimon_spark.spark.schema import arrow_schema, row_type
+
+        options, source = dict(self.options), arrow_schema(schema)
+        operation = ROW_LEVEL.get(canonical_write(options))
+        if operation is not None:
+            from paimon_spark.jobs.row_level import plan_path_row_level
+            from paimon_spark.spark.row_level_write import row_level_writer
+
+            return row_level_writer(plan_path_row_level(options, source, operation))
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        return BatchWriter(plan_path_write(options, mode, source, lambda: row_type(schema, all_nullable=True)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of a stream of the columns of `schema`. Driver."""
@@ -114,28 +127,6 @@ class PaimonPyDataSource(PaimonDataSource):
     def name(cls) -> str:
         """The name after `format`."""
         return "paimon_py"
-
-
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """The writer of rows of `schema` that `df.write.options(…).save(path)` asks for. Beside the driver.
-
-    Raises as `jobs.batch_write.plan_write`.
-    """
-    from paimon_spark.jobs.batch_write import plan_path_write
-    from paimon_spark.options.write_request import ROW_LEVEL, WriteMode, canonical_write
-    from paimon_spark.spark.batch_write import BatchWriter
-    from paimon_spark.spark.schema import arrow_schema, row_type
-
-    operation = ROW_LEVEL.get(canonical_write(options))
-    if operation is not None:
-        from paimon_spark.jobs.row_level import plan_path_row_level
-        from paimon_spark.spark.row_level_write import row_level_writer
-
-        return row_level_writer(plan_path_row_level(options, arrow_schema(schema), operation))
-    mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
-    return BatchWriter(
-        plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
-    )
 
 
 def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:

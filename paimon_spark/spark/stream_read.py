@@ -1,11 +1,11 @@
 """Streaming reads: offsets and splits beside the driver, rows on executors.
 
-One process beside the driver holds the reader for the whole query. Another one makes it once more, only to pickle what
+One process beside the driver holds the reader for the whole query. Another one creates it again, only to pickle what
 executors run: so a reader opens its table, and imports what that needs, at its first use. That also keeps error
-messages, as Spark replaces errors of making the reader.
+messages, as Spark replaces those of errors in the constructor.
 
 Spark does not store where a query began. When its first batch has to run again after a restart, Spark asks for the
-beginning once more, which may have changed. So the end of the first batch stores it.
+beginning again, which may have changed. So the end of the first batch stores it.
 
 Source: PySpark `sql/streaming/python_streaming_source_runner.py`, Spark `MicroBatchExecution`.
 """
@@ -46,12 +46,12 @@ _START: Final = "start"
 """In the dictionary of the end of a query's first batch: where the query began."""
 
 _MADE_BEFORE: Final = (
-    "If the table was altered after spark.readStream made the DataFrame, make it anew; the checkpoint stays good"
+    "If the table was altered after spark.readStream made the DataFrame, create it again; the checkpoint stays valid"
 )
 
 
 class PaimonStreamReader(DataSourceStreamReader):
-    """The driver's part of a stream for every PySpark; what goes to executors is small."""
+    """The driver's part of a stream, for every version of PySpark."""
 
     def __init__(self, options: Mapping[str, str], declared: StructType) -> None:
         self._options = dict(options)

@@ -40,13 +40,7 @@ class StreamMessage(WriterCommitMessage):
 
 
 class PaimonStreamWriter(DataSourceStreamArrowWriter):
-    """The sink of a streaming query, for one micro-batch.
-
-    Args:
-        options: of the query.
-        complete: each micro-batch replaces all rows of the table.
-        task: what tasks run; None at the end of a micro-batch, which has none.
-    """
+    """The sink of a streaming query, for one micro-batch; without `task` for its end only."""
 
     def __init__(self, options: Mapping[str, str], complete: bool, task: StreamTask | None = None) -> None:
         self._options = dict(options)
@@ -125,11 +119,7 @@ def _planned_end(options: tuple[tuple[str, str], ...], complete: bool) -> Stream
 
 
 def _whose_task() -> tuple[int, str, int]:
-    """The number of this task, its query and its micro-batch.
-
-    Raises:
-        StreamError: Spark does not tell the query or batch.
-    """
+    """The number of this task, its query and its micro-batch. Raises StreamError: Spark does not tell them."""
     context = TaskContext.get()
     query_id = None if context is None else context.getLocalProperty(QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(BATCH_ID)

@@ -1,4 +1,4 @@
-"""Decide whether a batch of a streaming write, and all batches before it, are already committed; the sink log.
+"""Decide whether a batch of a streaming write is already committed; the sink log.
 
 Spark commits the batches of a query in order, and repeats the last one after a crash. Evidence, strongest first: the
 query's own snapshots, by commit user and identifier; the head in the sink log, when the branch still has it, as only
@@ -52,11 +52,7 @@ SINK_PREFIX: Final = "sink-"
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """The query whose batches are looked for.
-
-    Attributes:
-        is_named: the commit user was given by name; otherwise it is made of the query's id.
-    """
+    """The query whose batches are searched; `is_named`: its commit user was given, not derived from its id."""
 
     query_id: str
     commit_user: str

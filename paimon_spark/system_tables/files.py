@@ -150,19 +150,12 @@ class _Group(NamedTuple):
     with_stats: Sequence[str] | None
 
 
-class FileTexts:
-    """Texts about the files of a batch of manifest entries.
+class FileTexts(NamedTuple):
+    """Texts about the files of manifest entries, by the columns of `schema`; `file_schemas` are by id."""
 
-    Args:
-        entries: columns of `ENTRY_SCHEMA`.
-        schema: whose columns are shown.
-        file_schemas: schema by id, for every file.
-    """
-
-    def __init__(self, entries: pa.RecordBatch, schema: TableSchema, file_schemas: Mapping[int, TableSchema]) -> None:
-        self._entries = entries
-        self._schema = schema
-        self._file_schemas = file_schemas
+    entries: pa.RecordBatch
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
 
     def keys(self, name: str) -> pa.Array:
         """`[1, a]` of column `min_key` or `max_key`; null for files without keys."""
@@ -183,15 +176,15 @@ class FileTexts:
             count = group.files.num_rows
             if group.with_stats is None and not _has_fields(group.files.column(bounds)):
                 return pa.repeat(text("{}"), count)
-            return map_text(self._schema.row_type.names, [make(group, f) for f in self._schema.fields], count)
+            return map_text(self.schema.row_type.names, [make(group, f) for f in self.schema.fields], count)
 
         return self._by_group(("schema_id", "value_stats_cols", "write_cols"), of_group)
 
     def _by_group(self, names: Sequence[str], make: Callable[[_Group], pa.Array]) -> pa.Array:
         rows, texts = [], []
-        for places in _groups([self._entries.column(n) for n in names]):
-            whole = len(places) == self._entries.num_rows
-            files = self._entries if whole else self._entries.take(take_indices(places))
+        for places in _groups([self.entries.column(n) for n in names]):
+            whole = len(places) == self.entries.num_rows
+            files = self.entries if whole else self.entries.take(take_indices(places))
             rows.append(places)
             texts.append(make(self._group(files)))
         if len(texts) == 1:
@@ -200,7 +193,7 @@ class FileTexts:
         return pa.concat_arrays(texts).take(take_indices(order)) if texts else pa.nulls(0, pa.string())
 
     def _group(self, files: pa.RecordBatch) -> _Group:
-        schema = self._file_schemas[int(values(files.column("schema_id"))[0])]
+        schema = self.file_schemas[int(values(files.column("schema_id"))[0])]
         written = files.column("write_cols")[0].as_py()
         columns = schema.row_type
         if written is not None:

@@ -18,10 +18,11 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.lineage import read_recording as left_notes
 from paimon_spark.lineage.maintenance import sync
-from paimon_spark.lineage.read_notes import all_stream_queries, batch_notes, now_ms, stream_notes
+from paimon_spark.lineage.read_notes import all_stream_queries, batch_notes, stream_notes
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition, enable, forget_settings
 from paimon_spark.lineage.warehouse import find_warehouse_table
+from paimon_spark.metadata.retry import now_ms
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming]
 

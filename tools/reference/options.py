@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import paimon_spark.options
-from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
+from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, WITHOUT_SIDE_EFFECTS, WRITE_REFUSALS
 from paimon_spark.options import descriptor, lineage, scan, write_request
 from paimon_spark.options import stream_read as stream_read
 from paimon_spark.options.core import FieldOptions
@@ -182,14 +182,14 @@ def kept(all_options: Mapping[str, Option[Any]]) -> list[str]:
     """Options of tables that are known and do nothing here."""
     spoken_of = {key for option in all_options.values() for key in (option.key, *option.fallbacks)}
     refused = {r.option for r in (*REFUSALS, *WRITE_REFUSALS)}
-    named = {*VERSIONS, *CHECKED, *WITHOUT_DESCRIPTOR, *UNHEARD, *_REFUSED_OF_READS}
+    named = {*VERSIONS, *CHECKED, *WITHOUT_DESCRIPTOR, *WITHOUT_SIDE_EFFECTS, *_REFUSED_OF_READS}
     return sorted(TABLE_OPTIONS - spoken_of - refused - named)
 
 
 def _refused() -> list[tuple[str, str, str]]:
     rows = [(r.option, "reads and writes", r.why) for r in REFUSALS]
     rows += [(r.option, "writes", r.why) for r in WRITE_REFUSALS]
-    rows += [(key, "nothing: a write warns", "what it asks for does not happen here") for key in UNHEARD]
+    rows += [(key, "nothing: a write warns", "what it asks for does not happen here") for key in WITHOUT_SIDE_EFFECTS]
     return [(code(key), where, why) for key, where, why in rows]
 
 

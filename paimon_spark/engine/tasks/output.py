@@ -34,6 +34,7 @@ def output_type(
     table: str,
     tracks_rows: bool = False,
     row_kind: bool = False,
+    metadata: bool = True,
 ) -> RowType:
     """The columns that a read returns, in order: those of the table if `columns` is None.
 
@@ -45,13 +46,14 @@ def output_type(
         table: how messages call the table.
         tracks_rows: `_ROW_ID` and `_SEQUENCE_NUMBER` may be asked for.
         row_kind: `rowkind` comes first.
+        metadata: metadata columns may be named.
 
     Raises:
         ColumnNotFoundError: there is no such column; the nearest names are offered.
         InvalidOptionError: a column is named twice, or the table has a column called `rowkind` itself.
     """
     known = {f.name: f for f in schema.fields}
-    extra = {f.name: f for f in _extra_fields(schema, tracks_rows)}
+    extra = {f.name: f for f in _extra_fields(schema, tracks_rows)} if metadata else {}
     names = known if columns is None else columns
     fields = [known.get(name) or extra.get(name) or _in_any_case(known, extra, name, table) for name in names]
     if row_kind:

@@ -1,4 +1,4 @@
-"""Definition of a table: its schema created, validated and changed; data files are not touched.
+"""Definition of a table: its schema created, validated and changed.
 
 from_arrow.py      Arrow schema to columns
 ddl.py             Spark DDL text to columns

@@ -37,7 +37,7 @@ from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, check_readable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.schemas import create_schema, latest_schema, seen_schema_ids
+from paimon_spark.metadata.schemas import create_schema, latest_schema, visible_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
@@ -158,7 +158,7 @@ def _check_still_readable(before: TableSchema, after: TableSchema, table: str) -
 def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:
     for key in _OTHER_BRANCHES:
         branch = schema.options.get(key, "").strip()
-        if branch and not seen_schema_ids(handle.store, handle.layout.with_branch(branch)):
+        if branch and not visible_schema_ids(handle.store, handle.layout.with_branch(branch)):
             raise InvalidOptionError(
                 f"{handle.describe()}: option {key} = {branch!r}: the table has no such branch", option=key
             )

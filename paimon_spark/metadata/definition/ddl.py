@@ -1,4 +1,4 @@
-"""Parser of Spark DDL to columns of a table: `id BIGINT NOT NULL COMMENT 'key', tags ARRAY<STRING>, …`.
+"""Parser of Spark DDL for the columns of a table: `id BIGINT NOT NULL, tags ARRAY<STRING>`.
 
 Types are Spark's, so TIMESTAMP is an instant (TIMESTAMP_LTZ); Paimon's own words are understood beside them
 (TIME(3), BYTES, MULTISET<…>, TIMESTAMP(3) WITH LOCAL TIME ZONE). Field ids are those of `create.new_schema`.

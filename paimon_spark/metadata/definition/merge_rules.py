@@ -1,4 +1,4 @@
-"""Rules of merge engines: the aggregate function of each column, and sequence groups, checked against a schema.
+"""Merge engine options checked against a schema: aggregate functions, sequence groups.
 
 Source: Java `mergetree/compact/PartialUpdateMergeFunction.Factory`, `mergetree/compact/aggregate/`.
 """

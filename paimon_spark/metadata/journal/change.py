@@ -1,4 +1,4 @@
-"""TableChange: what an operation does to snapshots, tags and branches, as steps; its journal as JSON.
+"""TableChange: steps that change snapshots, tags and branches; their journal as JSON.
 
 Steps name paths relative to the table's directory and run in order. After a crash all of them run again from the
 first, so each must do no harm when it was done before, and readers must find the old state or the new one after every

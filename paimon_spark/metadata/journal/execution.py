@@ -22,7 +22,7 @@ from paimon_spark.metadata.journal.change import (
     Step,
 )
 from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
-from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, seen_schema_ids
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, visible_schema_ids
 from paimon_spark.metadata.small_files import find_bytes, numbered
 
 _CONCURRENT: Final = 8
@@ -80,7 +80,7 @@ def _move_branch(handle: TableHandle, old: str, new: str) -> None:
             raise FileMissingError(f"cannot move {store.url(old)}: it does not exist", path=old)
         return
     ids = numbered(store, f"{old}/schema", SCHEMA_PREFIX)
-    if not seen_schema_ids(store, handle.layout.with_branch(_branch_of(new))):
+    if not visible_schema_ids(store, handle.layout.with_branch(_branch_of(new))):
         if ids:  # files at `new` are of an interrupted copy, or of a late commit
             store.delete_tree(new)
         if store.renames_directories:

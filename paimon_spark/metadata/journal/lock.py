@@ -1,4 +1,4 @@
-"""The lock on a table's refs (snapshots, tags, branches): who holds it, and takeover from dead owners.
+"""Lock on the snapshots, tags and branches of a table, and takeover from dead owners.
 
 The lock is the file `intent/intent`, created exclusively; `intent/plan-<operation>` beside it is the journal of the
 operation that holds it. Commits, reads and other engines do not take the lock.

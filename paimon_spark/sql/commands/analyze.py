@@ -16,7 +16,7 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.branch_access import opened_anew
+from paimon_spark.jobs.branch_access import reopen_at_head
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Analyze
@@ -55,7 +55,7 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
     """
     _refuse(name, statement)
     table = session.table(name, {"time-zone": session.time_zone})
-    handle = opened_anew(table)
+    handle = reopen_at_head(table)
     head = latest_snapshot(handle)
     if head is None:
         return

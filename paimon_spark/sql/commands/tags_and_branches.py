@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError, TagNotFoundError, UnsupportedFeatureError
-from paimon_spark.jobs.branch_access import opened_anew
+from paimon_spark.jobs.branch_access import reopen_at_head
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.sql.commands.target import on_table
@@ -143,7 +143,7 @@ def _snapshot_id(table: Table, version: int | str | None) -> int | None:
 
 
 def _resolved(table: Table, version: str | None) -> Resolved:
-    return resolve(opened_anew(table), None if version is None else text_version(version))
+    return resolve(reopen_at_head(table), None if version is None else text_version(version))
 
 
 def _refuse_retention(table: Table, statement: CreateBranch) -> None:

@@ -379,7 +379,7 @@ def test_rows_come_in_many_shapes(tmp_path: Path) -> None:
         table.write([{"id": 1}])
     with pytest.raises(InvalidInputError, match="expected append or overwrite"):
         table.write(ROWS, mode="ignore")
-    with pytest.raises(InvalidOptionError, match="says where a table lies"):
+    with pytest.raises(InvalidOptionError, match="sets the location of a table"):
         table.write(ROWS, path="/elsewhere")
 
 

@@ -110,7 +110,7 @@ def test_partitions_are_chosen_by_values_or_by_a_condition(
         ({"partitions": [7]}, InvalidInputError, "found 7"),
         ({"partitions": {"day": "2024-01-01"}}, InvalidInputError, "'day' is not a partition column"),
         ({"partitions": "hr=one"}, InvalidInputError, "'one' is not a value of partition column 'hr'"),
-        ({"where": "id = 1 and hr = 1"}, InvalidInputError, "looks at id, but only whole partitions"),
+        ({"where": "id = 1 and hr = 1"}, InvalidInputError, "names id, but only whole partitions"),
         ({"where": "hr +"}, PredicateSyntaxError, "hr +"),
         ({"where": "nothing = 1"}, ColumnNotFoundError, "nothing"),
         ({"where": 1}, InvalidInputError, "chosen by a condition as text, found 1"),

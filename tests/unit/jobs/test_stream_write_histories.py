@@ -408,7 +408,7 @@ def test_a_doubtful_batch_is_told_with_what_to_do_whether_it_is_there_or_not(tmp
     table(path).expire_snapshots(retain_max=1, retain_min=1)
     with pytest.raises(
         BatchesLostError,
-        match=r"cannot be told whether batch 3 of .* have expired.*If not, option write.stream.lost-batches = continue "
+        match=r"it is unknown whether batch 3 of .* have expired.*If not, option write.stream.lost-batches = continue "
         r"writes .* second time: .* where batch 3 ends \(the file offsets/3 .*snapshot.time-retained.* Nothing was",
     ):
         batch(path, 3, rows_of(3))
@@ -426,8 +426,8 @@ def test_doubtful_batches_before_are_told_with_what_to_do_whether_they_are_there
     (path / "sink" / f"sink-{QUERY}").unlink()
     with pytest.raises(
         BatchesLostError,
-        match=r"cannot be told whether the batches before 4 of .* have expired.* If they are, option "
-        r"write.stream.lost-batches = continue goes on with batch 4; if not, give the query a new checkpoint",
+        match=r"it is unknown whether the batches before 4 of .* have expired.* If they are, option "
+        r"write.stream.lost-batches = continue continues with batch 4; if not, give the query a new checkpoint",
     ):
         batch(path, 4, rows_of(4))
     batch(path, 4, rows_of(4), **{"write.stream.lost-batches": "continue"})

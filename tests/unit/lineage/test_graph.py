@@ -41,7 +41,7 @@ def test_a_table_is_found_by_its_name_and_an_unknown_one_offers_the_nearest() ->
     assert graph.node("sales.orders$branch_fix") == branch
     assert graph.node("sales.orders", ONE) == orders
     assert branch.name == "sales.orders$branch_fix"
-    with pytest.raises(LineageError, match="of 2 warehouses; say which is meant: file:///one, file:///two"):
+    with pytest.raises(LineageError, match="of 2 warehouses; give one of them: file:///one, file:///two"):
         graph.node("sales.orders")
     with pytest.raises(LineageError, match=r"no job reads or writes table 'sales\.order'.*did you mean 'sales\.orders"):
         graph.node("sales.order")

@@ -184,7 +184,7 @@ def test_a_declared_schema_is_checked_by_the_first_question(source: FakeSource) 
     with pytest.raises(ColumnNotFoundError, match=r"no column 'nope'.*option columns"):
         stream_reader({"path": TABLE}, st.StructType().add("nope", st.IntegerType())).initialOffset()
     name = source.handle.schema.row_type.names[0]
-    with pytest.raises(SchemaMismatchError, match=f"declares column {name} .* made the DataFrame, make it anew"):
+    with pytest.raises(SchemaMismatchError, match=f"declares column {name} .* made the DataFrame, create it again"):
         stream_reader({"path": TABLE}, st.StructType().add(name, st.DateType())).initialOffset()
 
 

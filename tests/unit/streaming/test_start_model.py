@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import fsspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.start import UNPLANNED, first_offset
 from tests.harness.search import examples
 from tests.harness.tables import MetadataTable, a_snapshot
+
+pytestmark = pytest.mark.slow
 
 LATEST_TIME = 12
 Answer = tuple[str, int] | type[PaimonError]

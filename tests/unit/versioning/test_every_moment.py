@@ -25,6 +25,8 @@ from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.moments import Moment, StepwiseStore, moments, seen
 from tests.unit.versioning.publishing import new_table, put
 
+pytestmark = pytest.mark.slow
+
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 Plant = Callable[[str], tuple[Store, str]]
 Files = dict[str, bytes]

@@ -30,6 +30,8 @@ from tests.harness.search import examples, is_nightly
 from tests.harness.table_files import missing_files
 from tests.harness.version_model import BranchModel, Model, read, roots_of, shape_of, shape_said
 
+pytestmark = pytest.mark.slow
+
 DEFINITIONS: dict[str, dict[str, Any]] = {
     "keyed": {"primary_keys": ["k"], "options": {"bucket": "2"}},
     "vectors": {"primary_keys": ["k"], "options": {"bucket": "1", "deletion-vectors.enabled": "true"}},

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -30,6 +31,8 @@ from tests.harness.commits import (
     message,
 )
 from tests.harness.search import examples
+
+pytestmark = pytest.mark.slow
 
 Place = tuple[int, int]
 PLACES = st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from([0, 1]))

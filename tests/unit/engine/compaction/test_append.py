@@ -141,6 +141,7 @@ STEPS = st.one_of(
 IDS = ("_ROW_ID", "_SEQUENCE_NUMBER")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=settings().max_examples // 12)
 @given(st.lists(STEPS, min_size=4, max_size=16), st.sampled_from(["1600 b", "1 mb"]))

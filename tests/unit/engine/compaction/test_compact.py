@@ -48,6 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
     return lambda: str(base / uuid4().hex)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data(), large=st.booleans(), vectors=st.booleans(), deduplicates=st.booleans())
@@ -103,6 +104,7 @@ def test_a_delete_that_lies_above_other_files_gives_its_values_to_partial_update
     check_commits(root(), "partial-update", written, options, dedup=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 5)
 @given(rows=commits((0, 2, 3)), descending=st.booleans(), large=st.booleans())
 def test_rows_before_win_when_their_sequence_is_higher(

@@ -18,6 +18,8 @@ from tests.harness import merge_model as model
 from tests.harness.compacting import ENGINES, VALUES, Table, expected_changelog, merge_commit
 from tests.harness.merge_model import Record
 
+pytestmark = pytest.mark.slow
+
 ADDS = {"deduplicate": (0, 1, 2, 3), "first-row": (0,), "partial-update": (0, 2), "aggregation": (0, 2)}
 """Kinds of rows with which the outcome hangs on no compaction."""
 

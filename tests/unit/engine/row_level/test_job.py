@@ -148,6 +148,7 @@ steps = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(steps=steps)
 def test_a_table_holds_what_a_list_of_rows_holds(kind: str, steps: list[tuple[str, Any]]) -> None:
@@ -443,6 +444,7 @@ def test_a_value_that_does_not_fit_leaves_no_file() -> None:
     assert files_below(handle) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rewrite", "vectors", "rewrite_buckets", "vectors_buckets", "vectors_small_files"])
 @pytest.mark.parametrize("updates", [False, True])
 def test_a_store_that_fails_leaves_no_file(kind: str, updates: bool, monkeypatch: pytest.MonkeyPatch) -> None:

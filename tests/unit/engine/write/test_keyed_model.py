@@ -32,6 +32,8 @@ from tests.harness import merge_model as model
 from tests.harness.merge_model import Record
 from tests.harness.search import examples
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema(
     [
         pa.field("p", pa.string(), nullable=False),
