@@ -90,13 +90,7 @@ def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appe
     if on_target.options.row_tracking:
         # Their ids are of the source's rows; the target's commit gives them its own.
         new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
-    committer = Committer(
-        on_target,
-        new_commit_user(on_target.options),
-        clock_ms=clock.clock_ms,
-        sleep=clock.sleep,
-        random=clock.random,
-    )
+    committer = Committer(on_target, new_commit_user(on_target.options), clock=clock)
     made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
         source,
