@@ -76,7 +76,7 @@ ANY_NUMBER: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is kept.
+    """The retention of one call: what stays.
 
     Attributes:
         retain_max: at most so many are kept, whatever their age.
@@ -224,8 +224,8 @@ def expired_changelogs(
     return _count(ids, len(ids) + newest_snapshots, rule, lambda i: time_ms(ids[i]))
 
 
-def _count(ids: Sequence[int], count: int, rule: Rule, age_ms: Callable[[int], int | None]) -> int:
-    """How many of the oldest ids expire; `count` includes what follows them, `age_ms` gets a position.
+def _count(ids: Sequence[int], count: int, rule: Rule, time_ms: Callable[[int], int | None]) -> int:
+    """How many of the oldest ids expire; `count` includes what follows them, `time_ms` gets a position.
 
     Positions before `count - retain_max` expire whatever their age.
     """
@@ -233,7 +233,7 @@ def _count(ids: Sequence[int], count: int, rule: Rule, age_ms: Callable[[int], i
     if rule.first_needed is not None:
         end = min(end, bisect_left(ids, rule.first_needed))
     for i in range(max(count - rule.retain_max, 0), end):
-        committed = age_ms(i)
+        committed = time_ms(i)
         if committed is not None and rule.older_than_ms <= committed:
             return i
     return max(end, 0)

@@ -107,7 +107,7 @@ class SinkLog:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """The batch is not in the branch, all that made a snapshot before it are."""
+    """The batch is not in the branch; all earlier ones that made a snapshot are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class _Search:
         return AlreadyCommitted(next(rows, None)) if found else None
 
     def _before(self, own: Sequence[Snapshot]) -> LastBatch | None:
-        """The newest earlier batch among snapshots of the query."""
+        """The newest earlier batch, from snapshots of the query."""
         earlier = [s for s in own if s.commit_identifier < self.batch_id]
         # A compaction of a batch follows on its rows, which may be all that a copy of the branch has of it.
         newest = max(
@@ -305,7 +305,7 @@ class _Search:
         return found is not None and SnapshotKey.of(found) != SnapshotKey.of(snapshot)
 
     def _may_have_expired(self, place: SnapshotKey) -> bool:
-        """Whether nothing says that the snapshot is not in the history: it would have expired by now."""
+        """Whether the snapshot is in the history, or expired from it as far as ids show."""
         ids = list_snapshot_ids(self.handle)
         if ids and place.snapshot_id < ids[0]:
             return True

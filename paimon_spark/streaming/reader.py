@@ -147,7 +147,7 @@ class BatchPlanner:
             raise expired(self.handle, snapshot.id, reading=True)
 
     def _content_of_part(self, snapshot: Snapshot) -> Content:
-        """What is read of a partly read snapshot."""
+        """The content read of a partly read snapshot. Raises OffsetError: none is, with the present options."""
         content = contents_of(self.handle, snapshot, self.asked)
         if content is None:
             raise self._not_countable(
@@ -303,7 +303,7 @@ class QueryColumns:
 
     @staticmethod
     def of(schema: TableSchema, names: Iterable[str]) -> QueryColumns:
-        """Those of `names` that are columns of the table, and its keys and partition columns."""
+        """The named columns of the table, and its primary key and partition columns."""
         chosen = {*names, *schema.primary_keys, *schema.partition_keys}
         return QueryColumns(tuple(f for f in schema.fields if f.name in chosen))
 

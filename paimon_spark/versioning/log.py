@@ -385,7 +385,7 @@ def _ref(tag: Tag, branch: str) -> HistoryRef:
 
 
 def _distinct(keys: Mapping[_Identity, str]) -> dict[_Identity, str]:
-    """Make keys unique: a tag may keep a snapshot whose id the branch has given out again."""
+    """Make keys unique: a tag may keep a snapshot whose id the branch has assigned again."""
     out: dict[str, _Identity] = {}
     for which, key in keys.items():
         names = (f"{key}'{number}" if number > 1 else key for number in itertools.count(1))
