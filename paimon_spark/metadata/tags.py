@@ -60,11 +60,7 @@ def tag_names(handle: TableHandle) -> list[str]:
 
 
 def find_tag(handle: TableHandle, name: str) -> Tag | None:
-    """The tag with exactly this name; None when there is none, or no tag could have the name.
-
-    Raises:
-        CorruptFileError: the tag's file cannot be decoded.
-    """
+    """The tag with exactly this name; None when there is none. Raises CorruptFileError."""
     if not is_ref_name(name):
         return None
     return find_decoded(handle.store, handle.layout.tag_path(name), decode_tag_file)
@@ -76,12 +72,7 @@ def decode_tag_file(data: bytes, path: str) -> Tag:
 
 
 def get_tag(handle: TableHandle, name: str) -> Tag:
-    """The tag with exactly this name.
-
-    Raises:
-        TagNotFoundError: there is none; the nearest names are offered.
-        CorruptFileError: its file cannot be decoded.
-    """
+    """The tag with exactly this name. Raises TagNotFoundError, which offers the nearest names; CorruptFileError."""
     tag = find_tag(handle, name)
     if tag is None:
         names = tag_names(handle)

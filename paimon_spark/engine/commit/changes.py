@@ -1,4 +1,4 @@
-"""Commit messages as changes of a snapshot, and removal of their files when the commit fails.
+"""Commit messages as changes of a snapshot, and removal of files of failed commits.
 
 Source: Java `operation/commit/ManifestEntryChanges`, `operation/FileStoreCommitImpl.abort`.
 """

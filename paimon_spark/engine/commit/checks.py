@@ -1,4 +1,4 @@
-"""Checks of a commit against the head that it is tried on: history, files, buckets, keys, strict mode, schema.
+"""Checks of a commit against the current head: history, files, buckets, keys, schema.
 
 Source: Java `operation/commit/CommitScanner`, `StrictModeChecker`, `operation/FileStoreCommitImpl.tryCommitOnce`.
 """

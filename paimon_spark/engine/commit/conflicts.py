@@ -1,4 +1,4 @@
-"""Conflicts between a commit and what others committed, as pure functions over manifest entries.
+"""Conflicts of a commit with concurrent ones: pure functions over manifest entries.
 
 Two appends never conflict, nor does an append with a compaction. What deletes files conflicts with whatever deleted
 them before, and files with keys above level 0 may not overlap.

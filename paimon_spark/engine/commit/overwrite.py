@@ -1,4 +1,4 @@
-"""What an overwrite replaces: everything, partitions named by values, or those that the new files are in.
+"""What an overwrite replaces: all rows, named partitions, or those present in the data.
 
 Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/commit/OverwriteChangesProvider`.
 """

@@ -1,4 +1,4 @@
-"""Exclusive creation of the snapshot file; an ambiguous answer of the store is resolved by reading.
+"""Exclusive creation of the snapshot file, with ambiguous answers resolved by reading.
 
 After an ambiguous answer the same bytes are written again under the same id: whichever try succeeds, it is the same
 snapshot, so nothing counts twice. The result is certain, or `Unknown`.

@@ -1,4 +1,4 @@
-"""Requests for one snapshot, by kind: what each changes on top of a head, and what is checked first.
+"""Requests for one snapshot, by kind: the changes of each, and its checks.
 
 A request is made once and tried on any head, until its snapshot is there or certainly will not be.
 """

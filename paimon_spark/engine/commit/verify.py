@@ -1,4 +1,4 @@
-"""Verify, after publishing a snapshot, that its branch still has the history that it was made on.
+"""Verify after publishing a snapshot that its branch still has the same history.
 
 Commits take no lock. An operation that replaces the history of a branch (a merge, replacing main, rolling back,
 deleting or renaming a branch) reads the branch, writes its plan to the journal, and carries it out. A commit made after

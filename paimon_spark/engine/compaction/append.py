@@ -1,4 +1,4 @@
-"""Compaction of tables without keys: tasks, and files rewritten one after the other without their deleted rows.
+"""Compaction of tables without keys: tasks, and files rewritten without deleted rows.
 
 Rows and row ids stay the same; in a bucket rows keep their order too. In Java a full compaction of buckets begins with
 the first file worth it and takes all that follow; here large files with all their rows stay wherever they lie.

@@ -1,4 +1,4 @@
-"""Merge of the files of one bucket for a compaction, with lower-level rows and record-level expiry.
+"""Merge of the files of a bucket, with lower-level rows and record-level expiry.
 
 A lower-level row is one of a file below the output level, which stays. Lower-level rows of written keys take part in
 the merge as the rows that were visible before; with deletion vectors they are marked as deleted.

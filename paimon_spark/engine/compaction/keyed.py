@@ -1,4 +1,4 @@
-"""Compaction of one bucket of a table with keys: its task (driver), and running it (executor).
+"""Compaction of one bucket with keys: its task (driver), and running it (executor).
 
 Where level 0 is hidden until it is merged, rows of the same keys are looked up in levels below the result; tables with
 deletion vectors mark them as deleted there.

@@ -1,4 +1,4 @@
-"""Universal compaction: which sorted runs of a bucket are merged, into which level, and which files are rewritten.
+"""Universal compaction: which sorted runs are merged, and which files only move.
 
 A file of level 0 is a sorted run; so is every higher level that has files. Only neighbours in age are merged, from the
 newest run on, so that the rows of a key stay in order whatever is merged first. Pure functions.

@@ -1,4 +1,4 @@
-"""Compaction of the postponed bucket: moves its rows to the buckets of their keys, where readers find them.
+"""Compaction of the postponed bucket: moves rows to the buckets of their keys.
 
 Each partition keeps its number of buckets; a new one has as many as the options say. Files are read in the order in
 which they were made, so that later writes of a key win; in Java there is no order between writers.

@@ -1,4 +1,6 @@
-"""Run a compaction: plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver).
+"""Running a compaction: plan, tasks, commit, and new attempts after conflicts.
+
+plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver)
 
 Source: Java `spark/procedure/CompactProcedure`, `operation/AbstractFileStoreWrite.compact`.
 """

@@ -1,4 +1,4 @@
-"""Deleted rows of data files, finding them, and the metadata of replaced files as in their manifests."""
+"""Deleted rows of data files, and the whole metadata of replaced files."""
 
 from __future__ import annotations
 

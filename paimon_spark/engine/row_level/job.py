@@ -1,4 +1,4 @@
-"""RowLevelJob: one DELETE or UPDATE, from the plan to the messages of its commit, in process and in Spark.
+"""RowLevelJob: one DELETE or UPDATE, from the plan to the commit messages.
 
 plan_rows (driver) → RowLevelJob → run (a task per split) → SplitOutcome → finish (driver) → CommitMessages.
 

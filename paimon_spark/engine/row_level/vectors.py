@@ -1,4 +1,4 @@
-"""Deletion of rows: new deletion vectors (driver), or data files rewritten without the rows (tables without keys).
+"""Deletion of rows by deletion vectors, or by rewriting their data files.
 
 Source: Java `deletionvectors/append/BaseAppendDeleteFileMaintainer`, Spark's `PaimonSparkWriter` and
 `DeleteFromPaimonTableCommand.performNonPrimaryKeyDelete`.

@@ -1,4 +1,4 @@
-"""Data files of a bucket: their names, target size and statistics, and the DataFileMeta of each.
+"""Data files of a bucket: names, target size, statistics and DataFileMeta.
 
 Source: Java `io/RollingFileWriterImpl`, `io/DataFilePathFactory`, `io/RowDataFileWriter`, `io/KeyValueDataFileWriter`,
 `utils/StatsCollectorFactories`, `postpone/PostponeBucketFileStoreWrite`.

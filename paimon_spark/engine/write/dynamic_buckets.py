@@ -1,4 +1,4 @@
-"""Buckets of tables without a bucket count: a key stays in the bucket that its hash was put in first.
+"""Dynamic buckets: a key stays in the bucket that its hash was first assigned to.
 
 The index of a snapshot (HASH files, one for each bucket) has the hashes of each bucket. New keys are placed
 

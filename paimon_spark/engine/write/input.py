@@ -1,4 +1,4 @@
-"""A batch of a user → the table's columns, canonical types and row kinds, checked, with column defaults.
+"""A batch of a user as checked rows of the table, with row kinds and column defaults.
 
 Columns match by name. `check_input` finds the errors that the schemas alone show, before any row is read.
 

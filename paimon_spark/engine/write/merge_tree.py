@@ -1,4 +1,4 @@
-"""Writers of buckets with keys: rows are sorted and merged into level 0, or wait in the postponed bucket.
+"""Writers of buckets with keys: rows merged into level 0, or postponed.
 
 Rows get their sequence numbers in order of arrival, before anything is sorted. When memory is short, buffered rows
 are sorted and spilled to local disk; `close` merges them.

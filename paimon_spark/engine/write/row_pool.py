@@ -1,4 +1,4 @@
-"""Rows that wait for their bucket's writer: in memory, and beyond a budget in a mapped file on local disk.
+"""Rows that wait for the writer of their bucket, in memory or in mapped files on disk.
 
 A run is a batch whose rows are ordered by group. What a group has in a run is a slice; a slice of a run on disk is
 read when it is used, by the operating system's paging, so that thousands of groups cost no more than one.

@@ -112,7 +112,7 @@ def test_partitions_are_named_by_any_text_of_their_number(tmp_path: Path) -> Non
         assert len(read(table)) == count
     for text in ("0.123456789123", "1e39", "x"):
         with pytest.raises(
-            InvalidInputError, match="is not a value of partition column .f. of table .*, which is FLOAT"
+            InvalidInputError, match=r"is not a value of partition column .f. of table .*, which is FLOAT"
         ):
             table.drop_partitions({"f": text})
     table.write(rows().slice(0, 3))
