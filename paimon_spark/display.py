@@ -1,6 +1,6 @@
 """HTML for notebooks: pieces, dataclasses shown by their fields, lists shown as tables.
 
-Texts are escaped; colours are the notebook's own; no script, no style sheet. Knows nothing of tables.
+Text is escaped; colours are the notebook's own; no script, no style sheet.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _HEAD: Final = "text-align:left;padding:2px 10px 2px 0;border-bottom:1px solid c
 _CELL: Final = "text-align:left;padding:2px 10px 2px 0;vertical-align:top;white-space:pre-wrap"
 _NUMBER: Final = "text-align:right;padding:2px 10px 2px 0;vertical-align:top;font-variant-numeric:tabular-nums"
 MOST_ROWS: Final = 200
-"""Rows of a list that are shown; the rest is counted."""
+"""Maximum of rows that are shown; the rest is counted."""
 _SHOWN: Final = 20
-"""Members of a tuple that are shown; the rest is counted."""
+"""Maximum of members of a tuple that are shown; the rest is counted."""
 V = TypeVar("V")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

@@ -48,17 +48,17 @@ _SNAPSHOT_ID: Final = "scan.snapshot-id"
 class Lineage:
     """Which snapshot of which table of a warehouse was made from which. Picklable; every call sees the present state.
 
-    Every question first writes the rows that are missing, so that it sees all that is committed. A warehouse that can
-    only be read is asked as it is, with a warning. Where lineage was switched off, what was recorded still answers.
+    Every question first writes the rows that are missing, so that it covers all commits. A warehouse that is read-only
+    answers from the rows that exist, with a warning. After lineage is switched off, the recorded rows still answer.
 
     Tables are named `db.t` or `db.t$branch_fix`, or are opened tables, of other warehouses too. `others` are catalogs
-    of warehouses whose rows count as well; a name that several have is that of this catalog.
+    of more warehouses to include; a table name that several have means the table of this catalog.
     """
 
     catalog: Catalog
 
     def enable(self, *, table: bool = True, data: bool = True) -> LineageStatus:
-        """Switch lineage on for all jobs of the warehouse. Running ones notice within a minute.
+        """Switch lineage on for all jobs of the warehouse. Running jobs start to record within a minute.
 
         Args:
             table: record which jobs read and write which tables.
@@ -86,7 +86,7 @@ class Lineage:
         return self.status()
 
     def disable(self) -> LineageStatus:
-        """Switch lineage off. What was recorded stays, and still answers.
+        """Switch lineage off. Recorded rows stay, and still answer questions.
 
         Raises:
             StorageError, CommitError: the lineage tables cannot be written.
@@ -265,13 +265,13 @@ class Lineage:
         return {name: {**mode, _SNAPSHOT_ID: str(i), JOB.key: job} for name, i in starts.items()}
 
     def forget_job(self, job: str) -> int:
-        """Remove the rows of a job that came to its end, and free its name. Stop it first: another may take the name.
+        """Remove the rows of a job that has ended, and free its name for another job. Stop the job first.
 
         Returns:
-            How many rows went.
+            The number of rows removed.
 
         Raises:
-            InvalidInputError: no name of a job.
+            InvalidInputError: not the name of a job.
             JobNotFoundError: there is no such job.
             LineageError: lineage was never switched on.
             StorageError, CommitError: something could not be written; call again.
@@ -284,14 +284,14 @@ class Lineage:
         return forget_job(self._index, job)
 
     def rebuild(self, checkpoints: Mapping[str, str] | None = None) -> Rebuilt:
-        """Make the lineage tables anew from all snapshots and tags alive, and from checkpoints. Safe to repeat.
+        """Rebuild the lineage tables from all live snapshots and tags, and from checkpoints. Safe to repeat.
 
         Args:
-            checkpoints: job → URL of its query's checkpoint, beside those that are known.
+            checkpoints: job → URL of its query's checkpoint, in addition to those that are known.
 
         Raises:
-            InvalidInputError: `checkpoints` is no mapping.
-            LineageError: there are no lineage tables, and no snapshot, tag or checkpoint that tells of a job.
+            InvalidInputError: `checkpoints` is not a mapping.
+            LineageError: there are no lineage tables, and no snapshot, tag or checkpoint that names a job.
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
         given: object = checkpoints
@@ -314,7 +314,7 @@ class Lineage:
     def graph(self, *tables: TableLike, others: Sequence[Catalog] = ()) -> Picture:
         """The tables and jobs as a picture: all of them, or what the tables given come from and go into.
 
-        A table says how many of its snapshots were written without recorded lineage.
+        A table shows the number of its snapshots that were written without recorded lineage.
 
         Raises:
             Errors as `upstream`.

@@ -57,7 +57,7 @@ class Table(TableRefs, TableMaintenance):
 
     @property
     def schema(self) -> TableSchema:
-        """The schema that a scan reads with: of the version when one was named, else the branch's latest.
+        """The schema that a scan reads with: of the version if the table was opened at one, else the latest.
 
         A version in the table's own options (`scan.snapshot-id` and the like) applies to scans only.
         """

@@ -34,7 +34,7 @@ class TaskIdentity(NamedTuple):
 
 
 class QueryRun(NamedTuple):
-    """A streaming query, as known where its batches are committed.
+    """A streaming query, as the process that commits its batches knows it.
 
     Attributes:
         name: None for a query without a name.

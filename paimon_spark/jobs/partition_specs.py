@@ -24,7 +24,7 @@ _PARTS: Final = re.compile(r"""((?:[^;'"`]|'[^']*'|"[^"]*"|`[^`]*`)*)(?:;|$)""")
 
 
 class Chosen(NamedTuple):
-    """Partitions, as `compact_table` takes them. Both None: all."""
+    """Partitions, as `compact_branch` takes them. Both None: all."""
 
     specs: tuple[Mapping[str, object], ...] | None
     where: Predicate | None

@@ -20,7 +20,6 @@ from paimon_spark.engine.row_level.job import (
     in_process,
     plan_rows,
     refuse_rows_of_other_branch,
-    with_commit_user,
 )
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.tasks.commit_message import CommitMessage
@@ -102,7 +101,7 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
     rows = plan_write(place, asked, WriteMode.APPEND, columns)
     base_id = ROW_LEVEL_BASE.get(canonical_write(options))
     deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
-    return RowLevelWrite(rows, replace(with_commit_user(deletes, rows.commit_user), job=rows.job), operation)
+    return RowLevelWrite(rows, replace(deletes, commit_user=rows.commit_user, job=rows.job), operation)
 
 
 def delete_rows(table: OpenedTable, where: str) -> WriteResult:

@@ -87,10 +87,10 @@ def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:
 
 def _recorded_write(handle: TableHandle, run: TaskIdentity | None, reads_nothing: bool) -> _Write | None:
     """The write, when its warehouse records lineage."""
-    asked = parse_lineage_options(handle.overrides)
+    options = parse_lineage_options(handle.overrides)
     home = find_warehouse_table(handle)
     if home is None:
-        if asked.job is not None:
+        if options.job is not None:
             warn_once(
                 handle.describe(),
                 f"option {JOB.key} has no effect, as the table is outside any warehouse: its path is not "
@@ -101,12 +101,12 @@ def _recorded_write(handle: TableHandle, run: TaskIdentity | None, reads_nothing
         return None
 
     index = open_index(home.warehouse)
-    switch = settings_of(index)
-    if not switch.table:
-        if asked.job is not None:
+    settings = settings_of(index)
+    if not settings.table:
+        if options.job is not None:
             warn_once(home.warehouse.url, LINEAGE_IS_OFF)
         return None
-    return _Write(home, run or this_process(), index, switch, asked, reads_nothing)
+    return _Write(home, run or this_process(), index, settings, options, reads_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +116,23 @@ class _Write:
     home: WarehouseTable
     run: TaskIdentity
     index: Index
-    switch: LineageSettings
-    asked: LineageOptions
+    settings: LineageSettings
+    options: LineageOptions
     reads_nothing: bool
 
     def prepare(self) -> CommitLineage:
         job = self._job()
-        taken, old = ([], []) if self.asked.no_sources else self._notes()
-        knows = bool(taken) or self.reads_nothing or self.asked.no_sources
-        if not knows and not self.asked.unknown_sources:
+        taken, old = ([], []) if self.options.no_sources else self._notes()
+        knows = bool(taken) or self.reads_nothing or self.options.no_sources
+        if not knows and not self.options.unknown_sources:
             self._warn_of_no_notes(job)
-        knows = knows and not self.asked.unknown_sources
+        knows = knows and not self.options.unknown_sources
         sources = _sources(taken, self.home.ref)
         barrier = self._barrier(job)
         provenance = Provenance(job, barrier, sources, self.run.query_id, knows)
         recording = CommitRecording(provenance, self.home, self._recorder(job))
-        finish = partial(self._finish, recording, tuple(n for n in taken if n.who.batch_id is None), tuple(old))
-        if not self.switch.data:
+        finish = partial(self._finish, recording, tuple(n for n in taken if n.task.batch_id is None), tuple(old))
+        if not self.settings.data:
             return not_recorded()._replace(finish=finish)
         return CommitLineage(barrier, recording.properties, (recording,), finish)
 
@@ -140,9 +140,9 @@ class _Write:
         """Its name in the lineage tables; a query that is not registered is."""
         query_id = self.run.query_id
         if query_id is None:
-            assert self.asked.job is not None
-            return claim_name(self.index.warehouse, self.asked.job, None)
-        job = claim_name(self.index.warehouse, self.asked.job or self.run.query_name or query_id, query_id)
+            assert self.options.job is not None
+            return claim_name(self.index.warehouse, self.options.job, None)
+        job = claim_name(self.index.warehouse, self.options.job or self.run.query_name or query_id, query_id)
         if find_registration(self.index.warehouse, query_id) is None:
             # No checkpoint is known here, so its sources go on writing notes.
             register_query(self.index.warehouse, query_id, Registration(job))
@@ -156,28 +156,28 @@ class _Write:
             notes = stream_notes(warehouse, run.query_id)
             newest_of_stream = newest_per_source(n for n in notes if n.batch_id <= run.batch_id)
             taken += [n.in_batch(run.batch_id) for n in newest_of_stream]
-        of_job = [] if self.asked.job is None else batch_notes(warehouse, self.asked.job, run.app_id)
+        of_job = [] if self.options.job is None else batch_notes(warehouse, self.options.job, run.app_id)
         # Of reads and writes that both were given a barrier those with the same one belong together.
-        barriers = (None, self.asked.barrier)
-        of_run = [n for n in of_job if _is_of_run(n.who, run) and (self.asked.barrier is None or n.barrier in barriers)]
+        given = self.options.barrier
+        of_run = [n for n in of_job if _is_of_run(n.task, run) and (given is None or n.barrier in (None, given))]
         newest = {n.ref: n for n in of_run}  # older ones come first
         taken += newest.values()
         return taken, [n for n in of_run if newest[n.ref] is not n]
 
     def _barrier(self, job: str) -> int:
-        if not self.switch.data:  # single runs are not recorded
+        if not self.settings.data:  # single runs are not recorded
             return 0
         is_batch = self.run.query_id is None
-        if self.asked.barrier is not None:
+        if self.options.barrier is not None:
             if is_batch:
-                reserve_barrier(self.home.warehouse, job, self.asked.barrier)
-            return self.asked.barrier
+                reserve_barrier(self.home.warehouse, job, self.options.barrier)
+            return self.options.barrier
         if is_batch or self.run.batch_id is None:
             return draw_barrier(self.index, job)
         return self.run.batch_id
 
     def _recorder(self, job: str) -> Recorder:
-        recorder = recorder_for(self.index, self.switch.interval_ms(self.asked.flush_interval_ms))
+        recorder = recorder_for(self.index, self.settings.interval_ms(self.options.flush_interval_ms))
         recorder.expect(job, self.home.ref, query_id=self.run.query_id)
         return recorder
 
@@ -186,18 +186,18 @@ class _Write:
     ) -> None:
         """After the commit: write the rows of batch jobs now, and mark or delete the notes of their reads."""
         try:
-            if not made or not self.switch.data:
+            if not made or not self.settings.data:
                 recording.record_reads()
             # The process may end right after a batch job; that of a query mostly goes on.
-            is_at_once = self.run.query_id is None and self.asked.flush_interval_ms is None
+            is_at_once = self.run.query_id is None and self.options.flush_interval_ms is None
             is_done = is_at_once and recording.recorder.flush(_FLUSH_S)
             if made or is_done:
                 for note in recorded:
                     if not note.is_recorded:
                         mark_recorded(self.home.warehouse, note)
                 delete_notes(self.home.warehouse, old)
-            if self.asked.job is not None and recording.provenance.barrier % _TIDIED_EVERY == 0:
-                delete_old_recorded(self.home.warehouse, self.asked.job)
+            if self.options.job is not None and recording.provenance.barrier % _TIDIED_EVERY == 0:
+                delete_old_recorded(self.home.warehouse, self.options.job)
         except Exception as e:  # noqa: BLE001 - the commit is done
             warn_once(self.home.ref.name, "what a batch job read and wrote will be recorded later", e)
 
@@ -207,17 +207,17 @@ class _Write:
             warn_once(
                 self.home.ref.name,
                 f"job {job} is recorded without sources, as this application has no note of a read of it; if it read "
-                f"tables of this warehouse, give the reads the option {JOB.key} = {self.asked.job!r} too; if it read "
+                f"tables of this warehouse, give the reads the option {JOB.key} = {self.options.job!r} too; if it read "
                 f"tables of another one, give those reads and this write the same number as option {BARRIER.key}; if "
                 f"it read no tables, give this write the option {NO_SOURCES.key} = true",
             )
 
 
-def _is_of_run(who: TaskIdentity, run: TaskIdentity) -> bool:
+def _is_of_run(task: TaskIdentity, run: TaskIdentity) -> bool:
     """Whether a batch read is of the same application, and not after the same micro-batch."""
-    if who.app_id != run.app_id or who.query_id != run.query_id:
+    if task.app_id != run.app_id or task.query_id != run.query_id:
         return False
-    return run.batch_id is None or who.batch_id is None or who.batch_id <= run.batch_id
+    return run.batch_id is None or task.batch_id is None or task.batch_id <= run.batch_id
 
 
 def _sources(notes: Iterable[ReadNote], sink: TableRef) -> tuple[SourceRange, ...]:

@@ -353,7 +353,7 @@ def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], di
     if direction is not Direction.DOWN:
         found |= _closure(asked, jobs, graph.reads, graph.written_by)
     if direction is not Direction.UP:
-        found.update(job for node in asked for job in graph.written_by.get(node, ()))  # who made the snapshot
+        found.update(job for node in asked for job in graph.written_by.get(node, ()))  # the makers of the snapshot
         found |= _closure(asked, jobs, graph.writes, graph.read_by)
     return found
 

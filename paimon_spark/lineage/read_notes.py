@@ -1,7 +1,7 @@
 """Notes of reads: which tables a job or query has read, written by its tasks.
 
 Only a task knows for which job or query it reads. The planner gives the first task of a plan a ticket with what is
-read; the task adds who it runs for, and writes one small file, which becomes rows later:
+read; the task adds what it runs for, and writes one small file, which becomes rows later:
 
     _lineage/notes/stream/<query id>/<batch>-<branch>-<last>.json   of a streaming query, one per batch and branch
     _lineage/notes/batch/<job>/<app id>-<branch>-<token>.json       of a batch job, one per read
@@ -78,7 +78,7 @@ class ReadNote:
     within: int | None
     time_ms: int
     job: str | None
-    who: TaskIdentity
+    task: TaskIdentity
     is_recorded: bool = False
     barrier: int | None = None
 
@@ -94,7 +94,7 @@ class ReadNote:
     @property
     def batch_id(self) -> int:
         """The micro-batch; -1 for the note of a batch job."""
-        return -1 if self.who.batch_id is None else self.who.batch_id
+        return -1 if self.task.batch_id is None else self.task.batch_id
 
 
 def encode_note(note: ReadNote) -> bytes:
@@ -102,7 +102,7 @@ def encode_note(note: ReadNote) -> bytes:
     raw: dict[str, Any] = {"version": _VERSION, **note.ref.as_json, "time": note.time_ms}
     optional = {name: getattr(note, name) for name in ("after", "last", "within", "job", "barrier")}
     raw |= {name: value for name, value in optional.items() if value is not None}
-    raw |= encode_identity(note.who)
+    raw |= encode_identity(note.task)
     if note.is_recorded:
         raw["recorded"] = True
     return json.dumps(raw, separators=(",", ":")).encode()
@@ -118,15 +118,15 @@ def decode_note(path: str, data: bytes) -> ReadNote:
         TableRef.parse(_checked_text(raw["table"]), _optional_text(raw, "database")),
         time_ms=int(raw["time"]),
         job=_optional_text(raw, "job"),
-        who=decode_identity(raw),
+        task=decode_identity(raw),
         is_recorded=bool(raw.get("recorded", False)),
         **{name: _checked_count(raw.get(name)) for name in ("after", "last", "within", "barrier")},
     )
 
 
-def encode_identity(who: TaskIdentity) -> dict[str, Any]:
+def encode_identity(task: TaskIdentity) -> dict[str, Any]:
     """Encode what a task runs for."""
-    return {key: value for key, value in zip(("app", "query", "batch", "name"), who, strict=True) if value is not None}
+    return {key: value for key, value in zip(("app", "query", "batch", "name"), task, strict=True) if value is not None}
 
 
 def decode_identity(raw: Any) -> TaskIdentity:
@@ -153,43 +153,43 @@ def _checked_count(value: Any) -> int | None:
     return value
 
 
-def write_note(ticket: NoteTicket, who: TaskIdentity) -> bool:
+def write_note(ticket: NoteTicket, task: TaskIdentity) -> bool:
     """Write the note of a read; whether there is one now. Never raises: a failure is one warning for each process.
 
     A stream outside of a streaming query gets none.
     """
     warehouse = ticket.warehouse
     try:
-        path = _path_of(ticket, who)
+        path = _path_of(ticket, task)
         if path is None:
             return False
         read = ticket.after, ticket.last, ticket.within
-        note = ReadNote(path, ticket.ref, *read, ticket.time_ms, ticket.job, who, barrier=ticket.barrier)
+        note = ReadNote(path, ticket.ref, *read, ticket.time_ms, ticket.job, task, barrier=ticket.barrier)
         warehouse.store.write(path, encode_note(note))
         if ticket.reader is not None:
-            warehouse.store.write(_of_reader(warehouse, ticket.reader), json.dumps(encode_identity(who)).encode())
+            warehouse.store.write(_of_reader(warehouse, ticket.reader), json.dumps(encode_identity(task)).encode())
     except Exception as e:  # noqa: BLE001 - no read fails for what is noted of it
         warn_once(warehouse.url, f"cannot note what is read of {ticket.ref.name}", e)
         return False
     return True
 
 
-def _path_of(ticket: NoteTicket, who: TaskIdentity) -> str | None:
+def _path_of(ticket: NoteTicket, task: TaskIdentity) -> str | None:
     """The file of the note of a read; None for one that gets no note."""
     branch = _digest(ticket.ref)
     if not ticket.is_stream:
-        name = f"{quote_name(who.app_id)}-{branch}-{quote_name(ticket.token)}{_SUFFIX}"
+        name = f"{quote_name(task.app_id)}-{branch}-{quote_name(ticket.token)}{_SUFFIX}"
         return None if ticket.job is None else f"{_of_job(ticket.warehouse, ticket.job)}/{name}"
-    if who.query_id is None or who.batch_id is None:
+    if task.query_id is None or task.batch_id is None:
         return None
     last = "none" if ticket.last is None else ticket.last
-    return f"{_of_query(ticket.warehouse, who.query_id)}/{who.batch_id}-{branch}-{last}{_SUFFIX}"
+    return f"{_of_query(ticket.warehouse, task.query_id)}/{task.batch_id}-{branch}-{last}{_SUFFIX}"
 
 
 def stream_notes(warehouse: Warehouse, query_id: str) -> list[ReadNote]:
     """The notes of a streaming query, older batches first."""
     found = _read_all(warehouse, _of_query(warehouse, query_id))
-    return sorted((n for n in found if n.who.query_id == query_id), key=lambda n: (n.batch_id, n.path))
+    return sorted((n for n in found if n.task.query_id == query_id), key=lambda n: (n.batch_id, n.path))
 
 
 def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: int = -1) -> list[ReadNote]:
@@ -201,14 +201,14 @@ def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: i
         return found is not None and found.group(2) == wanted and int(found.group(1)) > after
 
     found = _read_all(warehouse, folder, is_wanted)
-    return sorted((n for n in found if (n.who.query_id, n.ref) == (query_id, ref)), key=lambda n: (n.batch_id, n.path))
+    return sorted((n for n in found if (n.task.query_id, n.ref) == (query_id, ref)), key=lambda n: (n.batch_id, n.path))
 
 
 def batch_notes(warehouse: Warehouse, job: str, app_id: str | None = None) -> list[ReadNote]:
     """The notes of a batch job, older ones first; with `app_id` only those of an application are read."""
     start = "" if app_id is None else f"{quote_name(app_id)}-"
     found = _read_all(warehouse, _of_job(warehouse, job), lambda name: name.startswith(start))
-    found = [n for n in found if app_id is None or n.who.app_id == app_id]
+    found = [n for n in found if app_id is None or n.task.app_id == app_id]
     return sorted((n for n in found if n.job == job), key=lambda n: (n.time_ms, n.path))
 
 
@@ -222,7 +222,7 @@ def old_batch_notes(warehouse: Warehouse, job: str, before_ms: int) -> list[Read
 
 def all_stream_queries(warehouse: Warehouse) -> list[str]:
     """Ids of the queries with notes."""
-    return sorted({n.who.query_id for n in _one_note_each(warehouse, "stream") if n.who.query_id is not None})
+    return sorted({n.task.query_id for n in _one_note_each(warehouse, "stream") if n.task.query_id is not None})
 
 
 def all_batch_jobs(warehouse: Warehouse) -> list[str]:
@@ -286,7 +286,7 @@ def this_process() -> TaskIdentity:
 
 def _newness(note: ReadNote) -> tuple[int, int, int, str]:
     """Sort key: newer notes later; of one batch slower sources later."""
-    if note.who.query_id is None:
+    if note.task.query_id is None:
         return note.batch_id, note.time_ms, 0, note.path
     return note.batch_id, -(note.last or 0), -int(note.within is not None), note.path
 

@@ -115,7 +115,7 @@ class SourceRecording:
     clock: Callable[[], float] = time.monotonic
     _reader: str = field(default_factory=lambda: uuid.uuid4().hex)
     _planned: StreamOffset | None = None
-    _who: TaskIdentity | None = None
+    _task: TaskIdentity | None = None
     _job: str | None = None
     _looked_s: float = float("-inf")
     _added: int = -1
@@ -143,7 +143,7 @@ class SourceRecording:
                 within=read_in_part(end),
                 time_ms=now_ms(),
                 job=self.options.job,
-                reader=self._reader if self._who is None else None,
+                reader=self._reader if self._task is None else None,
             )
         except Exception as e:  # noqa: BLE001 - no query fails for its lineage
             self._warn(e)
@@ -171,18 +171,18 @@ class SourceRecording:
 
     def _record(self) -> None:
         """Queue the rows of all batches that have notes, as none is running now."""
-        who = self._who = self._who or self._query()
-        if who is None or who.query_id is None:  # no task has read the plan, or none could note it
+        task = self._task = self._task or self._query()
+        if task is None or task.query_id is None:  # no task has read the plan, or none could note it
             return
         warehouse = self.home.warehouse
-        if self._has_sink_that_records(who):
-            notes = stream_notes_of(warehouse, who.query_id, self.home.ref)
+        if self._has_sink_that_records(task):
+            notes = stream_notes_of(warehouse, task.query_id, self.home.ref)
             # The sink records the batches of this run, unless it began only now; it may not know those of earlier runs.
-            began = who.batch_id if self._added < 0 else None
+            began = task.batch_id if self._added < 0 else None
             self._add([n for n in notes if began is None or n.batch_id < began], [*notes, *self._kept])
             self._is_done = True
             return
-        notes = stream_notes_of(warehouse, who.query_id, self.home.ref, after=self._added)
+        notes = stream_notes_of(warehouse, task.query_id, self.home.ref, after=self._added)
         if notes:
             kept = newest_per_source(notes)
             paths = {n.path for n in kept}
@@ -191,23 +191,23 @@ class SourceRecording:
 
     def _query(self) -> TaskIdentity | None:
         """The query, which the first task wrote beside its note."""
-        who = query_of_reader(self.home.warehouse, self._reader)
-        if who is not None:
+        task = query_of_reader(self.home.warehouse, self._reader)
+        if task is not None:
             forget_reader(self.home.warehouse, self._reader)
-        return who
+        return task
 
-    def _has_sink_that_records(self, who: TaskIdentity) -> bool:
+    def _has_sink_that_records(self, task: TaskIdentity) -> bool:
         """Whether the sink has registered the query as one whose sources it records; also finds the query's name."""
         now = self.clock()
         if self._job is not None and now - self._looked_s < _LOOK_AGAIN_S:
             return False
-        assert who.query_id is not None
-        registration = find_registration(self.index.warehouse, who.query_id)
+        assert task.query_id is not None
+        registration = find_registration(self.index.warehouse, task.query_id)
         if registration is not None:
             self._job = registration.job
         elif self._job is None:
             self._job = claim_name(
-                self.index.warehouse, self.options.job or who.query_name or who.query_id, who.query_id
+                self.index.warehouse, self.options.job or task.query_name or task.query_id, task.query_id
             )
         self._looked_s = now
         return registration is not None and registration.sink_records_sources
@@ -333,7 +333,7 @@ class _PendingSearch:
         self._delete_old(notes)
         if not left:
             return {}
-        wanted = left[-1].job or left[-1].who.query_name or query_id
+        wanted = left[-1].job or left[-1].task.query_name or query_id
         job = self._job(wanted, query_id, left) if registration is None else registration.job
         over = [n for n in left if n.batch_id < newest or self._is_over(n)]
         missing = {} if job is None else self._missing(job, over, running=[n for n in left if n not in over])
@@ -414,4 +414,4 @@ class _PendingSearch:
 
 
 def _run(note: ReadNote) -> tuple[str, str, int]:
-    return note.who.app_id, note.who.query_id or "", note.batch_id
+    return note.task.app_id, note.task.query_id or "", note.batch_id

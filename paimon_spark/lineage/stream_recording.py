@@ -69,7 +69,7 @@ def stream_committed_before(handle: TableHandle, run: QueryRun, snapshot: Snapsh
     try:
         sink = _sink_of(handle, run)
         if sink is not None:
-            record_commit(sink.recorder(sink.known()), event_of(handle, snapshot))
+            record_commit(sink.recorder(sink.query()), event_of(handle, snapshot))
     except Exception as e:  # noqa: BLE001 - the batch is in
         warn_once(handle.describe(), f"cannot record the batches of query {run.query_id}", e)
 
@@ -131,10 +131,10 @@ def _sink_of(handle: TableHandle, run: QueryRun) -> _Sink | None:
         return None
 
     index = open_index(home.warehouse)
-    switch = settings_of(index)
-    if not switch.table:
+    settings = settings_of(index)
+    if not settings.table:
         return None
-    return _Sink(handle, run, home, index, switch, parse_lineage_options(handle.overrides))
+    return _Sink(handle, run, home, index, settings, parse_lineage_options(handle.overrides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,49 +145,49 @@ class _Sink:
     run: QueryRun
     home: WarehouseTable
     index: Index
-    switch: LineageSettings
-    asked: LineageOptions
+    settings: LineageSettings
+    options: LineageOptions
 
     def recording(self, batch_id: int) -> CommitRecording | None:
-        known = self.known()
-        if known.tables_recorded and not self.switch.data:
+        query = self.query()
+        if query.tables_recorded and not self.settings.data:
             return None
-        sources = self._sources(known, batch_id)
-        provenance = Provenance(known.job, batch_id, sources or (), self.run.query_id, sources is not None)
-        recording = CommitRecording(provenance, self.home, self.recorder(known))
-        if self.switch.data:
+        sources = self._sources(query, batch_id)
+        provenance = Provenance(query.job, batch_id, sources or (), self.run.query_id, sources is not None)
+        recording = CommitRecording(provenance, self.home, self.recorder(query))
+        if self.settings.data:
             return recording
         recording.record_reads()  # the recorder keeps only the rows of jobs
-        known.tables_recorded = True
+        query.tables_recorded = True
         return None
 
-    def recorder(self, known: _Query) -> Recorder:
-        recorder = recorder_for(self.index, self.switch.interval_ms(self.asked.flush_interval_ms))
-        checkpoint = None if known.checkpoint is None else known.checkpoint.url
-        recorder.expect(known.job, self.home.ref, query_id=self.run.query_id, checkpoint=checkpoint)
+    def recorder(self, query: _Query) -> Recorder:
+        recorder = recorder_for(self.index, self.settings.interval_ms(self.options.flush_interval_ms))
+        checkpoint = None if query.checkpoint is None else query.checkpoint.url
+        recorder.expect(query.job, self.home.ref, query_id=self.run.query_id, checkpoint=checkpoint)
         return recorder
 
-    def known(self) -> _Query:
+    def query(self) -> _Query:
         """What this process knows of the query, which is registered the first time."""
-        key = (self.home.warehouse.identity, self.home.ref, self.run, self.asked.job)
-        known = _QUERIES.get(key)
-        if known is None:
-            known = _Query(self._owned(key))
-            self._find_checkpoint(known)
-            self._register(known)
+        key = (self.home.warehouse.identity, self.home.ref, self.run, self.options.job)
+        query = _QUERIES.get(key)
+        if query is None:
+            query = _Query(self._job_name(key))
+            self._find_checkpoint(query)
+            self._register(query)
             while len(_QUERIES) >= _MOST:
                 _QUERIES.pop(next(iter(_QUERIES)), None)
-            _QUERIES[key] = known
-        elif known.checkpoint is None and not known.waits and self._find_checkpoint(known):
-            self._register(known)
-        return known
+            _QUERIES[key] = query
+        elif query.checkpoint is None and not query.waits and self._find_checkpoint(query):
+            self._register(query)
+        return query
 
-    def _owned(self, key: tuple[object, ...]) -> str:
+    def _job_name(self, key: tuple[object, ...]) -> str:
         """The name under which the query is recorded."""
         failed_s = _FAILED.get(key)
         if failed_s is not None and _seconds() - failed_s < _TRY_AGAIN_S:
             raise StorageError(f"the name of its job could not be looked up {_seconds() - failed_s:.0f} s ago")
-        wanted = self.asked.job or self.run.name or self.run.query_id
+        wanted = self.options.job or self.run.name or self.run.query_id
         try:
             job = claim_name(self.index.warehouse, wanted, self.run.query_id)
         except Exception:
@@ -198,44 +198,44 @@ class _Sink:
         _FAILED.pop(key, None)
         return job
 
-    def _find_checkpoint(self, known: _Query) -> bool:
+    def _find_checkpoint(self, query: _Query) -> bool:
         """Look for the checkpoint; whether it is found."""
         run = self.run
         try:
-            known.checkpoint = find_checkpoint(self.handle.store, run)
+            query.checkpoint = find_checkpoint(self.handle.store, run)
         except Exception as e:  # noqa: BLE001 - a driver's directory may be one that this process has no way to
-            known.fail()
+            query.fail()
             self._warn_of_checkpoint(e)
             return False
-        known.failures = 0
+        query.failures = 0
         return True
 
-    def _register(self, known: _Query) -> None:
-        checkpoint = None if known.checkpoint is None else known.checkpoint.url
-        registration = Registration(known.job, checkpoint, sink_records_sources=checkpoint is not None)
+    def _register(self, query: _Query) -> None:
+        checkpoint = None if query.checkpoint is None else query.checkpoint.url
+        registration = Registration(query.job, checkpoint, sink_records_sources=checkpoint is not None)
         try:
             register_query(self.index.warehouse, self.run.query_id, registration)
-        except Exception as e:  # noqa: BLE001 - what the snapshots say is found without it
+        except Exception as e:  # noqa: BLE001 - rows of snapshots are found without it
             warn_once(self.handle.describe(), f"cannot register query {self.run.query_id}", e)
 
-    def _sources(self, known: _Query, batch_id: int) -> tuple[SourceRange, ...] | None:
+    def _sources(self, query: _Query, batch_id: int) -> tuple[SourceRange, ...] | None:
         """What the batch read; None when that cannot be found out."""
-        if known.checkpoint is not None and not known.waits:
+        if query.checkpoint is not None and not query.waits:
             began_s = _seconds()
             try:
-                sources = self._by_checkpoint(known, known.checkpoint, batch_id)
+                sources = self._by_checkpoint(query, query.checkpoint, batch_id)
             except Exception as e:  # noqa: BLE001 - as above
                 if _seconds() - began_s > _SLOW_S:
-                    known.fail()
+                    query.fail()
                 self._warn_of_checkpoint(e)
             else:
-                known.failures = 0
+                query.failures = 0
                 return sources
         return self._by_notes(batch_id)
 
-    def _by_checkpoint(self, known: _Query, checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
+    def _by_checkpoint(self, query: _Query, checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
         now = checkpoint.ends(batch_id)
-        newest, known.newest = known.newest, (batch_id, now)
+        newest, query.newest = query.newest, (batch_id, now)
         is_next = newest is not None and newest[0] == batch_id - 1
         before = newest[1] if is_next and newest is not None else checkpoint.ends_before(batch_id)
         return source_ranges(before, now, self.home.warehouse)

@@ -300,9 +300,9 @@ def _lines(table: UnrecordedTable) -> Iterator[str]:
         some = list(group)
         count = f"{len(some)} snapshot{'' if len(some) == 1 else 's'}"
         names = list(dict.fromkeys(s.job or s.commit_user for s in some))
-        who = f"{'job' if has_job else 'commit user'}{'' if len(names) == 1 else 's'} {_few(names)}"
+        makers = f"{'job' if has_job else 'commit user'}{'' if len(names) == 1 else 's'} {_few(names)}"
         newest = moment(max(s.time_ms for s in some))
-        details = f"({_few([str(s.id) for s in some])}; {who}; newest {newest})"
+        details = f"({_few([str(s.id) for s in some])}; {makers}; newest {newest})"
         if has_job:
             yield f"{table.node.name}: {count} of which not all sources are known {details}"
         else:

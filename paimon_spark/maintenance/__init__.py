@@ -1,4 +1,4 @@
-"""Maintenance: expiry, retention and clean-up. Everything that deletes files shared by snapshots is here.
+"""Maintenance: expiry, retention, clean-up, and all deletion of files that snapshots share.
 
 change.py        change snapshots, tags and branches under the table's lock
 roots.py         snapshots, tags and changelogs of all branches, and the manifests they list

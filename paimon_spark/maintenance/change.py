@@ -1,4 +1,4 @@
-"""Change a table's snapshots, tags and branches under its lock, and delete the files that are unreachable then.
+"""Change snapshots, tags and branches under the table's lock, and delete unreachable files.
 
 The plan of a change is made while the lock is held, then written to the journal: from that moment the change happens,
 if need be by the next process that takes the lock. A lock without a journal is only removed. An operation is over when
@@ -48,6 +48,7 @@ def change_table(
     kind: str,
     plan: Callable[[], TableChange | None],
     *,
+    dry_run: bool = False,
     wait_ms: int = 60_000,
     waiting: Waiting = _NOW,
 ) -> Removed:
@@ -55,7 +56,7 @@ def change_table(
 
     `plan` is called while the lock is held: it reads the table, checks everything that may be refused, and returns the
     change, or None when there is nothing to do. When it raises, the table is left as it was. Returns what was deleted
-    beyond the steps themselves.
+    beyond the steps themselves; with `dry_run` what would be, without the lock.
 
     Raises:
         OperationInProgressError: another process held the lock for `wait_ms`; says who, what and since when.
@@ -63,6 +64,8 @@ def change_table(
         UnsupportedFeatureError: the store cannot create files exclusively (`publish.check_store`).
         StorageError: a step failed. Once the journal is written, the next operation finishes the change.
     """
+    if dry_run:
+        return preview(handle, plan())
     check_store(handle)
     check_there(handle)
     owner = Owner.new()
@@ -88,10 +91,11 @@ def change_branch(
     kind: str,
     plan: Callable[[TableHandle], TableChange | None],
     *,
+    dry_run: bool = False,
     wait_ms: int = 60_000,
 ) -> Removed:
     """As `change_table`; `plan` gets the branch reopened, as `main` may mean another directory by then."""
-    return change_table(handle, kind, lambda: plan(reopened(handle)), wait_ms=wait_ms)
+    return change_table(handle, kind, lambda: plan(reopened(handle)), dry_run=dry_run, wait_ms=wait_ms)
 
 
 def preview(handle: TableHandle, change: TableChange | None) -> Removed:

@@ -1,4 +1,6 @@
-"""Consumers of a branch: named streams, and the snapshot each reads next. Expiry keeps that and later ones.
+"""Consumers of a branch: named streams with the snapshot that each reads next.
+
+Expiry keeps that snapshot and later ones.
 
 Source: Java `consumer/ConsumerManager`, `consumer/Consumer`.
 """
@@ -14,7 +16,7 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_ref_name
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import checked_number, find_decoded, find_many
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.storage.store import FileInfo
@@ -80,9 +82,7 @@ def consumer_names(handle: TableHandle) -> list[str]:
 
 def find_consumer(handle: TableHandle, name: str) -> Consumer | None:
     """Read a consumer; None when it does not exist. Raises CorruptFileError."""
-    path = consumer_path(handle, name)
-    found = find_decoded(handle.store, path, _decode)
-    return None if found is None else Consumer(name, *found)
+    return find_decoded(handle.store, consumer_path(handle, name), _decode)
 
 
 def write_consumer(handle: TableHandle, consumer: Consumer) -> None:
@@ -97,8 +97,8 @@ def write_consumer(handle: TableHandle, consumer: Consumer) -> None:
 
 def list_consumers(handle: TableHandle) -> list[Consumer]:
     """Read the branch's consumers, by name. Raises CorruptFileError."""
-    found = (find_consumer(handle, name) for name in consumer_names(handle))
-    return [consumer for consumer in found if consumer is not None]
+    paths = [consumer_path(handle, name) for name in consumer_names(handle)]
+    return [consumer for consumer in find_many(handle.store, paths, _decode) if consumer is not None]
 
 
 def first_needed(handle: TableHandle) -> int | None:
@@ -113,7 +113,13 @@ def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = N
     """
     path = consumer_path(handle, name)
     if next_snapshot is None:
-        _check_there(handle, name)
+        names = consumer_names(handle)
+        if name not in names:
+            raise NotFoundError(
+                f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
+                f"its consumers are {', '.join(names) or 'none'}",
+                name=name,
+            )
         handle.store.delete(path)
         return None
     if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int):
@@ -156,16 +162,6 @@ def expire_consumers(handle: TableHandle, older_than_ms: int) -> tuple[str, ...]
     return _delete(handle, going)
 
 
-def _check_there(handle: TableHandle, name: str) -> None:
-    names = consumer_names(handle)
-    if name not in names:
-        raise NotFoundError(
-            f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
-            f"its consumers are {', '.join(names) or 'none'}",
-            name=name,
-        )
-
-
 def _files(handle: TableHandle) -> list[FileInfo]:
     infos = handle.store.list(handle.layout.consumer_dir)
     return [i for i in infos if not i.is_directory and i.name.startswith(CONSUMER_PREFIX) and _name(i)]
@@ -193,19 +189,18 @@ def _regex(argument: str, text: str) -> re.Pattern[str]:
         ) from e
 
 
-def _decode(data: bytes, path: str) -> tuple[int, bool, bool, LastRead | None]:
+def _decode(data: bytes, path: str) -> Consumer:
     try:
         raw: Any = json.loads(data)
-        value = raw["nextSnapshot"]
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"nextSnapshot is {value!r}")
+        value = checked_number(raw["nextSnapshot"])
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise CorruptFileError(
             f"{path} is not a readable consumer file ({type(e).__name__}: {e}), so the snapshots that it needs are "
             "unknown; reset the consumer, or clear it",
             path=path,
         ) from e
-    return value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST))
+    name = path.rpartition("/")[2].removeprefix(CONSUMER_PREFIX)
+    return Consumer(name, value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST)))
 
 
 def _last(raw: Any) -> LastRead | None:

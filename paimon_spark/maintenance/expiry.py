@@ -1,4 +1,4 @@
-"""Expire old snapshots and long-lived changelogs of a branch, and the files that only they need.
+"""Expire old snapshots and changelogs of a branch, and the files that only they need.
 
 Where changelogs outlive their snapshots, each expired snapshot becomes a long-lived changelog.
 
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
-from paimon_spark.maintenance.change import change_table, preview, reopened
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
@@ -76,7 +76,7 @@ ANY_NUMBER: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is kept.
+    """The retention of one call: what stays.
 
     Attributes:
         retain_max: at most so many are kept, whatever their age.
@@ -104,13 +104,12 @@ def expire_snapshots(
     """Expire the branch's old snapshots. The head always stays."""
     now = clock_ms()
 
-    def plan() -> TableChange | None:
-        current = reopened(handle)
+    def plan(current: TableHandle) -> TableChange | None:
         expired, next_id = _expired_snapshot_files(current, limits, now)
         return _snapshot_change(current, expired, next_id) if expired else None
 
     rule_of(handle, handle.options.expiry.snapshots, limits, now)  # refuses contradicting limits before the lock
-    return preview(handle, plan()) if dry_run else change_table(handle, SNAPSHOT_EXPIRY, plan, wait_ms=wait_ms)
+    return change_branch(handle, SNAPSHOT_EXPIRY, plan, dry_run=dry_run, wait_ms=wait_ms)
 
 
 def expire_changelogs(
@@ -128,13 +127,12 @@ def expire_changelogs(
     """
     now = clock_ms()
 
-    def plan() -> TableChange | None:
-        current = reopened(handle)
+    def plan(current: TableHandle) -> TableChange | None:
         expired, next_id = _expired_changelog_files(current, limits, now, delete_all)
         return _changelog_change(current, expired, next_id) if expired else None
 
     rule_of(handle, handle.options.expiry.changelogs, limits, now)
-    return preview(handle, plan()) if dry_run else change_table(handle, CHANGELOG_EXPIRY, plan, wait_ms=wait_ms)
+    return change_branch(handle, CHANGELOG_EXPIRY, plan, dry_run=dry_run, wait_ms=wait_ms)
 
 
 def rule_of(handle: TableHandle, retention: Retention, limits: Limits, at_ms: int) -> Rule:
@@ -212,12 +210,7 @@ def expired_snapshots(ids: Sequence[int], rule: Rule, time_ms: Callable[[int], i
     `ids`: of the snapshots, ascending. `time_ms`: commit time of a snapshot, epoch milliseconds; None when it is gone.
     Called in ascending order, up to the first snapshot that is kept.
     """
-    end = _end(ids, len(ids), rule)
-    for i in range(_start(len(ids), rule), end):
-        committed = time_ms(ids[i + 1])
-        if committed is not None and rule.older_than_ms <= committed:
-            return i
-    return end
+    return _count(ids, len(ids), rule, lambda i: time_ms(ids[i + 1]))
 
 
 def expired_changelogs(
@@ -228,25 +221,21 @@ def expired_changelogs(
     `ids`: of the changelogs, ascending. `time_ms`: as in `expired_snapshots`; a changelog is old by its own time.
     `newest_snapshots`: how many snapshots follow the last changelog.
     """
-    count = len(ids) + newest_snapshots
-    end = _end(ids, count, rule)
-    for i in range(_start(count, rule), end):
-        committed = time_ms(ids[i])
-        if committed is not None and rule.older_than_ms <= committed:
-            return i
-    return end
+    return _count(ids, len(ids) + newest_snapshots, rule, lambda i: time_ms(ids[i]))
 
 
-def _start(count: int, rule: Rule) -> int:
-    """Positions before this expire, whatever their age."""
-    return max(count - rule.retain_max, 0)
+def _count(ids: Sequence[int], count: int, rule: Rule, time_ms: Callable[[int], int | None]) -> int:
+    """How many of the oldest ids expire; `count` includes what follows them, `time_ms` gets a position.
 
-
-def _end(ids: Sequence[int], count: int, rule: Rule) -> int:
-    """Positions from this on are kept, whatever their age."""
+    Positions before `count - retain_max` expire whatever their age.
+    """
     end = min(count - rule.retain_min, rule.limit, len(ids) - 1)
     if rule.first_needed is not None:
         end = min(end, bisect_left(ids, rule.first_needed))
+    for i in range(max(count - rule.retain_max, 0), end):
+        committed = time_ms(i)
+        if committed is not None and rule.older_than_ms <= committed:
+            return i
     return max(end, 0)
 
 

@@ -1,4 +1,4 @@
-"""Find the files that are alive in any of many snapshots, by counting ADD and DELETE entries.
+"""Find the files that are alive in any of many snapshots, by counting manifest entries.
 
 Two snapshots differ only by the manifests that they do not share, so only those are read, each once. Files are the same
 when partition, bucket and name are equal: levels may change. Counts are relative to a first snapshot: of the files not
@@ -23,18 +23,15 @@ from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, scalar_of
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
-from paimon_spark.maintenance.roots import Ids, difference, union
+from paimon_spark.maintenance.roots import Ids, difference, grouped, union
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import Cache, read_manifests
 
 I64 = npt.NDArray[np.int64]
 
-_READ_BYTES: Final = 8 << 20
-"""Bytes of manifests decoded together."""
-
 _KEYS: Final = pa.large_string()
 _FIRST: Final = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
-"""What is kept of each file: where it lies and its bytes."""
+"""Columns kept of each file: its location and size."""
 _KEY_COLUMNS: Final = ("partition", "bucket", "file_name")
 _MANY: Final = 1000
 """Entries of a manifest from which on its names are remembered."""
@@ -69,7 +66,7 @@ class Files:
 
     def among(self, entries: pa.Table, numbers: I64, names: pa.Array) -> tuple[I64, I64]:
         """The rows of entries whose file is one of `numbers`, which have these names; and the number of each."""
-        # Names say nearly all; keys, which take time to make, are made of what is left.
+        # Names exclude most rows; keys, which take time to compute, are computed of the rest.
         rows = np.flatnonzero(pc.is_in(entries.column("file_name"), value_set=names).to_numpy())
         if len(rows) == 0:
             return _NOTHING
@@ -165,7 +162,7 @@ class Counts:
 
     def _entries(self, numbers: Sequence[int]) -> Iterator[tuple[list[int], I64, pa.Table]]:
         """Yield manifests decoded together: their numbers, the row where each but the last ends, and the entries."""
-        for group in self._groups(numbers):
+        for group in grouped(numbers, lambda number: self.metas[number].file_size):
             try:
                 entries = read_manifests(self.handle, [self.metas[n] for n in group])
             except FileMissingError:
@@ -181,18 +178,6 @@ class Counts:
             except FileMissingError:  # noqa: PERF203 - each is a request
                 self.missing.add(n)
                 self._of[n] = _NOTHING
-
-    def _groups(self, numbers: Sequence[int]) -> Iterator[list[int]]:
-        group: list[int] = []
-        size = 0
-        for n in numbers:
-            if group and size + self.metas[n].file_size > _READ_BYTES:
-                yield group
-                group, size = [], 0
-            group.append(n)
-            size += self.metas[n].file_size
-        if group:
-            yield group
 
 
 def name_hashes(names: pa.Array) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""Find and delete orphan files, which no reachable snapshot, tag, changelog or branch names.
+"""Find and delete orphan files, which no snapshot, tag, changelog or branch needs.
 
 Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an orphan.
 """
@@ -6,7 +6,7 @@ Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import collector_paused
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
+from paimon_spark.maintenance.removal import delete_paths
 from paimon_spark.maintenance.roots import branch_directories
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
@@ -121,7 +122,10 @@ def remove_orphan_files(
     _check_branches(handle)
     found = orphans(handle, before_ms)
     if not dry_run:
-        _delete(handle, [f.path for f in found])
+        paths = sorted((f.path for f in found), key=lambda path: "://" in path)
+        for start in range(0, len(paths), _TOGETHER):
+            delete_paths(handle, paths[start : start + _TOGETHER])
+            progress.report("delete", min(start + _TOGETHER, len(paths)), len(paths))
     return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished)
 
 
@@ -141,18 +145,6 @@ def _check_branches(handle: TableHandle) -> None:
             table=handle.name,
             branches=incomplete,
         )
-
-
-def _delete(handle: TableHandle, paths: Sequence[str]) -> None:
-    own = [path for path in paths if "://" not in path]
-    for start in range(0, len(own), _TOGETHER):
-        handle.store.delete_many(own[start : start + _TOGETHER])
-        progress.report("delete", min(start + _TOGETHER, len(own)), len(paths))
-    outside = [path for path in paths if "://" in path]
-    for done, path in enumerate(outside, len(own) + 1):
-        store, inside = external_path(handle.store, path)
-        store.delete(inside)
-        progress.report("delete", done, len(paths))
 
 
 def directory_trees(handle: TableHandle) -> list[DirectoryTree]:

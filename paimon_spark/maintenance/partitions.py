@@ -127,7 +127,7 @@ class _Ages:
 
     def first(self, entries: pa.Table, fallback: OtherPartitions | None) -> list[bytes]:
         """The partitions to drop now, in the order of their texts, up to the limit; not the fallback branch's."""
-        going = sorted(self.expired(entries), key=lambda p: ",".join(self._texts(p).values()))
+        going = sorted(self.expired(entries), key=self._sort_key)
         if self._without_time:
             _LOG.warning(
                 "%d partitions of %s contain no time and never expire, such as %s; set %s and %s to the format of "
@@ -169,7 +169,7 @@ class _Ages:
         found = []
         self._without_time = []
         for partition in partitions:
-            text = text_of(self._options.pattern, self._nullable_texts(partition))
+            text = text_of(self._options.pattern, self._texts(partition))
             time_ms = None if text is None else self._parse(text)
             if time_ms is None:
                 self._without_time.append(partition)
@@ -177,11 +177,11 @@ class _Ages:
                 found.append(partition)
         return found
 
-    def _texts(self, partition: bytes) -> dict[str, str]:
+    def _sort_key(self, partition: bytes) -> str:
         null = self._handle.options.partition_default_name
-        return {name: null if text is None else text for name, text in self._nullable_texts(partition).items()}
+        return ",".join(null if text is None else text for text in self._texts(partition).values())
 
-    def _nullable_texts(self, partition: bytes) -> dict[str, str | None]:
+    def _texts(self, partition: bytes) -> dict[str, str | None]:
         """The values as text in Paimon's internal form: a DATE is a number of days."""
         found = binary_row.decode(partition, self._types, raw_timestamps=True)
         return {
@@ -266,18 +266,10 @@ def text_of(pattern: str | None, texts: Mapping[str, str | None]) -> str | None:
     """
     if pattern is None:
         return next(iter(texts.values()))
-    out, rest = "", pattern
-    longest_first = sorted(texts, key=len, reverse=True)
-    while rest:
-        column = next((c for c in longest_first if rest.startswith(f"${c}")), None)
-        if column is None:
-            out, rest = out + rest[0], rest[1:]
-            continue
-        text = texts[column]
-        if text is None:
-            return None
-        out, rest = out + text, rest[1 + len(column) :]
-    return out
+    columns = re.compile(r"\$(" + "|".join(map(re.escape, sorted(texts, key=len, reverse=True))) + ")")
+    if any(texts[column] is None for column in columns.findall(pattern)):
+        return None
+    return columns.sub(lambda match: texts[match[1]] or "", pattern)
 
 
 def _default(text: str) -> int | None:
@@ -286,22 +278,13 @@ def _default(text: str) -> int | None:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     time_ms = (hour * 3600 + minute * 60 + second) * 1000 + _millis(match[7])
-    return _days_rolled(year, month, day) * _DAY_MS + time_ms
-
-
-def _days_rolled(year: int, month: int, day: int) -> int:
-    """Days since 1970, where month 13 is the first of the next year and day 0 the last of the previous month."""
-    years, months = divmod(month - 1, 12)
-    return _days(year + years, months + 1, 1) + day - 1
+    return _days(year, month, day) * _DAY_MS + time_ms
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a date of the Gregorian calendar, in any year."""
-    # Years start in March, so that a leap day is the last day of a year.
-    shifted = year - (month <= 2)
-    era, of_era = divmod(shifted, 400)
-    of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    """Days since 1970, where month 13 is the first of the next year and day 0 the last of the previous month."""
+    first = np.datetime64((year - 1970) * 12 + month - 1, "M").astype("datetime64[D]")
+    return int(first.astype(np.int64)) + day - 1
 
 
 def _millis(fraction: str | None) -> int:

@@ -1,6 +1,6 @@
-"""List every file that a snapshot, tag, changelog or branch of a table needs, with its path.
+"""List the paths of all files that snapshots, tags, changelogs and branches need.
 
-A path is absolute in the table's own store, and a full URL where a file lies in another store.
+A path is absolute in the table's own store, and a full URL where a file is in another store.
 
 Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`, `io/DataFilePathFactory`,
 `utils/FileStorePathFactory`.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,7 @@ from paimon_spark.maintenance.roots import (
     all_roots,
     branch_directories,
     changelog_lists,
+    grouped,
     missing_metadata,
     state_lists,
     still_there,
@@ -41,11 +42,6 @@ from paimon_spark.metadata.manifests import (
 )
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.storage.urls import external_path
-
-T = TypeVar("T")
-
-_READ_BYTES: Final = 8 << 20
-"""Bytes of manifests decoded together."""
 
 _TOGETHER: Final = 256
 """Manifest lists fetched together."""
@@ -83,7 +79,8 @@ def _check_roots(main: TableHandle, roots: Sequence[Root], missing: set[str]) ->
 
 
 def _names(paths: pa.Array) -> pa.Array:
-    return last_segments(paths) if pc.any(pc.match_substring(paths, "/")).as_py() else paths
+    """The names of files, without their directories."""
+    return pc.replace_substring_regex(paths, r"^.*/", "") if pc.any(pc.match_substring(paths, "/")).as_py() else paths
 
 
 def _entry_names(main: TableHandle, entries: pa.Table) -> pa.Array:
@@ -146,7 +143,7 @@ def shared_files(
             if entries is None:
                 missing.add(name)
             yield index_paths(main, list(entries or ()))
-    for group in _groups(metas.values()):
+    for group in grouped(metas.values(), lambda meta: meta.file_size):
         yield pc.unique(files_of(_entries(main, group, missing)))
 
 
@@ -160,17 +157,6 @@ def _entries(main: TableHandle, metas: list[ManifestFileMeta], missing: set[str]
             return read_manifests(main, [])
         half = len(metas) // 2
         return pa.concat_tables([_entries(main, metas[:half], missing), _entries(main, metas[half:], missing)])
-
-
-def _groups(metas: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
-    group: list[ManifestFileMeta] = []
-    for meta in metas:
-        group.append(meta)
-        if sum(m.file_size for m in group) >= _READ_BYTES:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _distinct(names: Iterable[str | None]) -> list[str]:
@@ -205,11 +191,6 @@ def index_paths(handle: TableHandle, entries: list[IndexManifestEntry]) -> pa.Ar
     """The index files of the entries, as `PATHS`. Raises as `entry_paths`."""
     directories = PartitionDirectories(handle)
     return array_of([_index_path(handle, directories, e) for e in entries], PATHS)
-
-
-def last_segments(paths: pa.Array) -> pa.Array:
-    """The names of files, without their directories."""
-    return pc.replace_substring_regex(paths, r"^.*/", "")
 
 
 def _index_path(handle: TableHandle, directories: PartitionDirectories, entry: IndexManifestEntry) -> str:

@@ -1,4 +1,6 @@
-"""Find and delete the files that only released roots need. The only place that deletes shared files of a table.
+"""Find and delete the files that only released roots need.
+
+Nothing else deletes files that snapshots share, except the clean-up of orphan files.
 
 A root needs a file that is alive in its snapshot. Two roots differ only by the manifests that they do not share, so
 only those are read (`liveness.py`), compared with a kept root near the released ones. Append-only history reads no
@@ -40,16 +42,8 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests
-from paimon_spark.options.descriptor import Option, boolean
 from paimon_spark.storage.urls import external_path
 
-CLEAN_EMPTY_DIRECTORIES: Final = Option(
-    "snapshot.clean-empty-directories",
-    boolean,
-    False,
-    "Directories of partitions and buckets go when expiry empties them.",
-    ("snapshot.expire.clean-empty-directories",),
-)
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
 
@@ -144,20 +138,22 @@ def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None
     done, total = 0, sum(len(group) for group in removal.groups)
     for group in removal.groups:
         for start in range(0, len(group), _TOGETHER):
-            own: list[str] = []
-            for path in group.slice(start, _TOGETHER).to_pylist():
-                if "://" not in path:
-                    own.append(path)
-                    continue
-                store, inside = external_path(handle.store, path)
-                before_each()
-                store.delete(inside)
-            before_each()
-            handle.store.delete_many(own)
+            delete_paths(handle, group.slice(start, _TOGETHER).to_pylist(), before_each)
             done += min(_TOGETHER, len(group) - start)
             progress.report("delete", done, total)
     if handle.options.expiry.clean_empty_directories:
         _remove_empty_directories(handle, (*removal.data.to_pylist(), *removal.changelog.to_pylist()))
+
+
+def delete_paths(handle: TableHandle, paths: Sequence[str], before_each: Callable[[], None] = lambda: None) -> None:
+    """Delete files of the table's store, with one call, and of other stores, by URL; missing ones are ignored."""
+    for url in paths:
+        if "://" in url:
+            store, path = external_path(handle.store, url)
+            before_each()
+            store.delete(path)
+    before_each()
+    handle.store.delete_many([path for path in paths if "://" not in path])
 
 
 def _remove_empty_directories(handle: TableHandle, files: Sequence[str]) -> None:
@@ -182,12 +178,9 @@ def _names(roots: Sequence[Root], kind: RootKind) -> tuple[str, ...]:
 
 def _find_statistics(handle: TableHandle, removal: Removal, kept: Sequence[Root]) -> None:
     needed = {root.snapshot.statistics for root in kept if root.kind is not RootKind.CHANGELOG}
-    names = dict.fromkeys(
-        root.snapshot.statistics
-        for root in removal.released
-        if root.kind is not RootKind.CHANGELOG and root.snapshot.statistics not in needed
-    )
-    removal.statistics = array_of([handle.layout.statistics_path(n) for n in names if n is not None], PATHS)
+    named = dict.fromkeys(root.snapshot.statistics for root in removal.released if root.kind is not RootKind.CHANGELOG)
+    names = [name for name in named if name is not None and name not in needed]
+    removal.statistics = array_of([handle.layout.statistics_path(n) for n in names], PATHS)
 
 
 def _index_manifests(roots: Sequence[Root]) -> dict[str, Root]:

@@ -1,4 +1,4 @@
-"""Roots (snapshots, tags and long-lived changelogs of all branches) and the manifests they list.
+"""Roots (snapshots, tags and changelogs of all branches) and the manifests they list.
 
 Files of a released root may already be missing, after expiry by another engine or an interrupted deletion. Those of a
 kept root must exist; otherwise what it needs is unknown, and nothing is deleted.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.errors import CorruptFileError, FileMissingError, FormatError, UnsafeDeletionError
+from paimon_spark.errors import FormatError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
-from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, decode_tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import (
@@ -28,8 +28,9 @@ from paimon_spark.metadata.layout import (
     Layout,
 )
 from paimon_spark.metadata.manifests import find_manifest_lists
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.metadata.snapshots import read_hint
+from paimon_spark.metadata.tags import decode_tag_file
 
 _ROUNDS: Final = 5
 """How often roots are listed again while new ones appear."""
@@ -60,7 +61,9 @@ def all_roots(handle: TableHandle) -> list[Root]:
         _check_listing(branch, found)
     order = {kind.value: n for n, kind in enumerate(RootKind)}
     roots = [root for root in found.values() if root is not None]
-    return sorted(roots, key=lambda r: (r.branch_directory != MAIN, r.branch_directory, order[r.key[0]], _place(r)))
+    return sorted(
+        roots, key=lambda r: (r.branch_directory != MAIN, r.branch_directory, order[r.key[0]], r.snapshot.id, r.name)
+    )
 
 
 def branch_directories(handle: TableHandle) -> list[TableHandle]:
@@ -95,19 +98,13 @@ def still_there(handle: TableHandle, root: Root) -> bool:
     return found is not None and found.base_manifest_list == root.snapshot.base_manifest_list
 
 
-def _place(root: Root) -> tuple[int, str]:
-    return root.snapshot.id, root.name
-
-
 def _find(branch: TableHandle, kind: RootKind, found: dict[tuple[str, str, str], Root | None]) -> None:
     """Read the roots of a kind that are not in `found`; None for one deleted before it was read."""
     directory, prefix, decoder = _FILES[kind](branch.layout)
-    new = [
-        name
-        for name in _names(branch, directory, prefix, numbers=kind is not RootKind.TAG)
-        if (kind.value, branch.branch, name) not in found
-    ]
-    for name, snapshot in _read(branch, directory, prefix, new, decoder):
+    names = _names(branch, directory, prefix, numbers=kind is not RootKind.TAG)
+    new = [name for name in names if (kind.value, branch.branch, name) not in found]
+    snapshots = find_many(branch.store, [f"{directory}/{prefix}{name}" for name in new], decoder)
+    for name, snapshot in zip(new, snapshots, strict=True):
         root = None if snapshot is None else Root(kind, branch.branch, name, snapshot)
         found[kind.value, branch.branch, name] = root
 
@@ -137,21 +134,8 @@ def _names(branch: TableHandle, directory: str, prefix: str, *, numbers: bool) -
             yield name
 
 
-def _read(
-    branch: TableHandle, directory: str, prefix: str, names: list[str], decoder: Callable[[bytes, str], Snapshot]
-) -> Iterator[tuple[str, Snapshot | None]]:
-    paths = [f"{directory}/{prefix}{name}" for name in names]
-    try:
-        snapshots: list[Snapshot | None] = [
-            decoder(data, path) for data, path in zip(branch.store.read_many(paths), paths, strict=True)
-        ]
-    except (FileMissingError, CorruptFileError):  # deleted or being written
-        snapshots = [find_decoded(branch.store, path, decoder) for path in paths]
-    yield from zip(names, snapshots, strict=True)
-
-
 def _tagged(data: bytes, path: str) -> Snapshot:
-    return decode_tag(data, path.rpartition("/")[2].removeprefix(TAG_PREFIX), path).snapshot
+    return decode_tag_file(data, path).snapshot
 
 
 _Files = tuple[str, str, Callable[[bytes, str], Snapshot]]
@@ -163,9 +147,13 @@ _FILES: Final[dict[RootKind, Callable[[Layout], _Files]]] = {
 
 
 Ids = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 _TOGETHER: Final = 256
 """Lists fetched together."""
+
+_READ_BYTES: Final = 8 << 20
+"""Bytes of manifests decoded together."""
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -256,6 +244,21 @@ def changelog_lists(root: Root) -> tuple[str, ...]:
     """The list of changelog manifests, if the root needs it and has one."""
     name = root.snapshot.changelog_manifest_list
     return () if name is None or root.kind is RootKind.TAG else (name,)
+
+
+def grouped(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the items in groups of at most `_READ_BYTES`, or of one larger item: what is decoded together."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if group and total + size > _READ_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size
+    if group:
+        yield group
 
 
 def union(parts: Iterable[Ids | None]) -> Ids:

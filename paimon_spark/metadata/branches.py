@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -153,6 +153,15 @@ def fork_path(handle: TableHandle) -> str:
 def read_fork(handle: TableHandle) -> Fork | None:
     """Read the branch's `FORK` file; None when it has none. Raises CorruptFileError."""
     return find_decoded(handle.store, fork_path(handle), decode_fork)
+
+
+def recorded_forks(handle: TableHandle, *, other_than: str | None = None) -> Iterator[tuple[TableHandle, Fork]]:
+    """Yield the branches that have a `FORK` file, by name, with their forks. Raises CorruptFileError."""
+    for name in list_branch_names(handle):
+        branch = handle.on_branch_directory(name)
+        fork = None if name == other_than else read_fork(branch)
+        if fork is not None:
+            yield branch, fork
 
 
 def fork_of(handle: TableHandle) -> Fork | None:

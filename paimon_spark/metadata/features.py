@@ -285,11 +285,7 @@ def check_readable(
 
 
 def check_writable(schema: TableSchema, options: Mapping[str, str], table: str) -> None:
-    """Refuse a table that this package would write so that others read it wrong. Args: as `check_readable`.
-
-    Raises:
-        UnsupportedFeatureError: names the feature, the table and what to do instead.
-    """
+    """Refuse a table that this package would write so that others read it wrong. As `check_readable`."""
     as_read = tuple(r for r in REFUSALS if r.option not in _READ_ONLY_MATTERS)
     _refuse((*as_read, *WRITE_REFUSALS), schema, options, table, "written")
     for field in schema.fields:

@@ -59,11 +59,11 @@ class TableHandle:
         return self.store.url(self.layout.root)
 
     def check_readable(self, columns: Iterable[str] | None = None) -> None:
-        """Refuse a table, or columns of it, that this package would misread. Raises UnsupportedFeatureError."""
+        """As `features.check_readable`."""
         check_readable(self.schema, self.options.raw, self.name, columns)
 
     def check_writable(self) -> None:
-        """Refuse a table that this package would write so that others read it wrong. Raises UnsupportedFeatureError."""
+        """As `features.check_writable`."""
         check_writable(self.schema, self.options.raw, self.name)
 
     def with_schema(self, schema: TableSchema) -> TableHandle:

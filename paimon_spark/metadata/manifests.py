@@ -211,10 +211,7 @@ class _ManifestRows(NamedTuple):
 def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
     """The entries of manifests, in the order given, as `ENTRY_SCHEMA`.
 
-    Raises:
-        CorruptFileError: a manifest cannot be decoded, or has not the entries that its list says.
-        FileMissingError: there is no such file; the snapshot may have expired meanwhile.
-        UnknownFormatVersionError: written by a newer format.
+    Raises as `read_manifest_list`; CorruptFileError also when a manifest lacks entries that its list counts.
     """
     identity = handle.store.identity
     paths = [handle.layout.manifest_path(m.file_name) for m in metas]

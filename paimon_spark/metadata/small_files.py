@@ -43,6 +43,16 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
         return None
 
 
+def find_many(store: Store, paths: Sequence[str], decode: Callable[[bytes, str], T]) -> list[T | None]:
+    """As `find_decoded` for each path, read together."""
+    if not paths:
+        return []
+    try:
+        return [decode(data, path) for data, path in zip(store.read_many(list(paths)), paths, strict=True)]
+    except (FileMissingError, CorruptFileError):  # one is deleted or being written
+        return [find_decoded(store, path, decode) for path in paths]
+
+
 def find_bytes(store: Store, path: str) -> bytes | None:
     """The bytes of a file; None when there is no such file. Raises StorageError."""
     try:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from paimon_spark.errors import CorruptFileError, FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, numbered
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -117,10 +117,8 @@ def list_snapshots(handle: TableHandle) -> list[Snapshot]:
 
 def read_alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
     """Those of the snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
-    try:
-        return read_snapshots(handle, ids)
-    except (FileMissingError, CorruptFileError):  # one expires or is being written
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+    found = find_many(handle.store, [handle.layout.snapshot_path(i) for i in ids], decode)
+    return [snapshot for snapshot in found if snapshot is not None]
 
 
 def contiguous_ids(ids: Iterable[int], last: int) -> list[int]:

@@ -19,7 +19,7 @@ from paimon_spark.errors import SavepointNotFoundError, TagNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_tag
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
-from paimon_spark.metadata.small_files import find_decoded, read_existing
+from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 
@@ -60,24 +60,19 @@ def tag_names(handle: TableHandle) -> list[str]:
 
 
 def find_tag(handle: TableHandle, name: str) -> Tag | None:
-    """The tag with exactly this name; None when there is none, or no tag could have the name.
-
-    Raises:
-        CorruptFileError: the tag's file cannot be decoded.
-    """
+    """The tag with exactly this name; None when there is none. Raises CorruptFileError."""
     if not is_ref_name(name):
         return None
-    path = handle.layout.tag_path(name)
-    return find_decoded(handle.store, path, lambda data, path: decode_tag(data, name, path))
+    return find_decoded(handle.store, handle.layout.tag_path(name), decode_tag_file)
+
+
+def decode_tag_file(data: bytes, path: str) -> Tag:
+    """The tag in a file, named by the file. Raises CorruptFileError."""
+    return decode_tag(data, path.rpartition("/")[2].removeprefix(TAG_PREFIX), path)
 
 
 def get_tag(handle: TableHandle, name: str) -> Tag:
-    """The tag with exactly this name.
-
-    Raises:
-        TagNotFoundError: there is none; the nearest names are offered.
-        CorruptFileError: its file cannot be decoded.
-    """
+    """The tag with exactly this name. Raises TagNotFoundError, which offers the nearest names; CorruptFileError."""
     tag = find_tag(handle, name)
     if tag is None:
         names = tag_names(handle)
@@ -91,9 +86,8 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
 
 def list_tags(handle: TableHandle) -> list[Tag]:
     """The branch's tags, savepoints included, by snapshot id and then name. Raises CorruptFileError."""
-    names = {handle.layout.tag_path(name): name for name in tag_names(handle)}
-    tags = [decode_tag(data, names[path], path) for path, data in read_existing(handle.store, list(names))]
-    return sorted(tags, key=lambda t: (t.snapshot.id, t.name))
+    found = find_many(handle.store, [handle.layout.tag_path(n) for n in tag_names(handle)], decode_tag_file)
+    return sorted((tag for tag in found if tag is not None), key=lambda t: (t.snapshot.id, t.name))
 
 
 def tag_of_snapshot(handle: TableHandle, snapshot_id: int) -> Tag | None:

@@ -211,8 +211,7 @@ def moment_ms(value: Moment, name: str, time_zone: str | None = None) -> int:
         name: of the argument, for messages.
         time_zone: zone of a text that names none; None means the machine's.
 
-    Raises:
-        InvalidInputError: it is no moment.
+    Raises InvalidInputError: it is no moment.
     """
     match value:
         case datetime():

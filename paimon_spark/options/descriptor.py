@@ -40,11 +40,7 @@ class Option(Generic[T]):
     fallbacks: tuple[str, ...] = ()
 
     def get(self, options: Mapping[str, str]) -> T:
-        """The value in `options`, or the default.
-
-        Raises:
-            InvalidOptionError: the text is not of the option's type.
-        """
+        """The value in `options`, or the default. Raises InvalidOptionError: the text is not of the type."""
         for key in (self.key, *self.fallbacks):
             text = options.get(key)
             if text is not None:
@@ -76,11 +72,7 @@ def options_of(group: type[DataclassInstance]) -> dict[str, Option[Any]]:
 
 
 def parse_group(group: type[G], options: Mapping[str, str], **derived: Any) -> G:
-    """Fill a group from option text; `derived` has the fields that are computed from several options.
-
-    Raises:
-        InvalidOptionError: a value is not of its option's type.
-    """
+    """Fill a group from option text; `derived` are fields computed from several options. Raises InvalidOptionError."""
     read = {name: found.get(options) for name, found in options_of(group).items() if name not in derived}
     return group(**read, **derived)
 
@@ -192,8 +184,7 @@ def _quantity(text: str, units: Mapping[str, int], what: str) -> int:
 def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, str]:
     """Spell keys as `by_lower` maps their lower-case form; other keys stay.
 
-    Raises:
-        InvalidOptionError: one option is given twice with two values, in different spellings.
+    Raises InvalidOptionError: one option has two values, in different spellings.
     """
     out: dict[str, str] = {}
     for key, value in options.items():

@@ -244,11 +244,7 @@ def is_storage_option(key: str) -> bool:
 
 
 def check_values(options: Mapping[str, str]) -> None:
-    """Check that every option has a value of its type.
-
-    Raises:
-        InvalidOptionError: names the option, its text and what is expected.
-    """
+    """Check that every option has a value of its type. Raises InvalidOptionError."""
     for key, text in options.items():
         if key in _PARSERS:
             Option(key, _PARSERS[key], None, "").get({key: text})

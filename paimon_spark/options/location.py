@@ -44,11 +44,7 @@ class TableLocation:
 
 
 def locate(text: str, options: Mapping[str, str]) -> TableLocation:
-    """The table that `text` names: a path or URL, or `db.t` in the `warehouse` of `options`.
-
-    Raises:
-        InvalidOptionError: `text` is blank or its `$` parts are not of a table.
-    """
+    """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`. Raises as `split_suffix`."""
     bare, branch, system_table = split_suffix(text.strip())
     warehouse = options.get("warehouse")
     if warehouse and is_name(bare):
@@ -63,11 +59,7 @@ def is_name(text: str) -> bool:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Database and table of `db.t`; backquotes go, and so does a catalog in front (`paimon.db.t`).
-
-    Raises:
-        InvalidOptionError: not such a name.
-    """
+    """Database and table of `db.t`, without backquotes or a catalog (`paimon.db.t`). Raises InvalidOptionError."""
     if not is_name(text):
         raise InvalidOptionError(f"{text!r} is not the name of a table; expected database.table", name=text)
     parts = [p.strip("`") for p in re.findall(r"`[^`]+`|[^.]+", text)]
@@ -110,11 +102,7 @@ def split_suffix(text: str) -> tuple[str, str | None, str | None]:
 
 
 def branch_in_force(location: TableLocation, option: str | None) -> str:
-    """The branch to read: of the name, else of the option, else main.
-
-    Raises:
-        InvalidOptionError: both are given and differ.
-    """
+    """The branch of the name, else of the option, else main. Raises InvalidOptionError: the two differ."""
     if location.branch is not None and option is not None and location.branch != option:
         raise InvalidOptionError(
             f"two branches are given for table {location.name}: $branch_{location.branch} in its name and "
@@ -156,11 +144,7 @@ CONFIG_VARIABLE: Final = "PAIMON_CONFIG"
 
 
 def configured(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`warehouse` and file system options of the environment and the configuration file, in that order.
-
-    Raises:
-        InvalidOptionError: the file cannot be read, or holds something else.
-    """
+    """`warehouse` and file system options of environment and configuration file. Raises InvalidOptionError."""
     variables = os.environ if environ is None else environ
     named = variables.get(CONFIG_VARIABLE)
     path = named or os.path.join(

@@ -312,11 +312,7 @@ class SavepointOptions:
 
 
 def parse_savepoint_options(raw: Mapping[str, str]) -> SavepointOptions | None:
-    """The group of `raw`; None when neither option is set. One alone: daily, or at midnight.
-
-    Raises:
-        InvalidOptionError: a time that is not hh:mm, or an interval that is not of whole days.
-    """
+    """The group of `raw`; None when neither option is set. One alone: daily, or at midnight."""
     time_ms, days = SAVEPOINT_TIME.get(raw), SAVEPOINT_INTERVAL.get(raw)
     if time_ms is None and days is None:
         return None

@@ -206,10 +206,9 @@ def with_stored_start(asked: ScanOptions, given: Mapping[str, str], stored: Mapp
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Comma-separated column names; a name in backquotes may hold commas, and `` for a backquote.
+    """Comma-separated column names; in backquotes they may hold commas, and `` for a backquote.
 
-    Raises:
-        InvalidOptionError: the list is empty, or a name is.
+    Raises InvalidOptionError: the list is empty, or a name is.
     """
     found = tuple(
         quoted.replace("``", "`") if quoted else plain.strip()

@@ -180,12 +180,9 @@ def refuse_unknown(options: BatchWriteOptions, *, creating: bool) -> None:
 
 
 def parse_partition(text: str) -> dict[str, str]:
-    """Parse `dt=2024-01-01,hr=5` into text by column.
+    """Parse `dt=2024-01-01,hr=5` into text by column. Raises InvalidOptionError.
 
     Names may be in backquotes, values in quotes, which are doubled inside.
-
-    Raises:
-        InvalidOptionError: not of that form, or a column twice.
     """
     out: dict[str, str] = {}
     position = 0

@@ -379,9 +379,3 @@ def _cannot(column: Column, value: Literal) -> PredicateSyntaxError:
         f"({type(value).__name__}); write a literal of the column's type",
         column=str(column),
     )
-
-
-def float32(value: float) -> float:
-    """The FLOAT nearest to `value`."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))

@@ -12,6 +12,7 @@ from datetime import tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import sqlglot
 from sqlglot import exp
 
@@ -359,7 +360,8 @@ class _Builder:
     def _typed_number(self, e: exp.Cast, value: Literal, to: str) -> Literal:
         convert: Callable[[str], int | float | Decimal]
         if to == "FLOAT":
-            return literals.float32(float(str(value)))
+            with np.errstate(over="ignore"):
+                return float(np.float32(float(str(value))))
         convert = float if to == "DOUBLE" else Decimal if to == "DECIMAL" else int
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
             raise self._unsupported(e)

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StringType
 
 from paimon_spark.engine.row_level.strategy import check_deletes, check_set, delete_strategy

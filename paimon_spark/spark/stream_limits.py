@@ -70,7 +70,7 @@ def default_limit(asked: StreamReadOptions) -> ReadLimit:
 
 
 def _limits(limit: ReadLimit) -> ReadLimits:
-    """The limits of a limit that is not the options': today only `ReadAllAvailable`."""
+    """The limits of a limit of Spark's own: today only `ReadAllAvailable`."""
     match limit:
         case ReadMaxRows():
             return ReadLimits(max_rows=limit.max_rows)

@@ -1,4 +1,4 @@
-"""Streaming reads of a branch by micro-batch, and which batches of a streaming write are committed.
+"""Streaming reads of a branch by micro-batch; committed batches of streaming writes.
 
 offset.py     StreamOffset and its JSON in Spark's checkpoint
 start.py      the first offset: scan modes, times, versions, consumers

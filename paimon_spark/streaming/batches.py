@@ -1,4 +1,4 @@
-"""Decide whether a batch of a streaming write, and all batches before it, are already committed; the sink log.
+"""Decide whether a batch of a streaming write is already committed; the sink log.
 
 Spark commits the batches of a query in order, and repeats the last one after a crash. Evidence, strongest first: the
 query's own snapshots, by commit user and identifier; the head in the sink log, when the branch still has it, as only
@@ -52,11 +52,7 @@ SINK_PREFIX: Final = "sink-"
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """The query whose batches are looked for.
-
-    Attributes:
-        is_named: the commit user was given by name; otherwise it is made of the query's id.
-    """
+    """The query whose batches are searched; `is_named`: its commit user was given, not derived from its id."""
 
     query_id: str
     commit_user: str
@@ -111,7 +107,7 @@ class SinkLog:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """The batch is not in the branch, all that made a snapshot before it are."""
+    """The batch is not in the branch; all earlier ones that made a snapshot are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +281,7 @@ class _Search:
         return AlreadyCommitted(next(rows, None)) if found else None
 
     def _before(self, own: Sequence[Snapshot]) -> LastBatch | None:
-        """The newest earlier batch among snapshots of the query."""
+        """The newest earlier batch, from snapshots of the query."""
         earlier = [s for s in own if s.commit_identifier < self.batch_id]
         # A compaction of a batch follows on its rows, which may be all that a copy of the branch has of it.
         newest = max(
@@ -309,7 +305,7 @@ class _Search:
         return found is not None and SnapshotKey.of(found) != SnapshotKey.of(snapshot)
 
     def _may_have_expired(self, place: SnapshotKey) -> bool:
-        """Whether nothing says that the snapshot is not in the history: it would have expired by now."""
+        """Whether the snapshot is in the history, or expired from it as far as ids show."""
         ids = list_snapshot_ids(self.handle)
         if ids and place.snapshot_id < ids[0]:
             return True

@@ -1,4 +1,4 @@
-"""Progress of a stream in its consumer file, so that snapshots do not expire before they are read (`consumer-id`).
+"""Progress of a stream in its consumer file, which keeps unread snapshots (`consumer-id`).
 
 A stream that starts with a full state marks that in its consumer: a query that dies before its first batch is in the
 checkpoint starts again, and must read the state then. A stream that compares each snapshot with the one before keeps

@@ -1,4 +1,4 @@
-"""Read the snapshots after an offset, and check that the branch still has the history that was read.
+"""Read the snapshots after an offset, and check that the history before it is the same.
 
 Branches are rolled back, merged, replaced, deleted and created again, and snapshots expire, all while a stream reads.
 So before rows are taken, the offset's snapshot is read again: it must have the same delta manifest list, whose name no
@@ -35,7 +35,7 @@ from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.offset import Phase, StreamOffset
 
 _STEPS: Final = 4
-"""Snapshots that are looked for after a hint before the directory is listed."""
+"""Snapshots tried after a hint before the directory is listed."""
 _FIRST_CHUNK: Final = 2
 _LARGEST_CHUNK: Final = 64
 """Snapshots read at once: few at first, as limits may want no more; each is about a kilobyte."""
@@ -64,6 +64,12 @@ class OffsetPosition:
 
     snapshot: Snapshot | None = None
     is_alive: bool = False
+
+
+def offset_after(handle: TableHandle, snapshot: Snapshot) -> StreamOffset:
+    """The offset after a snapshot of the branch."""
+    made, rows = snapshot.delta_manifest_list, snapshot.total_record_count
+    return StreamOffset(handle.location, handle.branch, snapshot.id, made, rows)
 
 
 def check(handle: TableHandle, offset: StreamOffset) -> OffsetPosition:
@@ -100,7 +106,7 @@ def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
     _check_place(handle, offset)
     if found is None and offset.snapshot_id < min(list_snapshot_ids(handle), default=0):
         raise expired(handle, offset.snapshot_id, reading=True)
-    what = "is another one now" if found is not None else "is not there any more"
+    what = "is another one now" if found is not None else "no longer exists"
     raise history_changed(handle, offset, f"its snapshot {offset.snapshot_id} {what}", planned=True)
 
 
@@ -244,7 +250,7 @@ def _check_place(handle: TableHandle, offset: StreamOffset) -> None:
     if offset.made is not None and _path(offset.table) == _path(handle.location):
         asked = (
             f"after snapshot {offset.snapshot_id} of branch {offset.branch!r}, and the query reads branch "
-            f"{handle.branch!r}, which does not have that snapshot, or not any more,"
+            f"{handle.branch!r}, which does not have that snapshot, or no longer,"
         )
     else:
         asked = f"of branch {offset.branch!r} of {offset.table}, and the query reads {handle.describe()}"
@@ -329,10 +335,9 @@ def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> 
 def history_changed(
     handle: TableHandle, offset: StreamOffset, found: str, *, planned: bool = False
 ) -> HistoryChangedError:
-    """The error for an offset whose snapshot is not in the branch any more.
+    """The error for an offset whose snapshot is no longer in the branch.
 
-    `found`: what there is instead, in words. `planned`: it is the end of a batch, of which nobody knows whether it was
-    read.
+    `found`: what exists instead, in words. `planned`: it is the end of a batch that may not have been read.
     """
     kept = _kept_on(handle, offset)
     shared = None if kept is None else kept.shared_id
@@ -384,7 +389,7 @@ class _Kept:
 
 
 def _kept_on(handle: TableHandle, offset: StreamOffset) -> _Kept | None:
-    """Where the history that was read is kept: the backup of a merge or of a replaced main, or a branch made of it."""
+    """Find a branch that has the history that was read: a backup of main, or a branch created from it."""
     names = [n for n in branch_names(handle.store, handle.layout) if not n.startswith(".")]
     others = [n for n in names if n not in (handle.layout.directory_branch, handle.branch)]
     others.sort(key=lambda n: not n.startswith(BACKUP_PREFIX))

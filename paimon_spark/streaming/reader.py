@@ -1,4 +1,4 @@
-"""Plan what a micro-batch reads between two offsets: which files of each snapshot, within its limits and columns.
+"""Plan what a micro-batch reads between two offsets, within its limits and columns.
 
 Limits are soft, as in Paimon: a unit, which is read whole, is taken as long as no limit was reached before it, so that
 a batch has at least one unit and may exceed a limit by one.
@@ -12,7 +12,7 @@ Source: Java `StreamHelper.getBatch`, `PaimonReadLimits`, `table/source/DataTabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -114,17 +114,14 @@ class BatchPlanner:
                 wanted.append((snapshot, content_or_none))
         self.columns.check(self.handle, schema_ids)
         if wanted:
-            yield self._whole(wanted)
+            try:
+                yield plan_whole(self.handle, wanted, self.query)
+            except FileMissingError:
+                for snapshot, _ in wanted:
+                    self._refuse_expired(snapshot)
+                raise
         if end.part is not None and last.id > (start.snapshot_id or 0):
             yield self._slice(self.units(last, self._content_of_part(last)), start, end)
-
-    def _whole(self, wanted: Sequence[tuple[Snapshot, Content]]) -> BranchPlan:
-        try:
-            return plan_whole(self.handle, wanted, self.query)
-        except FileMissingError:
-            for snapshot, _ in wanted:
-                self._refuse_expired(snapshot)
-            raise
 
     def units(self, snapshot: Snapshot, content: Content) -> SnapshotUnits:
         """The units of a snapshot. Raises as `StreamSource.next`."""
@@ -150,7 +147,7 @@ class BatchPlanner:
             raise expired(self.handle, snapshot.id, reading=True)
 
     def _content_of_part(self, snapshot: Snapshot) -> Content:
-        """What is read of a partly read snapshot."""
+        """The content read of a partly read snapshot. Raises OffsetError: none is, with the present options."""
         content = contents_of(self.handle, snapshot, self.asked)
         if content is None:
             raise self._not_countable(
@@ -216,13 +213,7 @@ class BatchPlanner:
 
     def after(self, snapshot: Snapshot) -> StreamOffset:
         """The offset after a snapshot."""
-        return StreamOffset(
-            self.handle.location,
-            self.handle.branch,
-            snapshot.id,
-            snapshot.delta_manifest_list,
-            snapshot.total_record_count,
-        )
+        return history.offset_after(self.handle, snapshot)
 
     def at(self, units: SnapshotUnits, phase: Phase, count: int) -> StreamOffset:
         """The offset after `count` units of a snapshot."""
@@ -312,7 +303,7 @@ class QueryColumns:
 
     @staticmethod
     def of(schema: TableSchema, names: Iterable[str]) -> QueryColumns:
-        """Those of `names` that are columns of the table, and its keys and partition columns."""
+        """The named columns of the table, and its primary key and partition columns."""
         chosen = {*names, *schema.primary_keys, *schema.partition_keys}
         return QueryColumns(tuple(f for f in schema.fields if f.name in chosen))
 

@@ -1,4 +1,4 @@
-"""StreamSource: a stream of one branch, which turns offsets into plans. Independent of Spark.
+"""StreamSource: a stream of one branch that turns offsets into plans, without Spark.
 
 A batch reads either the full state of a snapshot or changes (`reader`, `engine.scan.stream_units`). Offsets advance
 over snapshots without anything to read, so that they do not stay where snapshots expire. The branch's history is
@@ -47,7 +47,7 @@ from paimon_spark.types import RowType
 T = TypeVar("T")
 
 _WAITS_S: Final = (0.05, 0.2, 1.0, 3.0)
-"""Waits before a branch is looked at again that somebody is changing."""
+"""Waits before a branch that another operation is changing is read again."""
 _NO_LIMITS: Final = ReadLimits()
 _TRIES: Final = 5
 """Starts that may expire before their consumer is written."""
@@ -57,8 +57,7 @@ class StreamSource:
     """A stream of one branch, on the driver; one for each query. Not for several threads.
 
     Attributes:
-        options: what was asked for.
-        table_name: how messages call the table.
+        table_name: the table's name in messages.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class StreamSource:
         clock_ms: Callable[[], int] = now_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The stream that `options` ask for. Reads nothing."""
+        """Check the options. Reads nothing."""
         check_stream(handle, options)
         self.options, self.table_name = options, handle.name
         self._clock_ms, self._sleep = clock_ms, sleep
@@ -97,20 +96,20 @@ class StreamSource:
 
     @property
     def handle(self) -> TableHandle:
-        """The branch as it was found last, with the schema that the query reads with."""
+        """The branch as last opened, with the schema of the query."""
         return self._planner.handle
 
     @property
     def row_type(self) -> RowType:
-        """The columns that come out, as long as the query runs."""
+        """The columns of the result, as long as the query runs."""
         return self._planner.row_type
 
     def first(self) -> StreamOffset:
-        """Where a new query begins; a consumer holds on to it from then on."""
+        """The first offset of a new query; its consumer keeps the snapshots from then on."""
         return self._settled(self._first)
 
     def next(self, start: StreamOffset, limits: ReadLimits | None = None) -> StreamOffset:
-        """How far the batch after `start` reads; `start` itself when there is nothing new, or it is waited for.
+        """The end of the batch after `start`; `start` itself when nothing is new, or the batch waits for more.
 
         `limits`: how much it may read; None for the limits of the options. Aligned streams have none.
 
@@ -118,7 +117,7 @@ class StreamSource:
             HistoryChangedError: the branch has another history than was read.
             SnapshotExpiredError: what comes next has expired.
             OffsetError: the offset is not of this table, or not of this query.
-            SchemaChangedError: a column of the query is not there any more, or has another type.
+            SchemaChangedError: a column of the query was dropped, or has another type.
         """
         self._seen = None
         allowed = self.options.limits if limits is None else limits
@@ -128,30 +127,27 @@ class StreamSource:
         return end
 
     def newest(self) -> StreamOffset | None:
-        """The offset after everything there is; None when the branch has no snapshot.
-
-        Right after `next` it is what that has seen, and nothing is read.
-        """
+        """The offset after the head; None when the branch has no snapshot. Right after `next`, reads nothing."""
         seen, self._seen = self._seen, None
         return self._settled(self._newest) if seen is None else self._planner.after(seen)
 
     def stop_at_newest(self) -> None:
-        """From now on, read nothing that is committed later, and wait for nothing."""
+        """Stop at the current head, without waiting for more."""
         found = self._settled(self._newest)
         self._stop = 0 if found is None else found.snapshot_id
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
-        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked."""
+        """The splits with exactly the rows between two offsets; the same ones on every call."""
         return self._settled(lambda: self._planner.plan(start, end), start)
 
     def committed(self, end: StreamOffset) -> None:
-        """Everything up to `end` has been read and kept by who reads: the consumer lets go of it."""
+        """Release everything up to `end`, which has been read and stored: the consumer moves on."""
         if self._progress is not None:
             progress = self._progress
             self._settled(lambda: progress.write(self.handle, end))
 
     def _settled(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
-        """Do it on the branch as it is now; again where it is given another history meanwhile."""
+        """Run `act` on the reopened branch; again when the branch gets another history meanwhile."""
         for wait_s in (*_WAITS_S, None):
             try:
                 self._reopen(start)
@@ -166,7 +162,7 @@ class StreamSource:
         raise AssertionError
 
     def _reopen(self, start: StreamOffset | None) -> None:
-        """Follow main to another directory. The schema stays that of the query where the branch has it."""
+        """Follow main to another directory. The query keeps its schema if the branch has it."""
         handle = self.handle
         found = current(handle)
         if found is handle:
@@ -229,7 +225,7 @@ class StreamSource:
         return end
 
     def _next_of_state(self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits) -> StreamOffset:
-        """How far a batch of a state goes: all of it, or what the limits allow. No rows are waited for."""
+        """The end of a batch of a state: all of it, or what the limits allow. Waits for no rows."""
         snapshot = place.snapshot
         if start.snapshot_id is None:
             snapshot = history.newest(self.handle)
@@ -243,7 +239,7 @@ class StreamSource:
         return self._planner.at(units, Phase.STATE, taken)
 
     def _reachable(self, start: StreamOffset, place: OffsetPosition, head: Snapshot) -> tuple[Snapshot | None, bool]:
-        """The last snapshot that may be read now, None for none; and whether nothing is to come after it."""
+        """The last snapshot that may be read now, None for none; and whether the stream ends after it."""
         if place.snapshot is not None and self._is_beyond(place.snapshot):
             return place.snapshot, True
         is_end = self._stop is not None
@@ -276,11 +272,7 @@ class StreamSource:
     def _aligned(
         self, start: StreamOffset, place: OffsetPosition, last: Snapshot, count: int, is_end: bool
     ) -> StreamOffset:
-        """After the next `count` snapshots that hold something to read.
-
-        Where fewer are there they are waited for, unless nothing more is to come. Ones that hold nothing are passed
-        over.
-        """
+        """The end after the next `count` snapshots with something to read; waits for them unless the stream ends."""
         so_far, place = self._counted(start, place, _NO_LIMITS)
         found = so_far.snapshots
         for units in self._planner.changes(so_far.counted, place, last):
@@ -296,7 +288,7 @@ class StreamSource:
     def _limited(
         self, start: StreamOffset, place: OffsetPosition, last: Snapshot, limits: ReadLimits, is_end: bool
     ) -> StreamOffset:
-        """As far as the limits allow; `start` while there are too few rows yet."""
+        """The end that the limits allow; `start` while there are too few rows."""
         so_far, place = self._counted(start, place, limits)
         admission, begin = so_far.admission, so_far.counted
         end = begin
@@ -321,7 +313,7 @@ class StreamSource:
     def _counted(
         self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits
     ) -> tuple[_Waiting, OffsetPosition]:
-        """What was counted at earlier triggers is not planned again, unless it went with the branch's history."""
+        """What earlier triggers counted, unless the branch has another history now; and the position after it."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.start == start and waiting.admission.limits == limits:
             with suppress(HistoryChangedError, SnapshotExpiredError):
@@ -346,12 +338,10 @@ def _predicate(handle: TableHandle, rows: ScanOptions) -> Predicate | None:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Rows, or snapshots, that were counted while a batch waits for more.
+    """What was counted from `start` up to `counted` while a batch waits for more.
 
     Attributes:
-        start: where the batch begins.
-        counted: up to where they were counted.
-        snapshots: of an aligned stream, those that hold something to read.
+        snapshots: of an aligned stream, those with something to read.
     """
 
     start: StreamOffset
@@ -364,11 +354,11 @@ _MAKES_CHANGELOG: Final = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMP
 
 
 def check_stream(handle: TableHandle, asked: StreamReadOptions) -> None:
-    """Check that the options of a stream go with its table.
+    """Check that the options of a stream suit its table.
 
     Raises:
-        InvalidOptionError: overwrites cannot be read as is asked.
-        InvalidInputError: no consumer can be called so.
+        InvalidOptionError: overwrites cannot be read as requested.
+        InvalidInputError: the name of the consumer is not allowed.
     """
     keyed, producer = bool(handle.schema.primary_keys), handle.options.changelog_producer
     if asked.read_overwrite and not keyed:

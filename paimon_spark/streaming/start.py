@@ -1,4 +1,4 @@
-"""The first offset of a stream without a checkpoint: scan modes, times, versions and consumers.
+"""The first offset of a stream without a checkpoint: modes, times, versions, consumers.
 
 Java starts with the earliest snapshot when the requested one has expired; here that is an error, as rows would be
 missing without notice. A time is accepted when no snapshot since then has expired. A time after all snapshots starts
@@ -11,7 +11,7 @@ Source: Java `table/source/AbstractDataTableScan.createStartingScanner`, `table/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_spark.errors import (
@@ -42,7 +42,7 @@ from paimon_spark.metadata.tags import tag_of_snapshot
 from paimon_spark.metadata.version import VersionKind, from_option
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
-from paimon_spark.streaming.history import changes_since, find_kept, moving
+from paimon_spark.streaming.history import changes_since, find_kept, moving, offset_after
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 
 UNPLANNED: Final = Part(Phase.STATE, 0, 0, "")
@@ -109,17 +109,9 @@ class _Start:
     def at(self, snapshot: Snapshot | None, part: Part | None = None, begins_with: Phase | None = None) -> StreamOffset:
         """The offset after a snapshot, or in it; None for a branch without one."""
         if snapshot is None:
-            if begins_with is None:
-                begins_with = Phase.STATE if self.options.mode in _WITH_STATE else Phase.CHANGES
-            return StreamOffset(self.handle.location, self.handle.branch, None, begins_with=begins_with)
-        return StreamOffset(
-            self.handle.location,
-            self.handle.branch,
-            snapshot.id,
-            snapshot.delta_manifest_list,
-            snapshot.total_record_count,
-            part,
-        )
+            default = Phase.STATE if self.options.mode in _WITH_STATE else Phase.CHANGES
+            return StreamOffset(self.handle.location, self.handle.branch, None, begins_with=begins_with or default)
+        return replace(offset_after(self.handle, snapshot), part=part)
 
     def before(self, snapshot: Snapshot) -> StreamOffset:
         """The offset before the changes of a snapshot."""

@@ -247,7 +247,7 @@ def _bound_text(group: _Group, name: str, field: DataField) -> pa.Array:
         return object_text(_cast(decode_column(group.files.column(name), position, old.type, exact=False), old, field),
                            field.type)  # fmt: skip
     except (UnsupportedFeatureError, DataError):
-        return nothing  # the files themselves may not be readable as the new type either, which reading says
+        return nothing  # the files may not be readable as the new type either; then their read fails
 
 
 def _cast(array: pa.Array, old: DataField, new: DataField) -> pa.Array:

@@ -59,8 +59,8 @@ class _Sums(NamedTuple):
     """Sums over groups of files, an element for each group.
 
     Attributes:
-        updated_ms: wall clock of the youngest file ever added or removed; `_NEVER` when no file says.
-        total_buckets: as the last entry has it.
+        updated_ms: wall clock of the newest file ever added or removed; `_NEVER` when no file has a time.
+        total_buckets: of the last entry.
     """
 
     rows: _I64
@@ -102,7 +102,7 @@ def _pieces(asked: Asked) -> Iterator[tuple[TableHandle, Snapshot, pa.RecordBatc
     for handle, snapshot in sources:
         if snapshot is None:
             continue
-        # A partition whose rows all wait in a postponed bucket has nothing to be read yet.
+        # A partition with rows only in a postponed bucket has no readable rows yet.
         entries = _entries(handle, snapshot, real_buckets_only=handle.options.bucket == -2)
         if taken is not None:
             entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), value_set=taken)))

@@ -22,7 +22,7 @@ from paimon_spark.engine.commit.entries import I64, no_entries, numbers, togethe
 from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.maintenance.change import change_table, reopened
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.branches import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.live_files import file_ids, live_entries
@@ -66,11 +66,7 @@ def append_branch(
     Other processes that want to change refs of the table wait meanwhile, so what the source has is not deleted.
     """
     done: list[Appended] = []
-
-    def append() -> None:
-        done.append(_append(reopened(handle), source, target, clock))
-
-    change_table(handle, "append-branch", append)
+    change_branch(handle, "append-branch", lambda on: done.append(_append(on, source, target, clock)))
     return done[0]
 
 
@@ -94,13 +90,7 @@ def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appe
     if on_target.options.row_tracking:
         # Their ids are of the source's rows; the target's commit gives them its own.
         new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
-    committer = Committer(
-        on_target,
-        new_commit_user(on_target.options),
-        clock_ms=clock.clock_ms,
-        sleep=clock.sleep,
-        random=clock.random,
-    )
+    committer = Committer(on_target, new_commit_user(on_target.options), clock=clock)
     made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
         source,
@@ -117,8 +107,7 @@ def _head(handle: TableHandle, instead: str) -> Snapshot:
     if head is None:
         raise InvalidInputError(
             f"append_branch needs two branches with rows, and {handle.describe()} has no snapshot; {instead}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
         )
     return head
 
@@ -138,19 +127,12 @@ def _check_definitions(source: TableHandle, target: TableHandle) -> None:
                 feature="append_branch of data-evolution tables",
             )
     if source.options.row_tracking != target.options.row_tracking:
-        raise _unlike(
-            source,
-            target,
-            f"row-tracking.enabled is {str(source.options.row_tracking).lower()} on the first and "
-            f"{str(target.options.row_tracking).lower()} on the second; it must be the same",
-        )
+        first, second = (str(handle.options.row_tracking).lower() for handle in (source, target))
+        why = f"row-tracking.enabled is {first} on the first and {second} on the second; it must be the same"
+        raise _unlike(source, target, why)
     if tuple(source.schema.row_type) != tuple(target.schema.row_type):
-        raise _unlike(
-            source,
-            target,
-            f"the columns of the first are {source.schema.row_type}, those of the second {target.schema.row_type}; "
-            "alter them alike, in the same order",
-        )
+        columns = f"the columns of the first are {source.schema.row_type}, those of the second {target.schema.row_type}"
+        raise _unlike(source, target, f"{columns}; alter them alike, in the same order")
 
 
 def _check_histories(source: TableHandle, target: TableHandle) -> None:
@@ -173,10 +155,9 @@ def _check_histories(source: TableHandle, target: TableHandle) -> None:
             expected += 1
         if after and expected <= after[-1].id:
             raise SnapshotExpiredError(
-                f"{_asked(source, target)}: snapshot {expected} of {handle.describe()} has expired, so nobody can "
-                "tell whether only appends happened since the branches parted; insert the rows instead",
-                table=handle.name,
-                branch=handle.branch,
+                f"{_asked(source, target)}: snapshot {expected} of {handle.describe()} has expired, so it is "
+                "unknown whether only appends happened since the branches parted; insert the rows instead",
+                **handle.context,
                 snapshot_id=expected,
             )
 
@@ -194,11 +175,8 @@ def _check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> N
             raise _unlike(source, target, f"files of the first have schema {schema_id}, which the second lacks")
         theirs, ours = (read_schema(h.store, h.layout, schema_id) for h in (source, target))
         if theirs != ours:
-            raise _unlike(
-                source,
-                target,
-                f"schema {schema_id} is not the same on both, as they were altered apart; insert the rows instead",
-            )
+            why = f"schema {schema_id} is not the same on both, as they were altered apart; insert the rows instead"
+            raise _unlike(source, target, why)
 
 
 def _asked(source: TableHandle, target: TableHandle) -> str:

@@ -1,6 +1,6 @@
 """Automatic tags: one for each period of the clock or the watermark, or one for each batch.
 
-Snapshots and names are those that Paimon's writers use, whichever engine wrote: a period's tag is created from the
+Snapshots and names are the same as those of Paimon's writers: a period's tag is created from the
 first snapshot whose time reaches the end of the period, plus the delay.
 
 Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreation`.
@@ -8,7 +8,7 @@ Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
@@ -194,7 +194,8 @@ def _by_time(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
     if newest is not None:
         schedule.next_tag = newest[0] + schedule.periods.length
         first = get_tag(handle, newest[1]).snapshot.id + 1
-    due = [(name, snapshot) for snapshot in _from(handle, first) if (name := schedule.tag(snapshot)) is not None]
+    snapshots = (find_snapshot(handle, i) for i in list_snapshot_ids(handle) if i >= first)
+    due = [(name, s) for s in snapshots if s is not None and (name := schedule.tag(s)) is not None]
     if not due:
         return None, [], AutoTags()
     old = [t for t in list_tags(handle) if schedule.periods.time_of(t.name) is not None]
@@ -207,14 +208,6 @@ def _by_time(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
     keep = options.num_retained_max
     gone = set() if keep is None or not made else _oldest([*old, *made], keep)
     return _change(handle, options, [t for t in made if t.name not in gone], [t for t in old if t.name in gone])
-
-
-def _from(handle: TableHandle, first_id: int) -> Iterator[Snapshot]:
-    """Yield the snapshots from an id on."""
-    for snapshot_id in list_snapshot_ids(handle):
-        snapshot = find_snapshot(handle, snapshot_id) if snapshot_id >= first_id else None
-        if snapshot is not None:
-            yield snapshot
 
 
 def _oldest(tags: list[Tag], keep: int) -> set[str]:
@@ -239,15 +232,11 @@ def _of_batch(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
     replaced = find_tag(handle, name)
     gone = list[Tag]()
     if options.num_retained_max is not None:
-        others = [t for t in list_tags(handle) if t.name != name and _counts(t)]
+        tags = (t for t in list_tags(handle) if savepoint_id_of(t.name) is None and guarded_branch(t.name) is None)
+        others = [t for t in tags if t.name != name]
         surplus = len(others) + 1 - max(options.num_retained_max, 1)
         gone = _by_age(handle, others)[: max(surplus, 0)]
     return _change(handle, options, [tag], gone, replaced)
-
-
-def _counts(tag: Tag) -> bool:
-    """Whether `tag.num-retained-max` of batches counts a tag."""
-    return savepoint_id_of(tag.name) is None and guarded_branch(tag.name) is None
 
 
 def _by_age(handle: TableHandle, tags: list[Tag]) -> list[Tag]:

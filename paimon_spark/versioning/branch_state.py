@@ -1,4 +1,4 @@
-"""BranchState: what a branch's directory holds, as values, and the steps that create or replace it.
+"""BranchState: the refs in a branch's directory, and the steps that write them.
 
 The texts of files are kept as they were read, so that a copy has the same bytes, whichever engine wrote it.
 
@@ -12,7 +12,7 @@ Source of the readers' rule: Java `utils/HintFileUtils`, `schema/SchemaManager`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -106,15 +106,6 @@ def snapshot_of_tag(snapshot: Snapshot) -> Ref:
         snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
     )
     return Ref(encode(without_changelog).decode(), without_changelog)
-
-
-def contiguous_ids(ids: Iterable[int], head: int) -> list[int]:
-    """The longest run of ids without a gap that ends at `head`, ascending."""
-    alive = set(ids)
-    first = head
-    while first - 1 in alive:
-        first -= 1
-    return [i for i in range(first, head + 1) if i in alive]
 
 
 def _refs(store: Store, paths: Mapping[K, str]) -> dict[K, Ref]:
@@ -221,7 +212,7 @@ def replace_state(old: BranchState, new: BranchState, late: str | None = None) -
     return (
         *(Put(schema_path(directory, i), text) for i, text in _changed(old.schemas, new.schemas)),
         *(Put(tag_path(directory, name), ref.text) for name, ref in _changed(old.tags, new.tags)),
-        *_changelogs_put(old, new),
+        *(Put(changelog_path(directory, i), ref.text) for i, ref in _changed(old.changelogs, new.changelogs)),
         *_snapshots_over(old, new, late),
         *(Delete(tag_path(directory, name)) for name in sorted(old.tags.keys() - new.tags.keys())),
         *_changelogs_gone(old, new),
@@ -252,10 +243,6 @@ def _snapshots_over(old: BranchState, new: BranchState, late: str | None) -> Ite
     yield from (delete_snapshot(old, i) for i in gone if i == before)
     yield from (delete_snapshot(old, i) for i in gone if i < head)
     yield Put(f"{hints}/{EARLIEST}", str(min(new.snapshots)))
-
-
-def _changelogs_put(old: BranchState, new: BranchState) -> Iterator[Step]:
-    yield from (Put(changelog_path(old.directory, i), ref.text) for i, ref in _changed(old.changelogs, new.changelogs))
 
 
 def _changelogs_gone(old: BranchState, new: BranchState) -> Iterator[Step]:

@@ -8,7 +8,7 @@ Source: PIP-14; Java `utils/FileSystemBranchManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.change import change_branch, preview, reopened
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.branches import (
@@ -34,6 +34,7 @@ from paimon_spark.metadata.branches import (
     list_branches,
     logical_name,
     read_fork,
+    recorded_forks,
     same_snapshot,
 )
 from paimon_spark.metadata.handle import TableHandle, branch_names
@@ -99,8 +100,7 @@ def create_branch(
         raise SnapshotExpiredError(
             f"branch {name!r} was not created: snapshot {creation.source.snapshot.id} of {handle.describe()} expired "
             "at the same time; create it from a tag or a newer snapshot",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             snapshot_id=creation.source.snapshot.id,
         )
     return creation.branch
@@ -117,10 +117,7 @@ def rename_branch(handle: TableHandle, old: str, new: str) -> None:
 
 def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> Removed:
     """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs."""
-    if dry_run:
-        branch = reopened(handle)
-        return preview(branch, plan_delete(branch, name))
-    return change_branch(handle, "delete-branch", lambda branch: plan_delete(branch, name))
+    return change_branch(handle, "delete-branch", lambda branch: plan_delete(branch, name), dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,13 +413,8 @@ def _guards_on_others(handle: TableHandle, branch: str) -> list[tuple[TableHandl
 
 def _descendants(handle: TableHandle, parent: str) -> list[tuple[TableHandle, Fork]]:
     """Branches whose `FORK` files name `parent`: created from it, or with guard tags on it."""
-    found = []
-    for name in list_branch_names(handle):
-        child = handle.on_branch_directory(name)
-        fork = None if name == parent else read_fork(child)
-        if fork is not None and (fork.parent == parent or parent in fork.guards):
-            found.append((child, fork))
-    return found
+    others = recorded_forks(handle, other_than=parent)
+    return [(child, fork) for child, fork in others if fork.parent == parent or parent in fork.guards]
 
 
 def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
@@ -439,13 +431,12 @@ def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
 
 def _exists(handle: TableHandle, source: _Source, name: str) -> bool:
     """Whether the source still exists, other than in the new branch's guard tag."""
-    on_source: Sequence[Snapshot | None]
     if source.alive:
-        on_source = [find_snapshot(handle, source.snapshot.id)]
+        kept = find_snapshot(handle, source.snapshot.id)
     else:
         tag = None if source.tag is None else find_tag(handle, source.tag.name)
-        on_source = [None if tag is None else tag.snapshot]
-    if any(same_snapshot(s, source.snapshot) for s in on_source):
+        kept = None if tag is None else tag.snapshot
+    if same_snapshot(kept, source.snapshot):
         return True
     others = (t.snapshot for t in list_tags(handle) if t.name != guard_name(name))
     return any(same_snapshot(s, source.snapshot) for s in others)

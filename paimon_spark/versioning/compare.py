@@ -1,4 +1,4 @@
-"""Compute a Diff of two versions from their metadata: files, deletion vectors, columns and options.
+"""Compute a Diff of two versions from metadata: files, deletion vectors, columns, options.
 
 Manifests that both snapshots list are not read. Files are the same when partition, bucket, name and path are equal; a
 file that compaction only moved to another level is the same file. Columns are matched by field id.
@@ -7,7 +7,7 @@ file that compaction only moved to another level is the same file. Columns are m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
-from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -41,19 +40,18 @@ _TRIES: Final = 5
 
 
 def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
-    """What tells the versions apart. Metadata only."""
+    """The differences between two versions. Reads metadata only."""
     sides = _resolved(handle, old, new)
-    for _ in range(_TRIES):
+    for tries_left in reversed(range(_TRIES + 1)):
         try:
-            files = changed_files(*(Version(side.handle, side.snapshot) for side in sides))
-            break
-        except FileMissingError:
+            files = changed_files(*sides)
+        except FileMissingError:  # noqa: PERF203 - a handful of times
             before, sides = sides, _resolved(handle, old, new)
-            if all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
+            if not tries_left or all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
                 raise
-    else:
-        files = changed_files(*(Version(side.handle, side.snapshot) for side in sides))
-    return _diff(handle, (old, new), sides, files)
+        else:
+            return _diff(handle, (old, new), sides, files)
+    raise AssertionError
 
 
 def _resolved(handle: TableHandle, old: str, new: str | None) -> tuple[Resolved, Resolved]:
@@ -74,15 +72,7 @@ def _diff(
         table=handle.name,
         old=_side(asked[0], old),
         new=_side(new.handle.branch if asked[1] is None else asked[1], new),
-        files_added=sum(p.files_added for p in partitions),
-        files_removed=sum(p.files_removed for p in partitions),
-        bytes_added=sum(p.bytes_added for p in partitions),
-        bytes_removed=sum(p.bytes_removed for p in partitions),
-        rows_added=sum(p.rows_added for p in partitions),
-        rows_removed=sum(p.rows_removed for p in partitions),
-        files_changed=sum(p.files_changed for p in partitions),
-        rows_deleted=sum(p.rows_deleted for p in partitions),
-        rows_restored=sum(p.rows_restored for p in partitions),
+        **{f.name: sum(getattr(p, f.name) for p in partitions) for f in fields(PartitionDiff) if f.name != "partition"},
         partitions=partitions,
         columns=columns,
         options={k: pair for k, pair in options.items() if pair[0] != pair[1]},
@@ -144,9 +134,9 @@ def _texts(handle: TableHandle, partition: bytes) -> Mapping[str, str | None]:
 
 
 def _shared_field_id(old: TableHandle, new: TableHandle) -> int | None:
-    """The highest field id that both branches gave out together; None on one branch.
+    """The highest field id that both branches assigned before they diverged; None on one branch.
 
-    Both give out ids of their own once they have parted, so an id may mean two columns.
+    Afterwards each assigns ids of its own, so an id may mean two columns.
     """
     if old.layout == new.layout:
         return None
@@ -160,32 +150,19 @@ def _shared_field_id(old: TableHandle, new: TableHandle) -> int | None:
     return shared
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairing:
-    """Which fields are the same.
-
-    Attributes:
-        shared: the highest id that both sides gave out together; beyond it one id may mean two columns.
-    """
-
-    shared: int | None
-
-    def key(self, f: DataField) -> tuple[int, str]:
-        return (f.id, "") if self.shared is None or f.id <= self.shared else (f.id, f.name)
-
-
 def changed_columns(old: TableSchema, new: TableSchema, shared_field_id: int | None = None) -> tuple[ColumnChange, ...]:
-    """What differs, in the order of the new schema's columns, dropped ones last.
+    """The differences, in the order of the new schema's columns, dropped ones last.
 
-    `shared_field_id`: the highest field id that both branches gave out before they parted; above it only fields of one
-    id and name are the same. None where one schema came of the other.
+    `shared_field_id`: the highest field id that both branches assigned before they diverged; above it only fields with
+    the same id and name are the same. None when one schema evolved from the other.
     """
-    return tuple(_changes(old.row_type, new.row_type, _Pairing(shared_field_id), ""))
+    return tuple(_changes(old.row_type, new.row_type, shared_field_id, ""))
 
 
-def _changes(old: RowType, new: RowType, pairing: _Pairing, prefix: str) -> Iterator[ColumnChange]:
-    before = {pairing.key(f): f for f in old.fields}
-    after = {pairing.key(f): f for f in new.fields}
+def _changes(old: RowType, new: RowType, shared: int | None, prefix: str) -> Iterator[ColumnChange]:
+    before, after = (
+        {(f.id, "" if shared is None or f.id <= shared else f.name): f for f in side.fields} for side in (old, new)
+    )
     both = [key for key in after if key in before]
     moved = set(both) - set(_staying([list(before).index(key) for key in both], both))
     for place, (key, f) in enumerate(after.items()):
@@ -196,7 +173,7 @@ def _changes(old: RowType, new: RowType, pairing: _Pairing, prefix: str) -> Iter
             continue
         if was.name != f.name:
             yield ColumnChange("renamed", name, f.id, prefix + was.name, name)
-        yield from _within(was, f, pairing, name)
+        yield from _within(was, f, shared, name)
         if was.description != f.description:
             yield ColumnChange("commented", name, f.id, was.description, f.description)
         if was.default_value != f.default_value:
@@ -208,13 +185,13 @@ def _changes(old: RowType, new: RowType, pairing: _Pairing, prefix: str) -> Iter
             yield ColumnChange("dropped", prefix + f.name, f.id, str(f.type), None)
 
 
-def _within(was: DataField, f: DataField, pairing: _Pairing, name: str) -> Iterator[ColumnChange]:
+def _within(was: DataField, f: DataField, shared: int | None, name: str) -> Iterator[ColumnChange]:
     if was.type == f.type:
         return
     if isinstance(was.type, RowType) and isinstance(f.type, RowType) and was.type.nullable == f.type.nullable:
-        yield from _changes(was.type, f.type, pairing, name + ".")
-        return
-    yield ColumnChange("retyped", name, f.id, str(was.type), str(f.type))
+        yield from _changes(was.type, f.type, shared, name + ".")
+    else:
+        yield ColumnChange("retyped", name, f.id, str(was.type), str(f.type))
 
 
 def _staying(places: Sequence[int], keys: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -244,22 +221,15 @@ SCHEMA: Final = pa.schema(
 I64 = npt.NDArray[np.int64]
 
 
-class Version(NamedTuple):
-    """A snapshot, and the branch that it is read on; None is an empty table."""
-
-    handle: TableHandle
-    snapshot: Snapshot | None
-
-
 class _Vector(NamedTuple):
-    """Where the deletion vector of a data file lies."""
+    """The position of a data file's deletion vector."""
 
     handle: TableHandle
     entry: IndexManifestEntry
     range: DeletionVectorRange
 
 
-def changed_files(old: Version, new: Version) -> pa.Table:
+def changed_files(old: Resolved, new: Resolved) -> pa.Table:
     """The files that differ, as `SCHEMA`: those only in `new`, only in `old`, and in both with other vectors.
 
     No data file is opened. Files of deletion vectors are, where nothing else tells whether two are the same.
@@ -273,7 +243,7 @@ def changed_files(old: Version, new: Version) -> pa.Table:
     return pa.concat_tables([apart, _with_changed_vectors(new, vectors, apart)])
 
 
-def _apart(old: Version, new: Version) -> pa.Table:
+def _apart(old: Resolved, new: Resolved) -> pa.Table:
     sides = [
         {} if v.snapshot is None else {m.file_name: m for m in data_manifests(v.handle, v.snapshot)} for v in (old, new)
     ]
@@ -286,7 +256,7 @@ def _apart(old: Version, new: Version) -> pa.Table:
         signs.append(np.where(kinds == FileKind.DELETE, -sign, sign).astype(np.int64))
     entries, sign_of = pa.concat_tables(tables), np.concatenate(signs)
     ids = file_ids(entries, _PLACE)
-    # An entry of each file; the last, as its level is where the file came to lie.
+    # The last entry of each file, as it has the final level.
     last = np.zeros(int(ids.max()) + 1 if len(ids) else 0, np.int64)
     last[ids] = np.arange(len(ids))
     net = np.zeros(len(last), np.int64)
@@ -303,7 +273,7 @@ def _rows(entries: pa.Table, picked: I64, change: str, deleted: I64) -> pa.Table
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _changed_vectors(old: Version, new: Version) -> dict[tuple[bytes, int, str], int]:
+def _changed_vectors(old: Resolved, new: Resolved) -> dict[tuple[bytes, int, str], int]:
     """Data files whose vectors differ, by partition, bucket and name: how many rows more are deleted in `new`."""
     if (old.snapshot and old.snapshot.index_manifest) == (new.snapshot and new.snapshot.index_manifest):
         return {}
@@ -355,8 +325,8 @@ def _read(vectors: Mapping[tuple[bytes, int, str], _Vector]) -> dict[tuple[bytes
     return out
 
 
-def _with_changed_vectors(new: Version, vectors: Mapping[tuple[bytes, int, str], int], apart: pa.Table) -> pa.Table:
-    """The data files of the vectors, but for those that one side only has: what goes takes its vector along."""
+def _with_changed_vectors(new: Resolved, vectors: Mapping[tuple[bytes, int, str], int], apart: pa.Table) -> pa.Table:
+    """The data files of the vectors, except files that only one side has."""
     assert new.snapshot is not None or not vectors
     entries = live_entries(new.handle, data_manifests(new.handle, new.snapshot)) if new.snapshot else apart.slice(0, 0)
     names = pa.array(sorted({name for _, _, name in vectors}), pa.string())

@@ -1,4 +1,4 @@
-"""Check branches for damage that other engines leave: one function for each kind, and the findings they return.
+"""Checks for damage that other engines leave on branches, and their findings.
 
 Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
 history; missing schemas, and schemas that differ between branches.
@@ -7,7 +7,7 @@ history; missing schemas, and schemas that differ between branches.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -20,9 +20,7 @@ from paimon_spark.format.metadata_files.table_schema import decode as decode_sch
 from paimon_spark.metadata.branches import (
     Fork,
     ancestry,
-    encode_fork,
     fork_of,
-    fork_path,
     is_main,
     logical_name,
     newest_shared,
@@ -37,11 +35,11 @@ from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
 from paimon_spark.versioning.names import check_branch_name, check_tag_name
 from paimon_spark.versioning.relation import contradicts, follows
-from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards
+from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
 
 
 class Severity(str, Enum):
-    """How bad a finding is: ERROR, something cannot be read; WARNING, it may come to that; NOTE, it is untidy."""
+    """How bad a finding is: ERROR, something cannot be read; WARNING, something may become unreadable; NOTE, untidy."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -59,7 +57,7 @@ class Finding(ShownAsFacts):
         branch: where; `main` also for what concerns the whole table.
         message: what was found.
         remedy: what to do.
-        repaired: whether it has been mended by this call.
+        repaired: whether this call repaired it.
     """
 
     kind: str
@@ -72,19 +70,32 @@ class Finding(ShownAsFacts):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A finding, and what mends it."""
+    """A finding, the steps that repair it, and the roots that these release."""
 
     finding: Finding
     steps: tuple[Step, ...] = ()
     released: tuple[Root, ...] = ()
 
+    @staticmethod
+    def of(
+        kind: str,
+        severity: Severity,
+        branch: str,
+        message: str,
+        remedy: str,
+        steps: Iterable[Step] = (),
+        released: Iterable[Root] = (),
+    ) -> Case:
+        """The case of a new finding."""
+        return Case(Finding(kind, severity, branch, message, remedy), tuple(steps), tuple(released))
+
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What is looked at, read once.
+    """The refs of a table, read once.
 
     Attributes:
-        main: main as it is; with a `MAIN-BRANCH` that leads nowhere, the table's own directory.
+        main: main; the table's own directory when `MAIN-BRANCH` names no branch.
         branches: a handle on each branch with a schema, main's first.
         roots: by the directory of their branch.
     """
@@ -98,18 +109,16 @@ class Inspected:
         return sorted((r for r in roots if r.kind is kind), key=lambda r: (r.snapshot.id, r.name))
 
 
-def some(names: Sequence[str], count: int = 5) -> str:
+def _some(names: Sequence[str], count: int = 5) -> str:
     """The first names, and how many more there are."""
     return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
-def unprotected_bases(table: Inspected, branch: TableHandle) -> list[Case]:
-    """A branch whose base other engines would let expire."""
-    if is_main(branch):
-        return []
-    fork = fork_of(branch)
+def unprotected_bases(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """A branch whose base other engines may expire."""
+    fork = None if is_main(branch) else fork_of(branch)
     if fork is None or fork.snapshot_id is None:
-        return []
+        return
     guard = guard_name(branch.branch)
     lacking, stale = [], []
     child = branch
@@ -123,59 +132,51 @@ def unprotected_bases(table: Inspected, branch: TableHandle) -> list[Case]:
         elif tag is not None and base is not None and not same_snapshot(tag.snapshot, base):
             stale.append(name)
     if not lacking and not stale:
-        return []
+        return
     parent = branch.on_branch_directory(fork.parent)
     base = find_known_snapshot(branch, fork.snapshot_id) or find_known_snapshot(parent, fork.snapshot_id)
     where = ", ".join([*lacking, *stale])
-    finding = Finding(
-        "unprotected-base",
-        Severity.WARNING,
-        branch.branch,
-        f"no guard tag {guard!r} on {where} keeps snapshot {fork.snapshot_id}, which the branch was made from: engines "
-        f"that look at tags of {where} only may delete its files",
-        "doctor(repair=True) puts the tag there"
-        if base is not None
-        else f"nobody knows snapshot {fork.snapshot_id} any more; read the branch, and copy it while it can be read",
+    message = (
+        f"no guard tag {guard!r} on {where} keeps snapshot {fork.snapshot_id}, which the branch was created from: "
+        f"engines that look only at tags of {where} may delete its files"
     )
     if base is None:
-        return [Case(finding)]
+        remedy = f"snapshot {fork.snapshot_id} no longer exists; copy the rows of the branch while they can be read"
+        yield Case.of("unprotected-base", Severity.WARNING, branch.branch, message, remedy)
+        return
     guards = plan_guards(parent, branch.branch, base)
     record = Fork(logical_name(parent), base.id, fork.tag, base.time_ms, fork.created_ms, guards.names)
-    steps: tuple[Step, ...] = (
-        *guards.steps,
-        guard_put(branch, branch.branch, base),
-        Put(relative_path(branch, fork_path(branch)), encode_fork(record).decode()),
-    )
-    return [Case(finding, steps, guards.released)]
+    steps = (*guards.steps, guard_put(branch, branch.branch, base), put_fork(branch, record))
+    remedy = "doctor(repair=True) creates the tag"
+    yield Case.of("unprotected-base", Severity.WARNING, branch.branch, message, remedy, steps, guards.released)
 
 
-def stale_guards(table: Inspected, branch: TableHandle) -> list[Case]:
-    """Guards of branches that are gone."""
+def stale_guards(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """Guards of branches that no longer exist."""
     there = set(branch_names(branch.store, branch.layout))
-    found = []
     for root in table.of(branch, RootKind.TAG):
         guarded = guarded_branch(root.name)
         if guarded is None or guarded in there:
             continue
-        finding = Finding(
+        yield Case.of(
             "stale-guard",
             Severity.NOTE,
             branch.branch,
             f"tag {root.name!r} guards the base of branch {guarded!r}, which is gone",
             "doctor(repair=True) removes it, with the files that nothing else needs",
+            [Delete(relative_path(branch, branch.layout.tag_path(root.name)))],
+            [root],
         )
-        found.append(Case(finding, (Delete(relative_path(branch, branch.layout.tag_path(root.name))),), (root,)))
-    return found
 
 
-def missing_files(table: Inspected) -> list[Case]:
+def missing_files(table: Inspected) -> Iterator[Case]:
     """Refs whose manifest lists, index manifests or statistics are gone, and heads and tags whose manifests are."""
     main = table.main
     manifests, _, statistics = (
         frozenset(i.name for i in main.store.list(directory)) for directory in main.layout.shared_dirs
     )
-    found: dict[str, list[tuple[str, str]]] = {}
     for branch in table.branches:
+        damaged: list[tuple[str, str]] = []
         snapshots = table.of(branch, RootKind.SNAPSHOT)
         for root in [*snapshots, *table.of(branch, RootKind.TAG)]:
             snapshot = root.snapshot
@@ -189,20 +190,16 @@ def missing_files(table: Inspected) -> list[Case]:
             if not lost and (root.kind is RootKind.TAG or root is snapshots[-1]):
                 lost = _lost_manifests(main, lists, manifests)
             if lost:
-                found.setdefault(branch.branch, []).append((root.describe(), lost[0]))
-    return [
-        Case(
-            Finding(
+                damaged.append((root.describe(), lost[0]))
+        if damaged:
+            yield Case.of(
                 "missing-files",
                 Severity.ERROR,
-                name,
-                f"{some([ref for ref, _ in refs])} cannot be read: manifest files are gone, {refs[0][1]} first; "
-                "another engine deleted what it saw no use for",
+                branch.branch,
+                f"{_some([ref for ref, _ in damaged])} cannot be read: manifest files are gone, {damaged[0][1]} first; "
+                "another engine deleted files that it considered unneeded",
                 "restore the files from a backup, or delete these refs",
             )
-        )
-        for name, refs in found.items()
-    ]
 
 
 def _lost_manifests(main: TableHandle, lists: Sequence[str], there: frozenset[str]) -> list[str]:
@@ -217,78 +214,63 @@ def _lost_manifests(main: TableHandle, lists: Sequence[str], there: frozenset[st
 _SAVEPOINT: Final = "savepoint-"
 
 
-def ambiguous_names(table: Inspected, branch: TableHandle) -> list[Case]:
-    """Names that we would not have given."""
-    cases = []
+def ambiguous_names(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """Names given by other engines that are not allowed here."""
     others = [b.branch for b in table.branches if b.branch != MAIN]
     if branch.branch != MAIN:
         own = [r.name for b in table.branches for r in table.of(b, RootKind.TAG)]
-        cases += _refused(branch, partial(check_branch_name, branch.branch, table=branch.name, tag_names=own))
+        yield from _refused(branch, partial(check_branch_name, branch.branch, table=branch.name, tag_names=own))
     for root in table.of(branch, RootKind.TAG):
         if guarded_branch(root.name) is not None or root.name == savepoint_tag(root.snapshot.id):
             continue
         if root.name.startswith(_SAVEPOINT) and root.name.removeprefix(_SAVEPOINT).isdecimal():
-            finding = Finding(
-                "ambiguous-name",
-                Severity.NOTE,
-                branch.branch,
-                f"tag {root.name!r} looks like a savepoint, but is snapshot {root.snapshot.id}",
-                "rename the tag",
-            )
-            cases.append(Case(finding))
-            continue
-        check = partial(check_tag_name, root.name, table=branch.describe(), branch_names=others)
-        cases += _refused(branch, check)
-    return cases
+            message = f"tag {root.name!r} looks like a savepoint, but is snapshot {root.snapshot.id}"
+            yield Case.of("ambiguous-name", Severity.NOTE, branch.branch, message, "rename the tag")
+        else:
+            check = partial(check_tag_name, root.name, table=branch.describe(), branch_names=others)
+            yield from _refused(branch, check)
 
 
-def _refused(branch: TableHandle, check: Callable[[], None]) -> list[Case]:
+def _refused(branch: TableHandle, check: Callable[[], None]) -> Iterator[Case]:
     try:
         check()
     except InvalidInputError as e:
         remedy = "rename it; until then versions are resolved in the order of docs/versions.md"
-        return [Case(Finding("ambiguous-name", Severity.NOTE, branch.branch, e.message, remedy))]
-    return []
+        yield Case.of("ambiguous-name", Severity.NOTE, branch.branch, e.message, remedy)
 
 
 _NEIGHBOURS_COMPARED: Final = 200
 """Neighbours in a history, newest first, whose manifest lists are compared."""
 
 
-def splices(table: Inspected, branch: TableHandle) -> list[Case]:
-    """Neighbours in the history that do not follow on one another."""
+def splices(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """Neighbours in the history where the later was not made on the earlier one."""
     snapshots = [r.snapshot for r in table.of(branch, RootKind.SNAPSHOT)]
-    pairs = list(itertools.pairwise(snapshots))
-    found, looked = [], 0
-    for before, after in reversed(pairs):
+    looked = 0
+    for before, after in reversed(list(itertools.pairwise(snapshots))):
         if after.id != before.id + 1:
             words = f"there is a hole: snapshot {before.id} is followed by {after.id}"
         elif contradicts(before, after):
             words = (
                 f"snapshot {after.id} was not made on snapshot {before.id}: {after.total_record_count} rows in all, "
-                f"{after.delta_record_count} of them new, do not go with {before.total_record_count} before"
+                f"{after.delta_record_count} of them new, contradict {before.total_record_count} before"
             )
         elif not _continues(before, after) and looked < _NEIGHBOURS_COMPARED:
             looked += 1
             if follows(branch, before, after) is not False:
                 continue
-            words = f"snapshot {after.id} was not made on snapshot {before.id}: it does not know its manifests"
+            words = f"snapshot {after.id} was not made on snapshot {before.id}: it lacks its manifests"
         else:
             continue
-        found.append(Case(_spliced(branch, words, after)))
-    return found
-
-
-def _spliced(branch: TableHandle, words: str, after: Snapshot) -> Finding:
-    return Finding(
-        "spliced-history",
-        Severity.WARNING,
-        branch.branch,
-        f"{words}; another engine put two histories together (a fast-forward, or a commit while main was replaced). "
-        f"The head is snapshot {after.id} or what follows on it",
-        f"if the head is not the right one, roll back to snapshot.{after.id - 1}, after making a branch of the head, "
-        "or merge the branch again",
-    )
+        yield Case.of(
+            "spliced-history",
+            Severity.WARNING,
+            branch.branch,
+            f"{words}; another engine put two histories together (a fast-forward, or a commit while main was "
+            f"replaced). The head is snapshot {after.id} or a later one",
+            f"if the head is not the right one, create a branch from it and roll back to snapshot.{after.id - 1}, "
+            "or merge the branch again",
+        )
 
 
 def _continues(before: Snapshot, after: Snapshot) -> bool:
@@ -300,36 +282,30 @@ def _continues(before: Snapshot, after: Snapshot) -> bool:
     )
 
 
-def stale_hints(table: Inspected, branch: TableHandle) -> list[Case]:
-    """A hint that engines believe though it is wrong: no snapshot follows the one it names."""
-    places = (
-        (RootKind.SNAPSHOT, branch.layout.snapshot_dir),
-        (RootKind.CHANGELOG, branch.layout.changelog_dir),
-    )
-    found = []
-    for kind, directory in places:
+def stale_hints(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """A wrong hint that engines trust, as no snapshot follows the one it names."""
+    layout = branch.layout
+    for kind, directory in ((RootKind.SNAPSHOT, layout.snapshot_dir), (RootKind.CHANGELOG, layout.changelog_dir)):
         ids = {r.snapshot.id for r in table.of(branch, kind)}
         hint = read_hint(branch.store, f"{directory}/{LATEST}")
         if hint is None or not ids or hint + 1 in ids or hint == max(ids):
             continue
-        finding = Finding(
+        yield Case.of(
             "stale-hint",
             Severity.WARNING,
             branch.branch,
             f"{branch.store.url(f'{directory}/{LATEST}')} says {hint}, but the newest {kind.value} is {max(ids)}; Java "
-            "Paimon believes it",
+            "Paimon trusts it",
             "doctor(repair=True) corrects it",
+            [Put(relative_path(branch, f"{directory}/{LATEST}"), str(max(ids)))],
         )
-        found.append(Case(finding, (Put(relative_path(branch, f"{directory}/{LATEST}"), str(max(ids))),)))
-    return found
 
 
-def foreign_tags(table: Inspected, branch: TableHandle) -> list[Case]:
+def foreign_tags(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     """Tags on main of snapshots that are not of main's own history, as far as main's snapshots show it."""
     alive = {r.snapshot.id: r.snapshot for r in table.of(branch, RootKind.SNAPSHOT)}
     if not is_main(branch) or not alive:
-        return []
-    found = []
+        return
     for root in table.of(branch, RootKind.TAG):
         snapshot, own = root.snapshot, alive.get(root.snapshot.id)
         if guarded_branch(root.name) is not None or same_snapshot(own, snapshot):
@@ -341,8 +317,7 @@ def foreign_tags(table: Inspected, branch: TableHandle) -> list[Case]:
             why = f"main's head is snapshot {max(alive)}"
         else:  # expired: nothing is left to compare it with
             continue
-        found.append(Case(_foreign_tag(table, root, why, homes)))
-    return found
+        yield _foreign_tag(table, root, why, homes)
 
 
 def _is_of(table: Inspected, branch: TableHandle, snapshot: Snapshot) -> bool:
@@ -350,11 +325,11 @@ def _is_of(table: Inspected, branch: TableHandle, snapshot: Snapshot) -> bool:
     return any(same_snapshot(r.snapshot, snapshot) for r in roots)
 
 
-def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHandle]) -> Finding:
+def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHandle]) -> Case:
     name, home = root.name, homes[0].branch if homes else None
     if home is None:
         remedy = (
-            "if another engine gave main the snapshots of a branch, merge_branch of that branch puts main right and "
+            "if another engine gave main the snapshots of a branch, merge_branch of that branch repairs main and "
             f"keeps the tag in a backup branch; else read what is needed of it, and delete_tag({name!r})"
         )
     elif any(same_snapshot(r.snapshot, root.snapshot) for r in table.of(homes[0], RootKind.TAG)):
@@ -365,12 +340,12 @@ def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHa
             f"snapshot_id={root.snapshot.id}), then delete_tag({name!r}) on main"
         )
     whose = "another history" if home is None else f"branch {home!r}"
-    return Finding(
+    return Case.of(
         "foreign-lineage-tag",
         Severity.WARNING,
         MAIN,
         f"tag {name!r} on main is snapshot {root.snapshot.id} of {whose}, and {why}; Java Paimon compares what it "
-        "expires with the tag before it only, and deletes too much beside such a one",
+        "expires only with the tag before it, and deletes too much next to such a tag",
         remedy,
     )
 
@@ -379,48 +354,41 @@ _SCHEMAS_COMPARED: Final = 200
 """Schemas before the newest shared one that are compared."""
 
 
-def missing_schemas(table: Inspected, branch: TableHandle) -> list[Case]:
-    """Schemas that refs name, or that lie between the first and the newest, but that the branch lacks."""
+def missing_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """Schemas that the branch lacks though refs name them, or newer ones exist."""
     store, layout = branch.store, branch.layout
     there = set(list_schema_ids(store, layout))
     refs = [*table.of(branch, RootKind.SNAPSHOT), *table.of(branch, RootKind.TAG)]
     named = {r.snapshot.schema_id for r in refs}
     lacking = sorted((named | set(range(max(named | there)))) - there)
     fork = fork_of(branch)
-    parents = [] if fork is None else [(branch.on_branch_directory(fork.parent), fork)]
-    found = []
     for schema_id in lacking:
-        copies: list[Step] = []
-        for parent, left in parents:
-            base = find_known_snapshot(branch, left.snapshot_id or 0) or find_known_snapshot(
-                parent, left.snapshot_id or 0
-            )
+        text: str | None = None
+        if is_main(branch):
+            text = _from_the_same_history(table, branch, schema_id)
+        elif fork is not None:
+            parent, base_id = branch.on_branch_directory(fork.parent), fork.snapshot_id or 0
+            base = find_known_snapshot(branch, base_id) or find_known_snapshot(parent, base_id)
             if base is not None and schema_id <= base.schema_id:
                 text = _found(parent, schema_id)
-                copies = [] if text is None else [Put(relative_path(branch, layout.schema_path(schema_id)), text)]
-        if is_main(branch):
-            copies = _from_the_same_history(table, branch, schema_id)
-        finding = Finding(
+        yield Case.of(
             "missing-schema",
-            Severity.ERROR if schema_id in named and not copies else Severity.WARNING,
+            Severity.ERROR if schema_id in named and text is None else Severity.WARNING,
             branch.branch,
             f"schema {schema_id} is missing"
             + (", which snapshots or tags name" if schema_id in named else ", which data files may be written with"),
             "doctor(repair=True) copies it from where the branch shares its history"
-            if copies
+            if text is not None
             else f"restore {store.url(layout.schema_path(schema_id))}",
+            [] if text is None else [Put(relative_path(branch, layout.schema_path(schema_id)), text)],
         )
-        found.append(Case(finding, tuple(copies)))
-    return found
 
 
-def other_schemas(table: Inspected, branch: TableHandle) -> list[Case]:
-    """Schemas that a branch and main have under one id, though not the same, and that snapshots of both name."""
-    if is_main(branch):
-        return []
-    shared = newest_shared(branch, table.main)
+def other_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
+    """Schemas that differ between a branch and main under the same id, and that snapshots of both name."""
+    shared = None if is_main(branch) else newest_shared(branch, table.main)
     if shared is None:
-        return []
+        return
     lacking = []
     for schema_id in range(max(0, shared.schema_id - _SCHEMAS_COMPARED), shared.schema_id + 1):
         own, others = _found(branch, schema_id), _found(table.main, schema_id)
@@ -430,23 +398,22 @@ def other_schemas(table: Inspected, branch: TableHandle) -> list[Case]:
         if decode_schema(own.encode(), path).fields != decode_schema(others.encode(), path).fields:
             lacking.append(schema_id)
     if not lacking:
-        return []
+        return
     name, numbers = branch.branch, ", ".join(map(str, lacking))
-    finding = Finding(
+    yield Case.of(
         "other-schema",
         Severity.ERROR,
         name,
-        f"main and branch {name!r} both have snapshot {shared.id}, written with schema {shared.schema_id}, but schema "
-        f"{numbers} of the one has not the columns of the other: one of them misreads it; another engine gave main the "
-        "branch's snapshots without its schemas, or this branch keeps what main was then",
-        f"see which of them shows the right rows: if the branch, merge_branch({name!r}) gives main its schemas, and "
-        f"keeps main's in a backup branch; if main, delete_branch({name!r}) once nobody needs its schemas",
+        f"main and branch {name!r} both have snapshot {shared.id}, written with schema {shared.schema_id}, but their "
+        f"columns of schema {numbers} differ: one of them misreads it; another engine gave main the branch's snapshots "
+        "without its schemas, or this branch keeps a former main",
+        f"check which of them shows the right rows: if the branch, merge_branch({name!r}) gives main its schemas, and "
+        f"keeps main's in a backup branch; if main, delete_branch({name!r}) when its schemas are no longer needed",
     )
-    return [Case(finding)]
 
 
-def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) -> list[Step]:
-    """The schema as a branch has it that shares a snapshot with it, as after a fast-forward of snapshots only."""
+def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) -> str | None:
+    """The schema of a branch that shares a snapshot with it, as after a fast-forward of snapshots only."""
     refs = [r for r in table.of(main, RootKind.SNAPSHOT) if r.snapshot.schema_id >= schema_id]
     for branch in table.branches:
         for root in refs:
@@ -454,8 +421,8 @@ def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) 
                 continue
             text = _found(branch, schema_id)
             if text is not None:
-                return [Put(relative_path(main, main.layout.schema_path(schema_id)), text)]
-    return []
+                return text
+    return None
 
 
 def _found(branch: TableHandle, schema_id: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Diagnose a table's snapshots, tags and branches, and repair what can be repaired without losing anything.
+"""Diagnose snapshots, tags and branches of a table, and repair what is safe to repair.
 
 Checks read refs, the manifest lists that they name, and one listing of each directory. Repairs are one change of the
 table, found again under its lock.
@@ -38,7 +38,7 @@ from paimon_spark.versioning.damage import (
     unprotected_bases,
 )
 
-_Look = Callable[[Inspected, TableHandle], list[Case]]
+_Look = Callable[[Inspected, TableHandle], Iterator[Case]]
 _LOOKS: Final[tuple[_Look, ...]] = (
     unprotected_bases,
     stale_guards,
@@ -54,11 +54,9 @@ _LOOKS: Final[tuple[_Look, ...]] = (
 def run_doctor(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
     """All findings on the table's snapshots, tags and branches, worst first; with `repair`, after repairing them."""
     check_there(handle)
-    before: list[Finding] = []
     if not repair:
-        cases = [*_unfinished(handle), *_cases(handle)]
-        return _sorted([case.finding for case in cases])
-    before += [replace(case.finding, repaired=True) for case in _unfinished(handle)]
+        return _sorted([case.finding for case in (*_unfinished(handle), *_cases(handle))])
+    before = [replace(case.finding, repaired=True) for case in _unfinished(handle)]
     recover(handle)
     found: list[Case] = []
 
@@ -81,17 +79,15 @@ def _unfinished(handle: TableHandle) -> Iterator[Case]:
     try:
         what = unfinished(handle)
     except CorruptFileError as e:
-        yield Case(Finding("unreadable", Severity.ERROR, MAIN, e.message, "as the message says"))
+        yield Case.of("unreadable", Severity.ERROR, MAIN, e.message, "as the message says")
         return
     if what is not None:
-        yield Case(
-            Finding(
-                "unfinished-operation",
-                Severity.WARNING,
-                MAIN,
-                f"an operation on tags or branches goes on, or was left unfinished: {what}",
-                "if its process is gone, the next operation finishes it, and so does doctor(repair=True)",
-            )
+        yield Case.of(
+            "unfinished-operation",
+            Severity.WARNING,
+            MAIN,
+            f"an operation on tags or branches is running, or was left unfinished: {what}",
+            "if its process is gone, the next operation finishes it, and so does doctor(repair=True)",
         )
 
 
@@ -113,75 +109,59 @@ def _cases(handle: TableHandle) -> list[Case]:
                 found.append(_staging(branch))
         elif not list_schema_ids(store, branch.layout):
             found.append(_no_schema(branch))
-        elif name != main_branch and visible_schema_ids(store, branch.layout):  # else an operation is at work there
+        elif name != main_branch and visible_schema_ids(store, branch.layout):  # else an operation is running there
             branches.append(branch)
     try:
         roots: dict[str, list[Root]] = {}
         for one in all_roots(main):
             roots.setdefault(one.branch_directory, []).append(one)
     except CorruptFileError as e:
-        found.append(
-            Case(
-                Finding(
-                    "unreadable",
-                    Severity.ERROR,
-                    MAIN,
-                    f"a ref cannot be read, so nothing can be deleted: {e.message}",
-                    "restore the file, or remove it",
-                )
-            )
-        )
+        message = f"a ref cannot be read, so nothing can be deleted: {e.message}"
+        found.append(Case.of("unreadable", Severity.ERROR, MAIN, message, "restore the file, or remove it"))
         return found
     table = Inspected(main, tuple(branches), roots)
     found += missing_files(table)
     for branch in progress.counted(branches, "look for damage", "branches", len(branches)):
         for look in _LOOKS:
             try:
-                found += look(table, branch)
+                found += list(look(table, branch))
             except CorruptFileError as e:  # noqa: PERF203
-                found.append(Case(Finding("unreadable", Severity.ERROR, branch.branch, e.message, "restore the file")))
+                found.append(Case.of("unreadable", Severity.ERROR, branch.branch, e.message, "restore the file"))
     return found
 
 
 def _no_main(handle: TableHandle, layout: Layout) -> Case:
     own = list_schema_ids(handle.store, Layout(layout.root))
-    return Case(
-        Finding(
-            "main-missing",
-            Severity.ERROR,
-            MAIN,
-            f"{handle.store.url(layout.main_branch_file)} says that main is branch {layout.main_branch!r}, which has "
-            "no schema"
-            if layout.main_branch
-            else f"{handle.store.url(layout.root)} has no schema",
-            "remove the file, and main is the table's own directory again" if own else "restore the schema files",
-        )
+    return Case.of(
+        "main-missing",
+        Severity.ERROR,
+        MAIN,
+        f"{handle.store.url(layout.main_branch_file)} says that main is branch {layout.main_branch!r}, which has no "
+        "schema"
+        if layout.main_branch
+        else f"{handle.store.url(layout.root)} has no schema",
+        "remove the file, and main is the table's own directory again" if own else "restore the schema files",
     )
 
 
 def _staging(branch: TableHandle) -> Case:
-    roots = tuple(r for r in all_roots(branch) if r.branch_directory == branch.branch)
-    return Case(
-        Finding(
-            "left-over",
-            Severity.NOTE,
-            MAIN,
-            f"{branch.store.url(branch.layout.branch_root)} is left of a merge, and nothing reads it",
-            "doctor(repair=True) removes it",
-        ),
-        (DeleteTree(relative_path(branch, branch.layout.branch_root)),),
-        roots,
+    return Case.of(
+        "left-over",
+        Severity.NOTE,
+        MAIN,
+        f"{branch.store.url(branch.layout.branch_root)} is left of a merge, and nothing reads it",
+        "doctor(repair=True) removes it",
+        [DeleteTree(relative_path(branch, branch.layout.branch_root))],
+        [root for root in all_roots(branch) if root.branch_directory == branch.branch],
     )
 
 
 def _no_schema(branch: TableHandle) -> Case:
-    return Case(
-        Finding(
-            "left-over",
-            Severity.WARNING,
-            branch.branch,
-            f"{branch.store.url(branch.layout.branch_root)} has no schema, so it is no branch; its snapshots and tags "
-            "still keep their files",
-            f"delete_branch({branch.branch!r}) removes it",
-        )
+    return Case.of(
+        "left-over",
+        Severity.WARNING,
+        branch.branch,
+        f"{branch.store.url(branch.layout.branch_root)} has no schema, so it is not a branch; its snapshots and tags "
+        "still keep their files",
+        f"delete_branch({branch.branch!r}) removes it",
     )

@@ -1,4 +1,4 @@
-"""History: the commits of all branches of a table as one graph, read from their snapshots and tags.
+"""History: the commits of all branches of a table as one graph.
 
 A snapshot that several branches share is in the graph once: snapshots of two branches are one commit when their
 manifest lists have the same names. A branch's history before it was created is that of its parent.
@@ -7,19 +7,27 @@ manifest lists have the same names. A branch's history before it was created is 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from paimon_spark.display import MOST_ROWS, grid, moment, section
-from paimon_spark.errors import FileMissingError, InvalidInputError
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
-from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, snapshot_identity
+from paimon_spark.metadata.branches import (
+    Fork,
+    list_branch_names,
+    logical_name,
+    read_fork,
+    same_snapshot,
+    snapshot_identity,
+)
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_snapshots
+from paimon_spark.metadata.snapshots import list_snapshot_ids, read_alive
 from paimon_spark.metadata.tags import guarded_branch, list_tags, savepoint_id_of
 
 
@@ -31,7 +39,7 @@ class HistoryRef:
         kind: `branch` (its head), `tag`, `savepoint`, `guard` (keeps the base of a branch) or `consumer` (reads it
             next).
         name: of the branch, tag, savepoint (its id), guarded branch or consumer.
-        branch: where the name lies.
+        branch: the branch that has the name.
     """
 
     kind: str
@@ -46,11 +54,11 @@ class Commit:
     Attributes:
         key: `<branch>.<id>`, unique in the history; the branch is the first, from main on, in whose history it is.
         parent: key of the newest older commit that is known; None for the first.
-        is_after_gap: the snapshots between the parent and this one have expired, or lie beyond the limit.
+        is_after_gap: the snapshots between the parent and this one have expired, or are beyond the limit.
         branches: in whose history it is, main first.
         is_alive: whether some branch has its file; else only tags keep it.
         refs: names for it.
-        row_delta: physical rows that it added, less those that it removed; None where it does not say.
+        row_delta: physical rows that it added, less those that it removed; None when unknown.
         job: the lineage job that made it; None when none was named.
     """
 
@@ -98,7 +106,7 @@ class Commit:
             "is_after_gap": self.is_after_gap,
             "branches": list(self.branches),
             "is_alive": self.is_alive,
-            "refs": [{f.name: getattr(r, f.name) for f in fields(r)} for r in self.refs],
+            "refs": [asdict(ref) for ref in self.refs],
             "kind": self.kind,
             "time_ms": s.time_ms,
             "user": s.commit_user,
@@ -116,7 +124,7 @@ class History:
 
     Attributes:
         branches: names of all of them, main first, those without commits included.
-        is_whole: whether every known commit of those asked for is there; False when a limit left some out.
+        is_whole: False when a limit left commits out.
     """
 
     table: str
@@ -161,10 +169,10 @@ _Identity = tuple[int, str, str]
 
 @dataclass(slots=True)
 class _BranchLog:
-    """What a branch's own directory has.
+    """The refs and history of a branch.
 
     Attributes:
-        fork: the recorded parent and newest id shared with it.
+        fork: the recorded one.
         commits: its history, by id; filled from its own files first, then from its parent's.
     """
 
@@ -173,7 +181,7 @@ class _BranchLog:
     alive: Mapping[int, Snapshot]
     tags: Sequence[Tag]
     consumers: Sequence[Consumer]
-    fork: tuple[str, int | None] | None
+    fork: Fork | None
     commits: dict[int, Snapshot] = field(default_factory=dict)
 
     @property
@@ -190,54 +198,53 @@ def read_log(
     """
     if limit is not None and not (type(limit) is int and limit > 0):
         raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
-    lines = _lines(handle, None if limit is None else limit + 1)  # one more tells whether there are more
-    _inherit(lines)
-    commits = _newest_first(_commits(lines, job_property))
+    logs = _branch_logs(handle, None if limit is None else limit + 1)  # one more tells whether there are more
+    _inherit(logs)
+    commits = _newest_first(_commits(logs, job_property))
     if branch is not None:
         name = logical_name(handle.on_branch_directory(branch))
         commits = [c for c in commits if name in c.branches]
     shown = commits if limit is None else commits[:limit]
-    return History(handle.name, tuple(lines), tuple(shown), len(shown) == len(commits))
+    return History(handle.name, tuple(logs), tuple(shown), len(shown) == len(commits))
 
 
-def _lines(handle: TableHandle, limit: int | None) -> dict[str, _BranchLog]:
+def _branch_logs(handle: TableHandle, limit: int | None) -> dict[str, _BranchLog]:
     """Main, then the branches by name; a branch that main means appears only as main."""
     meant = handle.layout.main_branch
-    lines: dict[str, _BranchLog] = {}
+    logs: dict[str, _BranchLog] = {}
     handles: dict[str, TableHandle] = {}
     for name in (MAIN, *(n for n in list_branch_names(handle) if n != meant)):
         on_branch = handle.on_branch_directory(name)
-        fork = None if name == MAIN else read_fork(on_branch)
-        line = _BranchLog(
+        log = _BranchLog(
             logical_name(on_branch),
             list_snapshot_ids(on_branch),
             {},
             list_tags(on_branch),
             list_consumers(on_branch),
-            None if fork is None else (fork.parent, fork.snapshot_id),
+            None if name == MAIN else read_fork(on_branch),
         )
-        lines[line.name], handles[line.name] = line, on_branch
-    for name, ids in _wanted(lines, limit).items():
-        lines[name].alive = {s.id: s for s in _read(handles[name], ids)}
-    return lines
+        logs[log.name], handles[log.name] = log, on_branch
+    for name, ids in _wanted(logs, limit).items():
+        logs[name].alive = {s.id: s for s in read_alive(handles[name], ids)}
+    return logs
 
 
-def _wanted(lines: Mapping[str, _BranchLog], limit: int | None) -> dict[str, list[int]]:
+def _wanted(logs: Mapping[str, _BranchLog], limit: int | None) -> dict[str, list[int]]:
     """By branch, ids of the snapshots to read: all, or the newest `limit` of its history, including its parents'."""
     if limit is None:
-        return {name: list(line.ids) for name, line in lines.items()}
-    wanted = {name: set(line.ids[-limit:]) for name, line in lines.items()}
-    for line in lines.values():
-        left, newest = line, line.head
-        seen = {line.name}
-        while left.fork is not None and left.fork[0] in lines and left.fork[0] not in seen:
-            newest = min(newest, left.fork[1] or 0) if left.ids else left.fork[1] or 0
-            left = lines[left.fork[0]]
+        return {name: list(log.ids) for name, log in logs.items()}
+    wanted = {name: set(log.ids[-limit:]) for name, log in logs.items()}
+    for log in logs.values():
+        left, newest = log, log.head
+        seen = {log.name}
+        while left.fork is not None and left.fork.parent in logs and left.fork.parent not in seen:
+            newest = min(newest, left.fork.snapshot_id or 0) if left.ids else left.fork.snapshot_id or 0
+            left = logs[left.fork.parent]
             seen.add(left.name)
             wanted[left.name].update([i for i in left.ids if i <= newest][-limit:])
         if left.name == MAIN or left.fork is not None:
             continue
-        for other in lines.values():  # without a record, the parent shows by files that both have
+        for other in logs.values():  # without a record, the parent shows by files that both have
             both = set(left.ids).intersection(other.ids) if other is not left else set()
             if both:
                 wanted[left.name].update(sorted(i for i in both if i <= newest)[-limit:])
@@ -245,98 +252,83 @@ def _wanted(lines: Mapping[str, _BranchLog], limit: int | None) -> dict[str, lis
     return {name: sorted(ids) for name, ids in wanted.items()}
 
 
-def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    try:
-        return read_snapshots(handle, ids)
-    except FileMissingError:  # one expired meanwhile
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
-
-
-def _inherit(lines: Mapping[str, _BranchLog]) -> None:
+def _inherit(logs: Mapping[str, _BranchLog]) -> None:
     """Fill the history of each branch: its own snapshots, and its parent's up to the fork."""
-    for line in lines.values():
+    for log in logs.values():
         # A tag with a later id than the head is of a history that the branch no longer has.
-        own = {t.snapshot.id: t.snapshot for t in line.tags if t.snapshot.id <= line.head or not line.ids}
-        line.commits = {**own, **line.alive}
+        own = {t.snapshot.id: t.snapshot for t in log.tags if t.snapshot.id <= log.head or not log.ids}
+        log.commits = {**own, **log.alive}
     done: set[str] = set()
-    for name in lines:
-        _inherit_one(name, lines, done)
+    for name in logs:
+        _inherit_one(name, logs, done)
 
 
-def _inherit_one(name: str, lines: Mapping[str, _BranchLog], done: set[str]) -> None:
+def _inherit_one(name: str, logs: Mapping[str, _BranchLog], done: set[str]) -> None:
     if name in done:
         return
     done.add(name)
-    line = lines[name]
-    parent, newest = _left(line, lines)
+    log = logs[name]
+    parent, newest = _fork_of(log, logs)
     if parent is None:
         return
-    _inherit_one(parent.name, lines, done)
+    _inherit_one(parent.name, logs, done)
     for i, snapshot in parent.commits.items():
         if i <= newest:
-            line.commits.setdefault(i, snapshot)
+            log.commits.setdefault(i, snapshot)
 
 
-def _left(line: _BranchLog, lines: Mapping[str, _BranchLog]) -> tuple[_BranchLog | None, int]:
+def _fork_of(log: _BranchLog, logs: Mapping[str, _BranchLog]) -> tuple[_BranchLog | None, int]:
     """The parent and the newest id shared with it: recorded, else derived from files that both have."""
-    if line.name == MAIN:
+    if log.name == MAIN:
         return None, 0
-    if line.fork is not None:
-        parent = lines.get(line.fork[0])
-        if parent is None or line.fork[1] is None:
+    if log.fork is not None:
+        parent = logs.get(log.fork.parent)
+        if parent is None or log.fork.snapshot_id is None:
             return None, 0
         # The record is trusted unless files contradict it: another engine may have changed histories.
         contradicted = [
-            i
-            for i, s in line.commits.items()
-            if i <= line.fork[1]
-            and i in parent.commits
-            and snapshot_identity(parent.commits[i]) != snapshot_identity(s)
+            i for i, s in log.commits.items() if i in parent.commits and not same_snapshot(parent.commits[i], s)
         ]
-        newest = min([line.fork[1], *(i - 1 for i in contradicted)])
+        newest = min([log.fork.snapshot_id, *(i - 1 for i in contradicted)])
         return (parent, newest) if newest else (None, 0)
     best: tuple[_BranchLog | None, int] = None, 0
-    for other in lines.values():
-        if other is line or (other.name != MAIN and min(other.commits, default=0) > min(line.commits, default=0)):
+    for other in logs.values():
+        if other is log or (other.name != MAIN and min(other.commits, default=0) > min(log.commits, default=0)):
             continue
-        shared = [
-            i
-            for i, s in line.commits.items()
-            if i in other.commits and snapshot_identity(other.commits[i]) == snapshot_identity(s)
-        ]
+        shared = [i for i, s in log.commits.items() if same_snapshot(other.commits.get(i), s)]
         if max(shared, default=0) > best[1]:
             best = other, max(shared)
     return best
 
 
-def _commits(lines: Mapping[str, _BranchLog], job_property: str) -> list[Commit]:
+def _commits(logs: Mapping[str, _BranchLog], job_property: str) -> list[Commit]:
     held: dict[_Identity, list[str]] = defaultdict(list)
     found: dict[_Identity, Snapshot] = {}
     alive: set[_Identity] = set()
     refs: dict[_Identity, list[HistoryRef]] = defaultdict(list)
-    for line in lines.values():
-        for snapshot in line.commits.values():
+    for log in logs.values():
+        for snapshot in log.commits.values():
             found.setdefault(snapshot_identity(snapshot), snapshot)
-            held[snapshot_identity(snapshot)].append(line.name)
-        for snapshot in line.alive.values():
+            held[snapshot_identity(snapshot)].append(log.name)
+        for snapshot in log.alive.values():
             found[snapshot_identity(snapshot)] = snapshot
             alive.add(snapshot_identity(snapshot))
-        for tag in line.tags:
-            # Also a tag of a history that no branch has any more.
+        for tag in log.tags:
+            # Also a tag of a history that no branch has now.
             found.setdefault(snapshot_identity(tag.snapshot), tag.snapshot)
-            refs[snapshot_identity(tag.snapshot)].append(_ref(tag, line.name))
-        if line.alive:
-            refs[snapshot_identity(line.alive[max(line.alive)])].insert(0, HistoryRef("branch", line.name, line.name))
-        for consumer in line.consumers:
-            if consumer.next_snapshot in line.commits:
-                key = snapshot_identity(line.commits[consumer.next_snapshot])
-                refs[key].append(HistoryRef("consumer", consumer.name, line.name))
-    order = list(lines)
+            refs[snapshot_identity(tag.snapshot)].append(_ref(tag, log.name))
+        if log.alive:
+            refs[snapshot_identity(log.alive[max(log.alive)])].insert(0, HistoryRef("branch", log.name, log.name))
+        for consumer in log.consumers:
+            if consumer.next_snapshot in log.commits:
+                key = snapshot_identity(log.commits[consumer.next_snapshot])
+                refs[key].append(HistoryRef("consumer", consumer.name, log.name))
+    order = list(logs)
     keys = _distinct({i: f"{(held[i] or [refs[i][0].branch])[0]}.{i[0]}" for i in found})
     out = []
     for key, snapshot in found.items():
         branches = tuple(sorted(held[key], key=order.index))
-        parent = _parent(snapshot, lines[branches[0]].commits if branches else {})
+        parent = _parent(snapshot, logs[branches[0]].commits if branches else {})
         out.append(
             Commit(
                 keys[key],
@@ -353,7 +345,7 @@ def _commits(lines: Mapping[str, _BranchLog], job_property: str) -> list[Commit]
 
 
 def _newest_first(commits: Sequence[Commit]) -> list[Commit]:
-    """Commits by the time of their commit, newest first, but none before a commit that came of it: clocks differ.
+    """Commits by the time of their commit, newest first, but each after its children: clocks differ.
 
     Source: `git log --date-order`.
     """
@@ -393,14 +385,9 @@ def _ref(tag: Tag, branch: str) -> HistoryRef:
 
 
 def _distinct(keys: Mapping[_Identity, str]) -> dict[_Identity, str]:
-    """Make keys unique: a tag may keep a snapshot whose id the branch has given out again."""
-    taken: set[str] = set()
-    out = {}
+    """Make keys unique: a tag may keep a snapshot whose id the branch has assigned again."""
+    out: dict[str, _Identity] = {}
     for which, key in keys.items():
-        number, name = 1, key
-        while name in taken:
-            number += 1
-            name = f"{key}'{number}"
-        taken.add(name)
-        out[which] = name
-    return out
+        names = (f"{key}'{number}" if number > 1 else key for number in itertools.count(1))
+        out[next(name for name in names if name not in out)] = which
+    return {which: name for name, which in out.items()}

@@ -1,4 +1,4 @@
-"""merge_branch and fast_forward: replace main's history by a branch's, and keep what main loses as a branch.
+"""merge_branch and fast_forward: replace main's history by a branch's, with a backup.
 
 They differ where main already has every commit of the branch: a merge does nothing, so that it can be repeated while
 main continues; a fast-forward takes main back to the branch.
@@ -18,11 +18,9 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.maintenance.change import change_table, preview
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import Fork
 from paimon_spark.metadata.handle import TableHandle
@@ -56,16 +54,15 @@ from paimon_spark.versioning.publish import (
     newer_sink_logs,
     put_sink_logs,
     read_publication,
-    read_sink_logs,
     released,
     with_guard_of_backup,
+    with_sink_logs,
 )
 from paimon_spark.versioning.relation import follows
 
 _LOG = logging.getLogger(__name__)
 
 KIND = "merge-branch"
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +115,20 @@ def merge_branch(
 
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
-    plans: list[Publication] = []
     verb = "the fast-forward" if takes_back else "the merge"
+    publication: Publication | None = None
 
     def plan() -> TableChange | None:
+        nonlocal publication
         publication = read_publication(
             handle, name, verb, snapshot=snapshot, backup=backup, now_ms=clock_ms(), takes_back=takes_back
         )
-        plans.append(publication)
         if publication.changes_nothing:
             return None
-        logs, branch_logs = (
-            read_sink_logs(handle, state.directory) for state in (publication.main, publication.source.state)
-        )
-        return merge_change(publication, uuid.uuid4().hex[:12], logs, branch_logs)
+        return merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
 
-    removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
-    publication = plans[-1]
+    removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
+    assert publication is not None
     if publication.changes_nothing:
         done = publication.new_main
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
@@ -145,17 +139,15 @@ def merge_branch(
     return result
 
 
-def merge_change(
-    plan: Publication, staging_id: str, logs: Mapping[str, str] = _NONE, branch_logs: Mapping[str, str] = _NONE
-) -> TableChange:
-    """The merge as steps; `staging_id` is part of the staging directory's name, sink logs are texts by file name."""
+def merge_change(plan: Publication, staging_id: str) -> TableChange:
+    """The merge as steps; `staging_id` is part of the staging directory's name."""
     new = with_guard_of_backup(plan.new_main.state, plan)
     staging = STAGING_PREFIX + staging_id
     before = plan.handle.layout.main_branch
     head = without_expiration(plan.head)
     branch = plan.source.name
     guard = guard_name(branch)
-    old, later = plan.fork, newer_sink_logs(logs, branch_logs)
+    old, later = plan.fork, newer_sink_logs(plan.main_logs, plan.branch_logs)
     record = Fork(
         MAIN,
         plan.source.head,
@@ -165,9 +157,9 @@ def merge_change(
         {**({} if old is None else old.guards), MAIN: guard},
     )
     steps: tuple[Step, ...] = (
-        *(() if plan.backup is None else put_sink_logs(plan.backup.directory, logs)),
+        *(() if plan.backup is None else put_sink_logs(plan.backup.directory, plan.main_logs)),
         *backup_steps(plan),
-        *put_sink_logs(staging, {**logs, **later}),
+        *put_sink_logs(staging, {**plan.main_logs, **later}),
         *create_state(replace(new, directory=staging)),
         Put(main_branch_path(), staging),
         *put_sink_logs(plan.main.directory, later),

@@ -16,8 +16,9 @@ from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import Fork, same_snapshot
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.snapshots import contiguous_ids
 from paimon_spark.metadata.tags import guard_name, guarded_branch
-from paimon_spark.versioning.branch_state import BranchState, Ref, contiguous_ids, snapshot_of_tag
+from paimon_spark.versioning.branch_state import BranchState, Ref, snapshot_of_tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def plan_new_main(
     history = _history(main, source, fork_id)
     ids = contiguous_ids(history.keys(), source.head)
     snapshots = {i: history[i] for i in ids}
-    known = {**main_up_to(main.known, fork_id), **source.state.known, **history}
+    known = {**_up_to(main.known, fork_id), **source.state.known, **history}
     fork = known.get(fork_id) if fork_id else None
 
     kept_tags = {
@@ -179,8 +180,8 @@ def without_expiration(ref: Ref) -> Ref:
     return Ref(snapshot_file.encode(ref.snapshot).decode(), ref.snapshot) if "tagTimeRetained" in ref.text else ref
 
 
-def main_up_to(refs: Mapping[int, Ref], newest: int) -> dict[int, Ref]:
-    """Those with ids up to `newest`."""
+def _up_to(refs: Mapping[int, Ref], newest: int) -> dict[int, Ref]:
+    """The refs with ids up to `newest`."""
     return {i: ref for i, ref in refs.items() if i <= newest}
 
 
@@ -204,7 +205,7 @@ def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
 
 def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
     """The snapshots of the source's history, from all branches that have them."""
-    found = main_up_to(main.snapshots, fork_id)
+    found = _up_to(main.snapshots, fork_id)
     trail = [(name, newest) for name, newest in source.trail if name in source.between]
     below = source.state
     for name, newest in trail:
@@ -214,7 +215,7 @@ def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
             break  # that parent's history was changed since
         found |= {i: ref for i, ref in state.snapshots.items() if fork_id < i <= newest and i not in found}
         below = state
-    return found | main_up_to(source.state.snapshots, source.head)
+    return found | _up_to(source.state.snapshots, source.head)
 
 
 def _shares(snapshot: Snapshot, known: Mapping[int, Ref], head: int) -> bool:

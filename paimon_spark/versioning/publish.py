@@ -1,4 +1,4 @@
-"""Read and check what publishing a branch as main needs; the steps that merge.py and replace_main.py share.
+"""Read and check what publishing a branch as main needs, for merge and replace_main.
 
 Sink logs of streaming queries are copied too. A query trusts its log only as far as the history confirms it: an extra
 log does no harm, while a missing one makes batches without rows look lost.
@@ -6,9 +6,11 @@ log does no harm, while a missing one makes batches without rows look lost.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Final
 
@@ -53,6 +55,7 @@ class Publication:
             when nothing that main loses is kept.
         breaks_off: main has the snapshot that becomes its head, but main's later snapshots do not follow it.
         takes_back: a fast-forward: main becomes the branch even if it has every commit of it and more.
+        main_logs, branch_logs: sink logs of main and the branch, text by file name, of `with_sink_logs`.
     """
 
     handle: TableHandle
@@ -67,6 +70,8 @@ class Publication:
     now_ms: int
     breaks_off: bool = False
     takes_back: bool = False
+    main_logs: Mapping[str, str] = field(default_factory=dict)
+    branch_logs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def head(self) -> Ref:
@@ -121,15 +126,28 @@ def read_publication(
     others = tuple(_other(main, n) for n in _branches(main) if n != name)
     old = read_branch_state(main)
     done = plan_new_main(old, source, others, with_older_tags=takes_back)
-    if not takes_back:
-        _check_is_newer(main, name, verb, source, done)
-    _check_fork_is_known(main, name, verb, done, backup)
+    own = max(state.snapshots)
+    if not takes_back and source.exact and head.id <= done.fork_id and own > head.id:
+        found = f"snapshot {head.id} is not newer than {done.fork_id}, where the branch left main"
+        remedy = (
+            f"name a snapshot of the branch from {done.fork_id + 1} to {own}, or fast_forward, which takes main back"
+        )
+        raise _refused(main, name, verb, found, remedy)
+    if not backup and not done.fork_is_known:
+        found = "where it left main is unknown, so all of main's history would be deleted"
+        raise _refused(main, name, verb, found, "keep it with backup=True")
     kept, late = None, _backup_name(main, now_ms) if backup else None
     if late is not None and done.discards:
         children = [o.name for o in others if _lost_base(main, o, done)]
         kept = backup_state(late, old, done, children)
     breaks_off = done.fork_id == source.head and _breaks_off(main, old, source.head)
     return Publication(main, on_branch, fork, old, source, others, done, kept, late, now_ms, breaks_off, takes_back)
+
+
+def with_sink_logs(plan: Publication) -> Publication:
+    """The plan with the sink logs of main and the branch."""
+    main, branch = (_sink_logs(plan.handle, state.directory) for state in (plan.main, plan.source.state))
+    return replace(plan, main_logs=main, branch_logs=branch)
 
 
 def backup_steps(plan: Publication) -> tuple[Step, ...]:
@@ -174,7 +192,7 @@ def backup_fork(plan: Publication, directory: str) -> Put:
 
 
 def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, ...]:
-    """Move the forks of other branches: of those that left main after the fork, and of those that leave it later now.
+    """Move the forks of branches that left main after the fork, and of those that now leave it later.
 
     The latter are branches whose history main gets with that of a branch created from them. With `former_goes`, forks
     that name the deleted directory of the former main as parent name main.
@@ -183,11 +201,11 @@ def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, .
     for other in plan.others:
         if other.fork is None or not other.fork.recorded:
             continue
+        left, leaves = _left_main(plan.handle, other), plan.new_main.leaves[other.name]
         if _lost_base(plan.handle, other, plan.new_main):
             steps.append(fork_put(other.name, _moved_fork(plan, other, other.fork)))
-        elif _shares_more(plan, other, other.fork):
-            leaves = plan.new_main.leaves[other.name]
-            at = plan.new_main.state.known.get(leaves or 0)
+        elif left is not None and leaves is not None and leaves > left:
+            at = plan.new_main.state.known.get(leaves)
             time_ms = None if at is None else at.snapshot.time_ms
             moved = replace(other.fork, parent=MAIN, snapshot_id=leaves, tag=None, time_ms=time_ms)
             steps.append(fork_put(other.name, moved))
@@ -245,12 +263,15 @@ def _moved_fork(plan: Publication, other: Other, fork: Fork) -> Fork:
     return replace(fork, parent=name, guards=guards)
 
 
+def _left_main(main: TableHandle, other: Other) -> int | None:
+    """The id at which the branch left main; None when it left another branch."""
+    fork = other.fork
+    return None if fork is None or fork.parent not in (MAIN, main.layout.main_branch) else fork.snapshot_id
+
+
 def _lost_base(main: TableHandle, other: Other, done: NewMain) -> bool:
     """Whether the branch left main at a snapshot that main loses."""
-    fork = other.fork
-    if fork is None or fork.snapshot_id is None or fork.parent not in (MAIN, main.layout.main_branch):
-        return False
-    return fork.snapshot_id > (done.leaves[other.name] or 0)
+    return (_left_main(main, other) or 0) > (done.leaves[other.name] or 0)
 
 
 def _breaks_off(main: TableHandle, state: BranchState, head: int) -> bool:
@@ -259,13 +280,6 @@ def _breaks_off(main: TableHandle, state: BranchState, head: int) -> bool:
         return False
     after = state.snapshots[min(i for i in state.snapshots if i > head)]
     return follows(main, state.snapshots[head].snapshot, after.snapshot) is False
-
-
-def _shares_more(plan: Publication, other: Other, fork: Fork) -> bool:
-    """Whether a branch leaves main later than before."""
-    if fork.snapshot_id is None or fork.parent not in (MAIN, plan.handle.layout.main_branch):
-        return False
-    return (plan.new_main.leaves[other.name] or 0) > fork.snapshot_id
 
 
 def _branches(main: TableHandle) -> list[str]:
@@ -283,8 +297,7 @@ def _check_call(handle: TableHandle, name: str, verb: str) -> None:
         raise InvalidInputError(
             f"{verb} of {name!r} was called on {handle.describe()}, but only main can be given another branch's "
             "history; call it on the table opened without a branch",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
         )
     if name == MAIN:
         raise _refused(handle, name, verb, "that is main itself", "name the branch to publish")
@@ -298,42 +311,14 @@ def _head(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Sna
         if head is None:
             raise _refused(on_branch, name, verb, "it has no snapshot", "write to it first")
         return head
+    remedy = f"name a snapshot or tag of branch {name!r}"
     if isinstance(snapshot, bool) or not isinstance(snapshot, int | str) or snapshot == "":
-        why = f"snapshot={snapshot!r} is not a version"
-        raise _refused(on_branch, name, verb, why, f"name a snapshot or tag of branch {name!r}")
+        raise _refused(on_branch, name, verb, f"snapshot={snapshot!r} is not a version", remedy)
     found = resolve(on_branch, VersionSpec(VersionKind.TEXT, str(snapshot)))
     if found.handle.branch != on_branch.branch or found.snapshot is None:
-        raise _refused(
-            on_branch,
-            name,
-            verb,
-            f"snapshot={snapshot!r} is a version of {found.handle.describe()}",
-            f"name a snapshot or tag of branch {name!r}",
-        )
+        why = f"snapshot={snapshot!r} is a version of {found.handle.describe()}"
+        raise _refused(on_branch, name, verb, why, remedy)
     return found.snapshot
-
-
-def _check_is_newer(main: TableHandle, name: str, verb: str, source: Source, done: NewMain) -> None:
-    own = max(source.state.snapshots)
-    if source.exact and source.head <= done.fork_id and own > source.head:
-        raise _refused(
-            main,
-            name,
-            verb,
-            f"snapshot {source.head} is not newer than {done.fork_id}, where the branch left main",
-            f"name a snapshot of the branch from {done.fork_id + 1} to {own}, or fast_forward, which takes main back",
-        )
-
-
-def _check_fork_is_known(main: TableHandle, name: str, verb: str, done: NewMain, backup: bool) -> None:
-    if not backup and not done.fork_is_known:
-        raise _refused(
-            main,
-            name,
-            verb,
-            "where it left main is unknown, so all of main's history would be deleted",
-            "keep it with backup=True",
-        )
 
 
 def _refused(handle: TableHandle, name: str, verb: str, found: str, remedy: str) -> InvalidInputError:
@@ -347,17 +332,20 @@ def _refused(handle: TableHandle, name: str, verb: str, found: str, remedy: str)
 def _backup_name(main: TableHandle, now_ms: int) -> str:
     name = f"{_BACKUP}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
     taken = set(branch_names(main.store, main.layout))
-    numbers = (f"{name}-{n}" for n in range(2, len(taken) + 3))
-    return name if name not in taken else next(n for n in numbers if n not in taken)
+    names = (f"{name}-{n}" if n > 1 else name for n in itertools.count(1))
+    return next(n for n in names if n not in taken)
 
 
-def read_sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:
+def _sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:
     """Read the sink logs in a branch's directory, as text by file name; skips files that are not text."""
     store = handle.store
     place = Layout(handle.layout.root, MAIN, None if directory == MAIN else directory).sink_dir
     names = [i.name for i in store.list(place) if not i.is_directory and not i.name.startswith(".")]
-    found = zip(names, store.read_many([f"{place}/{n}" for n in names]), strict=True)
-    return {n: text for n, data in found if (text := _text(data)) is not None}
+    logs: dict[str, str] = {}
+    for name, data in zip(names, store.read_many([f"{place}/{n}" for n in names]), strict=True):
+        with suppress(UnicodeDecodeError):
+            logs[name] = data.decode()
+    return logs
 
 
 def newer_sink_logs(logs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
@@ -369,13 +357,6 @@ def put_sink_logs(directory: str, logs: Mapping[str, str]) -> tuple[Step, ...]:
     """Write sink logs into a branch's directory."""
     place = relative(layout_of(directory).sink_dir)
     return tuple(Put(f"{place}/{n}", text) for n, text in sorted(logs.items()))
-
-
-def _text(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _batch(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Relate two versions: what their histories share, and whether one snapshot was committed on another.
+"""Relate two versions: what their histories share, and whether one follows the other.
 
 Other engines may splice two histories (a fast-forward that copies over existing files, a commit while main is
 replaced); then neighbouring snapshots do not follow each other.
@@ -22,7 +22,7 @@ class Relation(NamedTuple):
 
     Attributes:
         common: id of the newest snapshot that both histories share; None when they share none, or none is known.
-        ahead, behind: commits that only the new, and only the old version has; None when it cannot be told.
+        ahead, behind: commits that only the new, and only the old version has; None when unknown.
     """
 
     common: int | None
@@ -51,7 +51,7 @@ def relation(
 
 
 def _holds(common: int, old: TableHandle, old_snapshot: Snapshot, new: TableHandle, new_snapshot: Snapshot) -> bool:
-    """Whether nothing that is there contradicts that the snapshot is shared: histories may have been replaced."""
+    """Whether both histories may share the snapshot, as far as it exists: histories may have been replaced."""
     found = [
         snapshot if snapshot.id == common else find_snapshot(handle, common)
         for handle, snapshot in ((old, old_snapshot), (new, new_snapshot))
@@ -60,7 +60,7 @@ def _holds(common: int, old: TableHandle, old_snapshot: Snapshot, new: TableHand
 
 
 def _began_empty(handle: TableHandle) -> bool:
-    """Whether it is written down that the branch was made of no snapshot."""
+    """Whether the branch was created without a snapshot, by its `FORK` file."""
     if is_main(handle) or handle.branch == MAIN:
         return False
     fork = read_fork(handle)
@@ -68,18 +68,12 @@ def _began_empty(handle: TableHandle) -> bool:
 
 
 def contradicts(before: Snapshot, after: Snapshot) -> bool:
-    """Whether the numbers of rows that both state rule out that `after` was made on `before`. Reads nothing."""
-    total, delta = after.total_record_count, after.delta_record_count
-    return (
-        total is not None
-        and delta is not None
-        and before.total_record_count is not None
-        and total - delta != before.total_record_count
-    )
+    """Whether the row counts of both show that `after` was not made on `before`. Reads nothing."""
+    return before.total_record_count is not None and after.rows_before not in (None, before.total_record_count)
 
 
 def follows(handle: TableHandle, before: Snapshot, after: Snapshot) -> bool | None:
-    """Whether `after` was made on `before`; None when that cannot be told. Reads three manifest lists."""
+    """Whether `after` was made on `before`; None when unknown. Reads three manifest lists."""
     if after.id != before.id + 1 or contradicts(before, after):
         return False
     try:

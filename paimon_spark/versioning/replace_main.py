@@ -10,13 +10,12 @@ Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.maintenance.change import change_table, preview
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, RootKind, SetAside, Step, TableChange
@@ -42,15 +41,14 @@ from paimon_spark.versioning.publish import (
     newer_sink_logs,
     put_sink_logs,
     read_publication,
-    read_sink_logs,
     released,
     with_guard_of_backup,
+    with_sink_logs,
 )
 
 _LOG = logging.getLogger(__name__)
 
 KIND = "replace-main"
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WARNING: Final = (
     "Java Paimon 0.9 and newer, and pypaimon, do not read the file MAIN-BRANCH: they no longer find main in this "
     "table, and can only read it as a branch by its own name"
@@ -95,18 +93,15 @@ def replace_main(
     wait_ms: int = 60_000,
 ) -> ReplaceResult:
     """Make `main` mean a branch, and delete the former main."""
-    plans: list[tuple[Publication, BranchState, Mapping[str, str], Mapping[str, str]]] = []
+    plans: list[tuple[Publication, BranchState]] = []
 
     def plan() -> TableChange:
         publication = read_publication(handle, name, "replacing main", snapshot=None, backup=backup, now_ms=clock_ms())
-        own, former = (
-            read_sink_logs(handle, state.directory) for state in (publication.source.state, publication.main)
-        )
-        plans.append((publication, promoted_branch(publication), former, own))
+        plans.append((with_sink_logs(publication), promoted_branch(publication)))
         return replace_change(*plans[-1])
 
-    removed = preview(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
-    publication, new = plans[-1][:2]
+    removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
+    publication, new = plans[-1]
     if not dry_run:
         _LOG.warning("branch %r is now main of table %s: %s", name, handle.name, WARNING)
     before, done = publication.source.state, publication.new_main
@@ -140,16 +135,10 @@ def promoted_branch(plan: Publication) -> BranchState:
     )
 
 
-def replace_change(
-    plan: Publication, new: BranchState, former: Mapping[str, str] = _NONE, own: Mapping[str, str] = _NONE
-) -> TableChange:
-    """The whole operation as steps; pure.
-
-    `former`: what streaming queries noted on the former main, by name of the file. `own`: what they noted on the
-    branch.
-    """
+def replace_change(plan: Publication, new: BranchState) -> TableChange:
+    """The whole operation as steps; pure."""
     name, old = plan.source.name, plan.source.state
-    consumers = relative(layout_of(old.directory).consumer_dir)
+    consumers, sinks = relative(layout_of(old.directory).consumer_dir), relative(layout_of(MAIN).sink_dir)
     parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
         *backup_steps(plan),
@@ -159,7 +148,7 @@ def replace_change(
             for consumer, text in sorted(new.consumers.items())
             if consumer not in old.consumers
         ),
-        *put_sink_logs(old.directory, newer_sink_logs(own, former)),
+        *put_sink_logs(old.directory, newer_sink_logs(plan.branch_logs, plan.main_logs)),
         Put(main_branch_path(), name),
         Delete(f"{directory_path(old.directory)}/FORK"),
         *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
@@ -167,7 +156,7 @@ def replace_change(
         *_delete_main(plan.main, plan.late),
         *late_commits_branch(plan, old.directory),
         # The sink logs of a branch are deleted with its directory.
-        *(Delete(f"{relative(layout_of(MAIN).sink_dir)}/{n}") for n in sorted(former) if plan.main.directory == MAIN),
+        *(Delete(f"{sinks}/{n}") for n in sorted(plan.main_logs) if plan.main.directory == MAIN),
     )
     kept = [new, *([] if plan.backup is None else [plan.backup])]
     gone = (

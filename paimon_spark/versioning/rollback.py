@@ -1,4 +1,4 @@
-"""Roll a branch back to a version, by deleting what is later or by a new snapshot with its state.
+"""Roll a branch back to a version, by deleting later snapshots or by a new snapshot.
 
 Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, `RollbackToAsLatestProcedure`,
 `operation/FileStoreCommitImpl.rollbackToAsLatest`.
@@ -16,14 +16,14 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.change import change_branch, preview, reopened
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import (
     Fork,
     is_main,
-    list_branch_names,
     logical_name,
     read_fork,
+    recorded_forks,
     same_snapshot,
 )
 from paimon_spark.metadata.handle import TableHandle
@@ -37,7 +37,6 @@ from paimon_spark.versioning.branch_state import BranchState, delete_snapshot, r
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
     delete_steps,
-    delete_tags_change,
     existing_guarded_branch,
     find_known_snapshot,
     guard_put,
@@ -45,6 +44,7 @@ from paimon_spark.versioning.tag_steps import (
     plan_guards,
     put_fork,
     put_tag,
+    remove_tag,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -87,15 +87,12 @@ def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = Fals
         target = find_rollback_target(branch, version)
         state = read_branch_state(branch)
         _check_is_before(branch, state, target)
-        plans.append(_plan(branch, state, target, [i for i in state.snapshots if i > target.id]))
+        plans.append(_plan(branch, state, target))
         return plans[-1].change
 
-    if dry_run:
-        change = plan(reopened(handle))
-        return replace(plans[-1].done, removed=preview(handle, change))
-    removed = change_branch(handle, KIND, plan)
+    removed = change_branch(handle, KIND, plan, dry_run=dry_run)
     done = replace(plans[-1].done, removed=removed)
-    return done if plans[-1].change is None else _delete_late_commits(plans[-1].branch, done)
+    return done if dry_run or plans[-1].change is None else _delete_late_commits(plans[-1].branch, done)
 
 
 def find_rollback_target(branch: TableHandle, version: str | int) -> Snapshot:
@@ -118,8 +115,7 @@ def find_rollback_target(branch: TableHandle, version: str | int) -> Snapshot:
         raise InvalidInputError(
             f"version {version!r} is on {found.handle.describe()}, and {branch.describe()} can only be rolled back to "
             "its own versions; open that branch to roll it back",
-            table=branch.name,
-            branch=branch.branch,
+            **branch.context,
             version=version,
         )
     if found.snapshot is None:
@@ -130,8 +126,7 @@ def find_rollback_target(branch: TableHandle, version: str | int) -> Snapshot:
 def _no_snapshots(branch: TableHandle) -> SnapshotNotFoundError:
     return SnapshotNotFoundError(
         f"{branch.describe()} has no snapshot yet, so there is nothing to go back to",
-        table=branch.name,
-        branch=branch.branch,
+        **branch.context,
     )
 
 
@@ -147,8 +142,7 @@ def _check_is_before(branch: TableHandle, state: BranchState, target: Snapshot) 
     raise InvalidInputError(
         f"{branch.describe()} cannot be rolled back to that snapshot {target.id}, as {found}; rollback_to_as_latest "
         "restores its state in a new snapshot",
-        table=branch.name,
-        branch=branch.branch,
+        **branch.context,
         snapshot_id=target.id,
     )
 
@@ -162,15 +156,16 @@ class _Plan:
     done: RolledBack
 
 
-def _plan(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequence[int]) -> _Plan:
-    """The change that deletes snapshots `later`, and everything else that is later than the target.
+def _plan(branch: TableHandle, state: BranchState, target: Snapshot) -> _Plan:
+    """The change that deletes everything that is later than the target.
 
     Readers see the old head until the last snapshot is deleted, or the hint names the target: readers trust a hint
     while the next snapshot is missing.
     """
     directory = state.directory
+    later = sorted(i for i in state.snapshots if i > target.id)
     released = [Root(RootKind.SNAPSHOT, directory, str(i), state.snapshots[i].snapshot) for i in later]
-    steps = _snapshot_steps(branch, state, target, sorted(later))
+    steps = _snapshot_steps(branch, state, target, later)
     changelogs = sorted(i for i in state.changelogs if i > target.id)
     steps += _changelog_steps(branch, state, target, changelogs)
     released += [Root(RootKind.CHANGELOG, directory, str(i), state.changelogs[i].snapshot) for i in changelogs]
@@ -190,7 +185,7 @@ def _plan(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequ
     steps += own_steps
     released += own_guards
     names = tuple(child.branch for child, _ in children)
-    done = RolledBack(target, tuple(sorted(later)), tuple(changelogs), tuple(tags), names)
+    done = RolledBack(target, tuple(later), tuple(changelogs), tuple(tags), names)
     label = f"rollback of branch {branch.branch!r} to snapshot {target.id}"
     return _Plan(branch, TableChange(KIND, label, tuple(steps), tuple(released)) if steps else None, done)
 
@@ -225,13 +220,11 @@ def _changelog_steps(branch: TableHandle, state: BranchState, target: Snapshot, 
 def _later_children(branch: TableHandle, target: Snapshot) -> list[tuple[TableHandle, Fork]]:
     """Branches created from snapshots of this one after the target, with their `FORK` files."""
     names = {logical_name(branch), branch.layout.directory_branch}
-    found = []
-    for name in list_branch_names(branch):
-        child = branch.on_branch_directory(name)
-        fork = read_fork(child)
-        if fork is not None and fork.parent in names and (fork.snapshot_id or 0) > target.id:
-            found.append((child, fork))
-    return found
+    return [
+        (child, fork)
+        for child, fork in recorded_forks(branch)
+        if fork.parent in names and (fork.snapshot_id or 0) > target.id
+    ]
 
 
 def _own_fork(branch: TableHandle, target: Snapshot) -> tuple[list[Step], tuple[Root, ...]]:
@@ -329,7 +322,7 @@ def rollback_to_as_latest(handle: TableHandle, version: str | int) -> Restored:
         raise
     except Exception:
         if is_new:
-            _delete_tag(handle, tag)
+            remove_tag(handle, tag, "delete-tag", "not needed")
         raise
 
 
@@ -372,13 +365,3 @@ def _commit(handle: TableHandle, tag: Tag, is_new: bool) -> Restored:
 
     change_branch(handle, "rollback-to-as-latest", plan)
     return done[-1]
-
-
-def _delete_tag(handle: TableHandle, tag: Tag) -> None:
-    def plan(branch: TableHandle) -> TableChange | None:
-        found = find_tag(branch, tag.name)
-        if found is None:
-            return None
-        return delete_tags_change(branch, [found], "delete-tag", f"removal of tag {tag.name!r}, not needed")
-
-    change_branch(handle, "delete-tag", plan)

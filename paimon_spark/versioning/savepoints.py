@@ -7,7 +7,7 @@ Source: PIP-4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, time, timedelta
 from typing import Final, TypeAlias
 
@@ -15,7 +15,7 @@ from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
-from paimon_spark.maintenance.change import change_branch, preview, reopened
+from paimon_spark.maintenance.change import change_branch, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -63,8 +63,7 @@ def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wa
         if head is None:
             raise SnapshotNotFoundError(
                 f"{handle.describe()} has no snapshot yet, so there is nothing to save; write rows first",
-                table=handle.name,
-                branch=handle.branch,
+                **handle.context,
             )
         last = _last(handle)
         if last is not None and _holds_all(handle, last.snapshot, head):
@@ -89,7 +88,7 @@ def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = 
         label = f"deletion of savepoint {savepoint_id} on branch {branch.branch!r}"
         return delete_tags_change(branch, [tag], "delete-savepoint", label)
 
-    return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
+    return change_branch(handle, "delete-savepoint", plan, dry_run=dry_run)
 
 
 def run_periodic_savepoint(
@@ -125,17 +124,14 @@ def is_due(options: SavepointOptions, commit_ms: int, last_ms: int | None) -> bo
     return now >= datetime.combine(day + timedelta(days=options.days), at)
 
 
-def _savepoints(handle: TableHandle) -> Iterator[Savepoint]:
-    """Yield the branch's savepoints, newest first, without tags of other engines that only have such a name."""
+def _last(handle: TableHandle) -> Savepoint | None:
+    """The branch's newest savepoint, skipping tags of other engines that only have such a name."""
     ids = (savepoint_id_of(name) for name in tag_names(handle))
     for savepoint_id in sorted((i for i in ids if i is not None), reverse=True):
         snapshot = get_tag(handle, savepoint_tag(savepoint_id)).snapshot
         if snapshot.id == savepoint_id:
-            yield Savepoint(savepoint_id, snapshot)
-
-
-def _last(handle: TableHandle) -> Savepoint | None:
-    return next(_savepoints(handle), None)
+            return Savepoint(savepoint_id, snapshot)
+    return None
 
 
 def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
@@ -171,16 +167,14 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, is_last_atte
             raise SnapshotNotFoundError(
                 f"the compacted snapshot {snapshot.id} of {branch.describe()} was deleted before it could be saved, in "
                 f"{_ATTEMPTS} attempts; check whether another process rolls the table back or keeps too few snapshots",
-                table=branch.name,
-                branch=branch.branch,
+                **branch.context,
                 snapshot_id=snapshot.id,
             )
         if old is not None:
             raise TagAlreadyExistsError(
                 f"the savepoint of snapshot {snapshot.id} of {branch.describe()} would be tag {tag.name!r}, but "
                 f"another engine gave that name to snapshot {old.snapshot.id}; delete that tag, or write rows first",
-                table=branch.name,
-                branch=branch.branch,
+                **branch.context,
                 tag=tag.name,
             )
         label = f"creation of savepoint {snapshot.id} on branch {branch.branch!r}"

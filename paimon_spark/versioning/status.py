@@ -1,9 +1,9 @@
-"""TableStatus: head, sizes, branches, consumers and due maintenance of a table. Reads no data files."""
+"""TableStatus: head, sizes, branches, consumers and due maintenance of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -50,16 +50,16 @@ class HeadStatus:
 
 @dataclass(frozen=True, slots=True)
 class BranchStatus:
-    """A branch beside main.
+    """A branch besides main.
 
     Attributes:
         is_main: whether `main` means this branch.
-        base: the branch it was made of; None when nothing tells.
+        base: the branch that it was created from; None when unknown.
         base_snapshot_id: the newest snapshot that it shares with that one.
-        base_tag: the tag it was made from.
+        base_tag: the tag that it was created from.
         head: None when nothing was committed yet.
-        ahead: commits that main lacks; None when it cannot be told.
-        behind: commits of main that it lacks; None when it cannot be told.
+        ahead: commits that main lacks; None when unknown.
+        behind: commits of main that it lacks; None when unknown.
     """
 
     name: str
@@ -98,7 +98,7 @@ class TableStatus:
         head: None when nothing was committed yet.
         files, bytes, rows: alive at the head; rows are physical ones, before merging.
         snapshots: alive.
-        tags, savepoints, guards: how many the branch has; tags are those that are neither of the others.
+        tags, savepoints, guards: how many the branch has; `tags` counts the others only.
         branches: of the table, without main, by name.
         operation: a change of tags or branches that is running or was left unfinished; None for none.
         findings: of `Table.doctor`; None when not requested.
@@ -132,7 +132,7 @@ class TableStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return dict(_plain(self))
 
     def _repr_html_(self) -> str:
         kind = self.kind if self.merge_engine is None else f"{self.kind}, {self.merge_engine}"
@@ -166,8 +166,8 @@ class TableStatus:
             rows_read = [(c.name, c.next_snapshot_id, c.behind) for c in self.consumers]
             parts.append(grid(("consumer", "next snapshot", "behind"), rows_read))
         if self.findings:
-            told = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
-            parts.append(grid(("finding", "branch", "what", "what to do"), told))
+            findings = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
+            parts.append(grid(("finding", "branch", "what", "what to do"), findings))
         return section(self.table, f"branch {self.branch}", *parts)
 
 
@@ -176,13 +176,9 @@ def _brief(head: HeadStatus) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (HeadStatus, BranchStatus, ConsumerStatus, Finding)):
+    if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    return getattr(value, "value", value)
+    return [_plain(v) for v in value] if isinstance(value, tuple) else getattr(value, "value", value)
 
 
 _TRIES = 5
@@ -197,7 +193,7 @@ def read_status(
     tags = tag_names(handle)
     savepoints = sum(savepoint_id_of(t) is not None for t in tags)
     guards = sum(guarded_branch(t) is not None for t in tags)
-    schema = handle.schema
+    schema, newest = handle.schema, 0 if head is None else head.id
     return TableStatus(
         table=handle.name,
         location=handle.location,
@@ -212,14 +208,16 @@ def read_status(
         columns=len(schema.fields),
         head=_head_status(head),
         files=len(entries),
-        bytes=_total(entries, "file_size"),
-        rows=_total(entries, "row_count"),
+        bytes=int(_column(entries, "file_size").sum()),
+        rows=int(_column(entries, "row_count").sum()),
         snapshots=len(list_snapshot_ids(handle)),
         tags=len(tags) - savepoints - guards,
         savepoints=savepoints,
         guards=guards,
         branches=tuple(_branches(handle)),
-        consumers=tuple(_consumers(handle, head)),
+        consumers=tuple(
+            ConsumerStatus(c.name, c.next_snapshot, max(0, newest + 1 - c.reads_next)) for c in list_consumers(handle)
+        ),
         operation=_operation(handle),
         findings=tuple(run_doctor(handle)) if with_findings else None,
         due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
@@ -229,17 +227,16 @@ def read_status(
 def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
     """The head and its live files; when it expires meanwhile, of the next head."""
     head = latest_snapshot(handle)
-    for _ in range(_TRIES):
+    for tries_left in reversed(range(_TRIES + 1)):
         if head is None:
             return None, pa.Table.from_batches([], ENTRY_SCHEMA)
         try:
             return head, live_entries(handle, data_manifests(handle, head))
         except FileMissingError:
             before, head = head, latest_snapshot(handle)
-            if head == before:
+            if head == before or not tries_left:
                 raise
-    assert head is not None
-    return head, live_entries(handle, data_manifests(handle, head))
+    raise AssertionError
 
 
 def _head_status(head: Snapshot | None) -> HeadStatus | None:
@@ -282,12 +279,6 @@ def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
         )
 
 
-def _consumers(handle: TableHandle, head: Snapshot | None) -> Iterator[ConsumerStatus]:
-    newest = 0 if head is None else head.id
-    for consumer in list_consumers(handle):
-        yield ConsumerStatus(consumer.name, consumer.next_snapshot, max(0, newest + 1 - consumer.reads_next))
-
-
 def _operation(handle: TableHandle) -> str | None:
     try:
         return unfinished(handle)
@@ -300,7 +291,7 @@ def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Calla
         yield "snapshots are old enough to expire: expire_snapshots()"
     over = expired_tags(handle)
     if over:
-        yield f"{len(over)} tags have lived long enough: expire_tags()"
+        yield f"{len(over)} tags have expired: expire_tags()"
     buckets = _full_buckets(handle, entries) if handle.schema.primary_keys else _scattered(handle, entries)
     if buckets:
         of = "buckets" if handle.schema.primary_keys or handle.options.bucket > 0 else "partitions"
@@ -335,10 +326,6 @@ def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
     codes = values(partitions.indices).astype(np.int64)
     found, places = np.unique(np.stack([codes, _column(entries, "bucket")]), axis=1, return_inverse=True)
     return places.reshape(-1), found.shape[1]
-
-
-def _total(entries: pa.Table, name: str) -> int:
-    return int(_column(entries, name).sum())
 
 
 def _column(entries: pa.Table, name: str) -> np.ndarray:

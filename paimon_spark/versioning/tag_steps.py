@@ -1,4 +1,4 @@
-"""Steps that create and delete tags, guard tags, success files and forks; the snapshots that tags are made of.
+"""Steps that write tags, guard tags, success files and forks; the snapshots to tag.
 
 A guard tag marks the base of a branch on every branch that its history passed through. Paimon's expiry spares the files
 of the nearest older tag of main, and deleting a tag spares those of its neighbours on its branch. That is safe while
@@ -165,8 +165,7 @@ def tag_source(handle: TableHandle, snapshot_id: int | None) -> Snapshot:
         if head is None:
             raise SnapshotNotFoundError(
                 f"{handle.describe()} has no snapshot yet, so there is nothing to tag; write rows first",
-                table=handle.name,
-                branch=handle.branch,
+                **handle.context,
             )
         return head
     if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
@@ -185,6 +184,19 @@ def known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     return found
 
 
+def remove_tag(handle: TableHandle, tag: Tag, kind: str, why: str) -> None:
+    """Delete a tag created before, unless it was deleted or replaced meanwhile."""
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        found = find_tag(branch, tag.name)
+        if found is None or found.snapshot != tag.snapshot:
+            return None
+        label = f"removal of tag {tag.name!r} on branch {branch.branch!r}, {why}"
+        return delete_tags_change(branch, [found], kind, label)
+
+    change_branch(handle, kind, plan)
+
+
 def check_not_expired(handle: TableHandle, tag: Tag) -> None:
     """Check that no other engine expired a new tag's snapshot; otherwise delete the tag, as files may be gone.
 
@@ -199,23 +211,11 @@ def check_not_expired(handle: TableHandle, tag: Tag) -> None:
     if any(same_snapshot(t.snapshot, snapshot) for t in list_tags(handle) if t.name != tag.name):
         return
 
-    def plan(branch: TableHandle) -> TableChange | None:
-        found = find_tag(branch, tag.name)
-        if found is None or found.snapshot != snapshot:
-            return None
-        return delete_tags_change(
-            branch,
-            [found],
-            "create-tag",
-            f"removal of tag {tag.name!r} on branch {branch.branch!r}, whose snapshot expired",
-        )
-
-    change_branch(handle, "create-tag", plan)
+    remove_tag(handle, tag, "create-tag", "whose snapshot expired")
     raise SnapshotExpiredError(
         f"snapshot {snapshot.id} of {handle.describe()} expired while tag {tag.name!r} was created from it, so the tag "
         "was deleted again; tag a later snapshot",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         snapshot_id=snapshot.id,
         tag=tag.name,
     )

@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, Literal, overload
+from typing import Final
 
 from paimon_spark.errors import InvalidInputError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
-from paimon_spark.maintenance.change import change_branch, preview, reopened
+from paimon_spark.maintenance.change import change_branch, preview
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import list_branch_names, logical_name, read_fork, tag_info
+from paimon_spark.metadata.branches import logical_name, recorded_forks, tag_info
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
@@ -92,30 +92,6 @@ def create_tag(
     return tag_info(made[-1])
 
 
-@overload
-def replace_tag(
-    handle: TableHandle,
-    name: str,
-    *,
-    snapshot_id: int | None = None,
-    time_retained: str | timedelta | None = None,
-    dry_run: Literal[False] = False,
-    clock: Callable[[], datetime] = datetime.now,
-) -> TagInfo: ...
-
-
-@overload
-def replace_tag(
-    handle: TableHandle,
-    name: str,
-    *,
-    snapshot_id: int | None = None,
-    time_retained: str | timedelta | None = None,
-    dry_run: bool,
-    clock: Callable[[], datetime] = datetime.now,
-) -> TagInfo | Removed: ...
-
-
 def replace_tag(
     handle: TableHandle,
     name: str,
@@ -139,9 +115,9 @@ def replace_tag(
         # The success file stays: it records the tag's creation.
         return TableChange("replace-tag", label, (put_tag(branch, made[-1]),), (tag_root(branch, old),))
 
+    removed = change_branch(handle, "replace-tag", plan, dry_run=dry_run)
     if dry_run:
-        return preview(handle, plan(reopened(handle)))
-    change_branch(handle, "replace-tag", plan)
+        return removed
     check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
@@ -185,7 +161,7 @@ def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = Fa
         shown = ", ".join(repr(tag.name) for tag in tags)
         return delete_tags_change(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
 
-    return preview(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
+    return change_branch(handle, "delete-tag", plan, dry_run=dry_run)
 
 
 def previous_tag(handle: TableHandle, name: str) -> TagInfo | None:
@@ -194,8 +170,8 @@ def previous_tag(handle: TableHandle, name: str) -> TagInfo | None:
     Skips guard tags. Raises TagNotFoundError.
     """
     time_ms = get_tag(handle, name).snapshot.time_ms
-    earlier = [t for t in _user_tags(handle) if t.snapshot.time_ms < time_ms]
-    return tag_info(max(earlier, key=_by_commit)) if earlier else None
+    earlier = [t for t in _by_commit_time(handle) if t.snapshot.time_ms < time_ms]
+    return tag_info(earlier[-1]) if earlier else None
 
 
 def next_tag(handle: TableHandle, name: str) -> TagInfo | None:
@@ -204,16 +180,13 @@ def next_tag(handle: TableHandle, name: str) -> TagInfo | None:
     Skips guard tags. Raises TagNotFoundError.
     """
     time_ms = get_tag(handle, name).snapshot.time_ms
-    later = [t for t in _user_tags(handle) if t.snapshot.time_ms > time_ms]
-    return tag_info(min(later, key=_by_commit)) if later else None
+    later = [t for t in _by_commit_time(handle) if t.snapshot.time_ms > time_ms]
+    return tag_info(later[0]) if later else None
 
 
-def _user_tags(handle: TableHandle) -> list[Tag]:
-    return [t for t in list_tags(handle) if guarded_branch(t.name) is None]
-
-
-def _by_commit(tag: Tag) -> tuple[int, int, str]:
-    return tag.snapshot.time_ms, tag.snapshot.id, tag.name
+def _by_commit_time(handle: TableHandle) -> list[Tag]:
+    tags = [t for t in list_tags(handle) if guarded_branch(t.name) is None]
+    return sorted(tags, key=lambda t: (t.snapshot.time_ms, t.snapshot.id, t.name))
 
 
 def _check_name(handle: TableHandle, name: str) -> None:
@@ -226,8 +199,7 @@ def _check_may_move(handle: TableHandle, name: str, verb: str) -> None:
         raise InvalidInputError(
             f"tag {name!r} of {handle.describe()} is a savepoint and cannot be {verb}; use delete_savepoint, or tag "
             "its snapshot under another name",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             tag=name,
         )
 
@@ -238,8 +210,7 @@ def _check_not_guard(handle: TableHandle, name: str, verb: str) -> None:
         raise InvalidInputError(
             f"tag {name!r} of {handle.describe()} guards the base of branch {branch!r} and cannot be {verb}; "
             f"delete_branch({branch!r}) deletes it with the branch",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             tag=name,
         )
 
@@ -256,20 +227,15 @@ def _check_auto_name(
             raise InvalidInputError(
                 f"{name!r} has the form of automatic tags of {handle.describe()}, and snapshot {snapshot.id} already "
                 f"has one, {tag.name!r}; choose another name",
-                table=handle.name,
-                branch=handle.branch,
+                **handle.context,
                 tag=name,
             )
 
 
 def _rename_in_forks(handle: TableHandle, tag: Tag, new: str) -> Iterator[Step]:
     """Write the tag's new name into the `FORK` files of branches created from it."""
-    for name in list_branch_names(handle):
-        branch = handle.on_branch_directory(name)
-        fork = read_fork(branch)
-        if fork is None or fork.tag != tag.name or fork.snapshot_id != tag.snapshot.id:
-            continue
-        if fork.parent == logical_name(handle):
+    for branch, fork in recorded_forks(handle):
+        if (fork.parent, fork.tag, fork.snapshot_id) == (logical_name(handle), tag.name, tag.snapshot.id):
             yield put_fork(branch, replace(fork, tag=new))
 
 
@@ -281,8 +247,7 @@ def _names(handle: TableHandle, given: object) -> list[str]:
             return list(dict.fromkeys(names))
     raise InvalidInputError(
         f"{given!r} is not a list of tag names of {handle.describe()}; give a name, or a list of names",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
@@ -304,8 +269,7 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
     except ValueError as e:
         raise InvalidInputError(
             f"time_retained = {given!r} for a tag of {handle.describe()}: {e}; give text such as '7 d' or a timedelta",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             argument="time_retained",
         ) from e
     return seconds
@@ -324,8 +288,7 @@ def _mention_callbacks(handle: TableHandle) -> None:
 def _exists(handle: TableHandle, name: str) -> TagAlreadyExistsError:
     return TagAlreadyExistsError(
         f"{handle.describe()} already has a tag {name!r}; replace_tag moves it, delete_tag deletes it",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         tag=name,
     )
 

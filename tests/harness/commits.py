@@ -18,6 +18,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.storage.store import Store
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
@@ -63,7 +64,9 @@ def make_table(store: Store, root: str, schema: TableSchema = APPEND, **options:
 
 def committer(handle: TableHandle, user: str = "me", **around: Any) -> Committer:
     calm = Calm()
-    return Committer(handle, user, **{"clock_ms": calm.clock_ms, "sleep": calm.sleep, "random": lambda: 0.0, **around})
+    times = {"clock_ms": calm.clock_ms, "sleep": calm.sleep, "random": lambda: 0.0}
+    clock = Clock(**{name: around.pop(name, default) for name, default in times.items()})
+    return Committer(handle, user, clock=clock, **around)
 
 
 def on(handle: TableHandle, snapshot_id: int) -> PlannedOn:

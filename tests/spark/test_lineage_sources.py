@@ -113,7 +113,7 @@ def test_batches_to_a_sink_that_is_no_paimon_table_are_recorded(
     settle(index_of(table))  # where Spark never said that batches are over, notes go once their rows were seen
     notes = stream_notes(index_of(table).warehouse, query_id)
     assert [n.batch_id for n in notes] == [2]
-    assert notes[0].who.query_name == "a job/1"
+    assert notes[0].task.query_name == "a job/1"
 
 
 @pytest.mark.newest  # PySpark 4.1 does not say that a query is about to end
@@ -253,5 +253,5 @@ def test_batch_reads_that_name_their_job_are_noted_by_a_task(spark: SparkSession
     spark.read.format("paimon").load(table.location).collect()
     notes = batch_notes(index_of(table).warehouse, "j")
     assert [(n.ref.table, n.last) for n in notes] == [("t", 2), ("t", 1), ("e", None)]
-    assert {n.who.app_id for n in notes} == {spark.sparkContext.applicationId}
-    assert {n.who.query_id for n in notes} == {None}
+    assert {n.task.app_id for n in notes} == {spark.sparkContext.applicationId}
+    assert {n.task.query_id for n in notes} == {None}

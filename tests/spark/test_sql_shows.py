@@ -215,7 +215,7 @@ def test_what_is_not_there_is_said_with_the_nearest_name(catalog: Catalog, spark
         ("DESC db.tt", TableNotFoundError, "did you mean 't'"),
         ("DESC dbb.t", DatabaseNotFoundError, "did you mean 'db'"),
         ("DESC db.t idd", ColumnNotFoundError, "did you mean 'id'"),
-        ("DESC db.t AS JSON", UnsupportedFeatureError, r"AS JSON is not supported; use Table\.schema"),
+        ("DESC db.t AS JSON", UnsupportedFeatureError, r"AS JSON is not supported for table db\.t\. Use Table\.schema"),
         ("DESC db.t id.x", UnsupportedFeatureError, "DESCRIBE db.t id"),
         ("DESC EXTENDED db.t PARTITION (dt = '2024-01-01', hh = 2)", UnsupportedFeatureError, r"db\.t\$partitions"),
         ("SHOW TABLE EXTENDED IN db LIKE 't'", UnsupportedFeatureError, "use SHOW TABLES, DESCRIBE EXTENDED t"),

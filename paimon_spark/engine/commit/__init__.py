@@ -1,4 +1,4 @@
-"""Commit messages become one snapshot, or none. Sees messages only: never rows, never how files were written.
+"""Commit: commit messages become one snapshot, or none. Never reads rows.
 
 committer.py       Committer: commit, overwrite, truncate, restore, compact manifests, set statistics, abort
 requests.py        requests for one snapshot, by kind, and what is checked for each

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 
 from paimon_spark.engine.commit.checks import ComparedFiles, check_changes, check_schema
@@ -41,19 +41,12 @@ from paimon_spark.storage.store import Store
 _LOG = logging.getLogger(__name__)
 
 _SLOW_MS: Final = 1_000
-"""How old a head may be at its commit without a look whether history has gone past it and expired."""
+"""Age of a head at its commit from which `is_unreachable` is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who commits, and what is known of earlier commits.
-
-    Attributes:
-        filtered_up_to: id of the head at which commits of streams were filtered: one of the same user, identifier and
-            kind after it is a duplicate of this one. None: never filtered.
-        may_repeat: whether others may make the same commit, as a stream that runs twice does.
-        listeners: notified of each snapshot made, beside those that the options name.
-    """
+    """Who commits, with which listeners, and how to recognise duplicates. As the arguments of `Committer`."""
 
     commit_user: str
     filtered_up_to: int | None = None
@@ -118,7 +111,7 @@ _AttemptOutcome: TypeAlias = Outcome | _Duplicate | _NothingToChange | _HeadExpi
 def make_snapshot(
     handle: TableHandle, options: CommitOptions, request: SnapshotRequest, author: Author, clock: Clock
 ) -> CommitResult:
-    """Make the snapshot that is asked for, on whatever head there is, and notify the listeners.
+    """Make the requested snapshot on the current head, and notify the listeners.
 
     Raises:
         CommitConflictError, CommitRetriesExhaustedError, StorageError: it was not made; its metadata files are gone.
@@ -130,9 +123,9 @@ def make_snapshot(
     except CommitOutcomeUnknownError:
         raise
     except Exception:
-        attempts.written.remove()
+        attempts.written.remove(handle.describe())
         raise
-    attempts.written.remove(keep=attempts.needed_paths)
+    attempts.written.remove(handle.describe(), keep=attempts.needed_paths)
     for snapshot in result.snapshots:
         named = () if result.is_duplicate else named_listeners(handle)
         notify((*named, *author.listeners), handle, snapshot)
@@ -140,7 +133,7 @@ def make_snapshot(
 
 
 class _Attempts:
-    """The attempts at one snapshot, and what one of them leaves to the next.
+    """The attempts at one snapshot, and their shared state.
 
     Attributes:
         written: metadata files of all attempts.
@@ -154,8 +147,9 @@ class _Attempts:
         self._retries = Retries(options, clock)
         self._filtered_up_to = author.filtered_up_to
         self._compared: ComparedFiles | None = None
-        self.written = WrittenMetadata.through(handle)
-        self._writer = SnapshotWriter(self.written.handle, options, request, author.commit_user)
+        self.written = WrittenMetadata(handle.store)
+        recording = replace(handle, store=cast(Store, self.written))
+        self._writer = SnapshotWriter(recording, options, request, author.commit_user)
         self.needed_paths: Sequence[str] = ()
 
     def run(self) -> CommitResult:
@@ -190,9 +184,10 @@ class _Attempts:
             return _Duplicate(duplicate)
         self._filtered_up_to = 0 if head is None else head.id
         try:
-            checked = check_changes(handle, self._options, request, head, self._author.commit_user, self._compared)
-            self._compared = checked.compared
-            prepared = self._writer.prepare(checked.changes, head, check_schema(handle), self._clock.clock_ms())
+            changes, self._compared = check_changes(
+                handle, self._options, request, head, self._author.commit_user, self._compared
+            )
+            prepared = self._writer.prepare(changes, head, check_schema(handle), self._clock.clock_ms())
         except FileMissingError as e:
             if head is None or is_alive(handle, head):
                 raise
@@ -216,19 +211,21 @@ class _Attempts:
         self.needed_paths = list(prepared.paths(handle))
 
     def _removed_if_unreachable(self, committed: Committed) -> Outcome:
-        """A lost race if nothing follows from the snapshot just made, which is removed then."""
+        """Remove a snapshot that later ones do not follow from: a lost race."""
         handle, snapshot = self._handle, committed.snapshot
         try:
             if not is_unreachable(handle, snapshot):
                 return committed
         except Exception as e:  # noqa: BLE001 - the snapshot is there, and its files must stay
-            _LOG.warning("it was not looked at what follows snapshot %d of %s: %s", snapshot.id, handle.describe(), e)
+            _LOG.warning(
+                "cannot tell whether later commits follow snapshot %d of %s: %s", snapshot.id, handle.describe(), e
+            )
             return committed
         try:
             handle.store.delete(handle.layout.snapshot_path(snapshot.id))
         except StorageError as e:
             return Unknown(snapshot, e)
-        _LOG.warning("snapshot %d of %s came after later ones and is gone", snapshot.id, handle.describe())
+        _LOG.warning("snapshot %d of %s was made behind later ones, and was removed", snapshot.id, handle.describe())
         return LostRace(snapshot)
 
     def _find_duplicate(self, head: Snapshot | None) -> Snapshot | None:
@@ -271,12 +268,12 @@ def _exhausted(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Com
     )
 
 
-class _NotingStore:
-    """A store that notes the path of each file before it is written."""
+class WrittenMetadata:
+    """A store that records the metadata files written for one snapshot, over all attempts."""
 
-    def __init__(self, inner: Store, paths: list[str]) -> None:
+    def __init__(self, inner: Store) -> None:
         self._inner = inner
-        self._paths = paths
+        self._paths: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -285,33 +282,11 @@ class _NotingStore:
         self._paths.append(path)
         self._inner.write(path, data)
 
-
-@dataclass(frozen=True, slots=True)
-class WrittenMetadata:
-    """The metadata files written for one snapshot, over all attempts, whole or not.
-
-    Attributes:
-        handle: the branch; metadata of the commit is written through it alone.
-    """
-
-    handle: TableHandle
-    paths: list[str] = field(default_factory=list)
-
-    @classmethod
-    def through(cls, handle: TableHandle) -> WrittenMetadata:
-        """Records what is written from now on."""
-        paths: list[str] = []
-        store = cast(Store, _NotingStore(handle.store, paths))
-        return cls(replace(handle, store=store), paths)
-
-    def remove(self, keep: Iterable[str] = ()) -> None:
-        """Delete what was written, but for the paths in `keep`. Failures leave orphans and are logged."""
-        kept = set(keep)
-        gone = [p for p in self.paths if p not in kept]
-        self.paths[:] = [p for p in self.paths if p in kept]
-        if not gone:
-            return
+    def remove(self, table: str, keep: Iterable[str] = ()) -> None:
+        """Delete what was written, except the paths in `keep`. Failures leave orphans and are logged."""
+        gone = [p for p in self._paths if p not in set(keep)]
         try:
-            self.handle.store.delete_many(gone)
+            if gone:
+                self._inner.delete_many(gone)
         except Exception as e:  # noqa: BLE001 - whatever it is, it must not make a commit look failed
-            _LOG.warning("files of a failed attempt to commit to %s stay: %s", self.handle.describe(), e)
+            _LOG.warning("files of a failed attempt to commit to %s remain: %s", table, e)

@@ -1,4 +1,4 @@
-"""Commit messages as changes of a snapshot, and removal of their files when the commit fails.
+"""Commit messages as changes of a snapshot, and removal of files of failed commits.
 
 Source: Java `operation/commit/ManifestEntryChanges`, `operation/FileStoreCommitImpl.abort`.
 """
@@ -24,10 +24,12 @@ from paimon_spark.format.metadata_files.manifest_writer import entries
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """What one snapshot does.
+    """The changes of one snapshot.
 
     Attributes:
         files: ADD and DELETE entries, as `ENTRY_SCHEMA` in one chunk.
@@ -44,12 +46,12 @@ class Changes:
 
 
 def data_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """What the rows written do: new files first, then those they replace."""
+    """The changes of written rows: new files first, then those they replace."""
     return _changes([(m, m.data) for m in messages], adds_first=True)
 
 
 def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """What the compactions do: files that go first, then those that come."""
+    """The changes of compactions: deleted files first, then new ones."""
     return _changes([(m, m.compact) for m in messages], adds_first=False)
 
 
@@ -95,17 +97,14 @@ def _of_kind(kind: FileKind, index: Iterable[IndexManifestEntry]) -> list[IndexM
     return [e._replace(kind=int(kind)) for e in index]
 
 
-_LOG = logging.getLogger(__name__)
-
-
 def new_files(increment: Increment) -> set[str]:
-    """Names of the files that an increment brought."""
+    """Names of the new files of an increment."""
     files = (*increment.new_files, *increment.changelog_files)
     return {f.file_name for f in files} | {e.file_name for e in increment.new_index_files}
 
 
 def remove_files(handle: TableHandle, messages: Sequence[CommitMessage], keep: Collection[str]) -> None:
-    """Delete the files that messages brought, but for names in `keep`. Failures are logged, what stays is an orphan.
+    """Delete the new files of messages, except names in `keep`. Failures leave orphans and are logged.
 
     A file that an increment also names as deleted is not new (only its level changed) and stays.
     """
@@ -116,7 +115,7 @@ def remove_files(handle: TableHandle, messages: Sequence[CommitMessage], keep: C
             by_path += _paths(handle, directories, message, keep)
         handle.store.delete_many(by_path)
     except PaimonError as e:
-        _LOG.warning("files of a commit to %s that did not happen stay: %s", handle.describe(), e)
+        _LOG.warning("files of a failed commit to %s remain: %s", handle.describe(), e)
 
 
 def _paths(

@@ -1,4 +1,4 @@
-"""Checks of a commit against the head that it is tried on: history, files, buckets, keys, strict mode, schema.
+"""Checks of a commit against the current head: history, files, buckets, keys, schema.
 
 Source: Java `operation/commit/CommitScanner`, `StrictModeChecker`, `operation/FileStoreCommitImpl.tryCommitOnce`.
 """
@@ -41,18 +41,6 @@ class ComparedFiles:
     entries: pa.Table
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Checked:
-    """Changes that fit on top of a head.
-
-    Attributes:
-        compared: what they were compared with, for the next attempt; None when nothing was read of the head.
-    """
-
-    changes: Changes
-    compared: ComparedFiles | None = None
-
-
 def check_changes(
     handle: TableHandle,
     options: CommitOptions,
@@ -60,27 +48,19 @@ def check_changes(
     head: Snapshot | None,
     commit_user: str,
     earlier: ComparedFiles | None,
-) -> Checked:
-    """Check the changes of `request` on top of `head`, and return those that fit.
+) -> tuple[Changes, ComparedFiles | None]:
+    """Check the changes of `request` on top of `head`: the changes to make, and the files they were compared with.
 
-    Plain appends read nothing of the head.
-
-    Args:
-        handle: the branch.
-        options: of the table.
-        request: the snapshot to make.
-        head: the newest snapshot.
-        commit_user: who commits.
-        earlier: what an attempt on an older head compared them with.
+    Plain appends read nothing of the head. `earlier` are the files of an attempt on an older head.
 
     Raises:
-        CommitConflictError: they do not fit.
+        CommitConflictError: the changes contradict the head.
     """
     checks = _Checks(handle, options, request, request.changes_on(handle, head), head, commit_user)
     problem = checks.first_problem(earlier)
     if problem is not None:
         raise _conflict(handle, head, commit_user, problem)
-    return Checked(checks.changes, checks.compared)
+    return checks.changes, checks.compared
 
 
 def _conflict(handle: TableHandle, head: Snapshot | None, commit_user: str, problem: str) -> CommitConflictError:
@@ -96,7 +76,7 @@ def _conflict(handle: TableHandle, head: Snapshot | None, commit_user: str, prob
 
 
 class _Checks:
-    """The checks of one attempt. Each gives the first problem in words, or None.
+    """The checks of one attempt. Each returns a description of the first problem, or None.
 
     Attributes:
         changes: of the request, without files that the table has already where those are to be discarded.
@@ -156,10 +136,7 @@ class _Checks:
 
     @cached_property
     def _has_lost_base(self) -> bool:
-        """Whether the branch no longer has what the writers continued from.
-
-        It has expired, or a merge or a roll-back gave the branch another history, in which its id may be of another.
-        """
+        """Whether a snapshot that the writers continued from expired, or the history was replaced."""
         bases = [] if self._request.planned_on is None else self._request.planned_on.snapshots
         return any(s is not None and not _continues(self._handle, s, self._head) for s in bases)
 

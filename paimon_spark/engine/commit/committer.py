@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-import random as chance
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
 
@@ -54,7 +52,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
-from paimon_spark.metadata.retry import Clock, now_ms
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.table import TableOptions
 
@@ -77,7 +75,7 @@ class _About(TypedDict):
 
 
 def new_commit_user(options: TableOptions) -> str:
-    """A name that no committer had before: option `commit.user-prefix`, then a random UUID."""
+    """A new name: option `commit.user-prefix`, then a random UUID."""
     prefix = options.commit.user_prefix
     name = str(uuid.uuid4())
     return f"{prefix}_{name}" if prefix else name
@@ -92,15 +90,12 @@ class Committer:
     Args:
         handle: the branch. Its schema is the one the messages' files were written with.
         commit_user: who commits; streams keep theirs over restarts, batches take a new one (`new_commit_user`).
-        clock_ms: epoch milliseconds.
-        sleep: waits for seconds.
-        random: a number from 0 up to 1.
+        clock: for tests.
         listeners: notified of each snapshot, beside those that the options name.
-        filtered_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out: one of
-            the same user, identifier and kind after it is a duplicate, and is not made again. 0 for a branch without
-            snapshots.
-        may_repeat: whether others may make the same commits, as a stream that runs twice does. No batch does, whatever
-            its user and identifier.
+        filtered_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out; 0 for a
+            branch without snapshots. A later one of the same user, identifier and kind is a duplicate, and is not
+            made again.
+        may_repeat: whether others may make the same commits, as a stream that runs twice does. Batches never do.
 
     Raises:
         UnsupportedFeatureError: the store cannot create a snapshot exclusively (`publish.check_store`).
@@ -111,9 +106,7 @@ class Committer:
         handle: TableHandle,
         commit_user: str,
         *,
-        clock_ms: Callable[[], int] = now_ms,
-        sleep: Callable[[float], None] = time.sleep,
-        random: Callable[[], float] = chance.random,
+        clock: Clock = Clock(),  # noqa: B008 - a frozen value
         listeners: Sequence[CommitListener] = (),
         filtered_up_to: int | None = None,
         may_repeat: bool = True,
@@ -122,7 +115,7 @@ class Committer:
         self._handle = handle
         self._user = commit_user
         self._options = handle.options.commit
-        self._clock = Clock(clock_ms, sleep, random)
+        self._clock = clock
         self._listeners = tuple(listeners)
         self._filtered_up_to = filtered_up_to
         self._may_repeat = may_repeat
@@ -140,7 +133,7 @@ class Committer:
         operation: str | None = None,
         force_create: bool = False,
     ) -> CommitResult:
-        """Make what the messages did visible: a snapshot of their rows, then one of their compactions.
+        """Commit messages: a snapshot of their rows, then one of their compactions.
 
         The first is of kind APPEND, or OVERWRITE when it deletes rows or files. Without changes nothing is made.
 
@@ -185,7 +178,7 @@ class Committer:
         provenance: Mapping[str, str] | None = None,
         operation: str | None = None,
     ) -> CommitResult:
-        """Put what the messages brought in the place of the rows of `partitions`, as of when the snapshot is made.
+        """Replace the rows of `partitions`, as of when the snapshot is made, with the new files of messages.
 
         One snapshot of kind OVERWRITE, also when nothing was replaced; none when the partitions present in the data
         are to be replaced and there is no data. Compactions follow in a second one. Changelog files are deleted, as
@@ -212,15 +205,13 @@ class Committer:
         self._drop_changelog(messages)
         return result
 
-    def truncate(self, identifier: int = BATCH_COMMIT_IDENTIFIER) -> CommitResult:
+    def truncate(self) -> CommitResult:
         """Remove all rows, by one snapshot of kind OVERWRITE. Raises as `overwrite`."""
-        return self.overwrite([], identifier, operation="TRUNCATE")
+        return self.overwrite([], operation="TRUNCATE")
 
-    def drop_partitions(
-        self, specs: Sequence[Mapping[str, object]], identifier: int = BATCH_COMMIT_IDENTIFIER
-    ) -> CommitResult:
+    def drop_partitions(self, specs: Sequence[Mapping[str, object]]) -> CommitResult:
         """Remove the rows of partitions that match one of `specs`, as in `NamedPartitions`. Raises as `overwrite`."""
-        return self.overwrite([], identifier, partitions=NamedPartitions(tuple(specs)))
+        return self.overwrite([], partitions=NamedPartitions(tuple(specs)))
 
     def restore(self, target: Snapshot) -> CommitResult:
         """Make the state of an earlier snapshot the newest, by one snapshot of kind OVERWRITE; the history goes on.
@@ -288,10 +279,7 @@ class Committer:
         return [i for i in identifiers if newest is None or i > newest.commit_identifier]
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files that messages brought, but for those that landed or may have landed.
-
-        Failures are logged, what stays is an orphan.
-        """
+        """Delete the new files of messages, except those committed, or perhaps committed. Failures are logged."""
         remove_files(self._handle, messages, self._landed)
 
     def _make(self, requests: Sequence[SnapshotRequest], messages: Sequence[CommitMessage]) -> CommitResult:
@@ -323,12 +311,14 @@ class Committer:
             if m.data.changelog_files or m.compact.changelog_files
         ]
         if only:
-            _LOG.warning("an overwrite of %s shows no changelog; its changelog files go", self._handle.describe())
+            _LOG.warning(
+                "deleted changelog files of an overwrite of %s, which has no changelog", self._handle.describe()
+            )
             remove_files(self._handle, only, ())
 
 
 def _warn_of_other_branch(handle: TableHandle, compact: Changes) -> None:
-    """Say which partitions a compaction left without rows, so that those of a fallback branch are read now."""
+    """Log the partitions that a compaction left without rows, so that a fallback branch is read for them."""
     coming = adds(compact.files)
     gone = set(column(where(compact.files, ~coming), "partition").to_pylist())
     gone -= set(column(where(compact.files, coming), "partition").to_pylist())
@@ -351,13 +341,13 @@ def _deletes(changes: Changes) -> bool:
 
 
 def _files(request: SnapshotRequest, messages: Sequence[CommitMessage]) -> set[str]:
-    """Names of the files that land with a snapshot."""
+    """Names of the files that a snapshot adds."""
     compacts = request.kind is CommitKind.COMPACT
     return set().union(*(new_files(m.compact if compacts else m.data) for m in messages))
 
 
 def _known(operation: str | None) -> str | None:
-    """The operation, when Paimon knows it: a snapshot with another could not be read by it."""
+    """The operation, if Paimon knows it; it could not read a snapshot with another."""
     if operation is not None and operation not in OPERATIONS:
         raise InvalidInputError(f"unknown operation {operation!r} of a snapshot; expected {', '.join(OPERATIONS)}")
     return operation

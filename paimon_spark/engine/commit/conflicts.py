@@ -1,4 +1,4 @@
-"""Conflicts between a commit and what others committed, as pure functions over manifest entries.
+"""Conflicts of a commit with concurrent ones: pure functions over manifest entries.
 
 Two appends never conflict, nor does an append with a compaction. What deletes files conflicts with whatever deleted
 them before, and files with keys above level 0 may not overlap.
@@ -45,7 +45,7 @@ def find_conflict(
     """Describe the first conflict of `changes` with `base`; None when there is none.
 
     Args:
-        handle: the branch, for its keys and options.
+        handle: the branch.
         base: live entries of all partitions that `changes` and `index` touch.
         base_index: index files of the head.
         changes: ADD and DELETE entries.
@@ -116,10 +116,10 @@ def vector_conflict(
     *,
     by_bucket: bool,
 ) -> str | None:
-    """Whether a data file that the commit deletes or marks has another deletion vector than the commit knew.
+    """Whether a data file that the commit deletes or marks has another deletion vector than the writers read.
 
-    Paimon looks at that only in tables without buckets. Here it holds for all, since what a commit replaces is named in
-    it: a new vector file of a bucket would take the place of one that the commit never saw (`by_bucket`).
+    Paimon checks only tables without buckets. With `by_bucket`, a new vector file of a bucket must also replace the
+    current one, which the commit names.
     """
     there = _vectors(base_index)
     known = _vectors(e for e in index if e.kind == FileKind.DELETE)

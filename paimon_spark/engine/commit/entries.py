@@ -1,4 +1,4 @@
-"""Columns of manifest entries as numpy, entries with columns changed, and entries of some partitions."""
+"""Columns of manifest entries as numpy, and the entries of some partitions."""
 
 from __future__ import annotations
 

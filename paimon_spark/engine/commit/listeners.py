@@ -84,10 +84,6 @@ def notify(listeners: Sequence[CommitListener], handle: TableHandle, snapshot: S
 
 def named_listeners(handle: TableHandle) -> Sequence[CommitListener]:
     """The listeners that the options of this use of the table name, without those that cannot be made. Never raises."""
-    return _named(handle) if LISTENERS.key in handle.overrides else ()
-
-
-def _named(handle: TableHandle) -> list[CommitListener]:
     found: list[CommitListener] = []
     for module, cls in parse_listeners(handle.overrides):
         try:

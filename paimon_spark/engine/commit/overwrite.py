@@ -1,4 +1,4 @@
-"""What an overwrite replaces: everything, partitions named by values, or those that the new files are in.
+"""What an overwrite replaces: all rows, named partitions, or those present in the data.
 
 Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/commit/OverwriteChangesProvider`.
 """
@@ -106,14 +106,9 @@ class _ByPredicate:
 def checked_overwrite(
     handle: TableHandle, options: CommitOptions, overwritten: Overwritten, new: Changes, *, upgrade: bool
 ) -> Changes | None:
-    """Check the files that replace `overwritten`; None when there is nothing to replace and nothing new.
+    """Check the new files that replace `overwritten`; None when there is nothing to replace and nothing new.
 
-    Args:
-        handle: the branch.
-        options: of commits.
-        overwritten: what is replaced.
-        new: what the writers made.
-        upgrade: whether new files with keys may go to the highest level at once.
+    With `upgrade`, new files with keys may go to the highest level at once.
 
     Raises:
         InvalidInputError: a partition is named wrongly, or new files lie outside of what is replaced.
@@ -148,7 +143,7 @@ def replaced_on(
 
 
 def check_nothing_appears(handle: TableHandle, overwritten: Overwritten, new: Changes) -> None:
-    """Refuse to empty partitions whose rows come, or would come then, from another branch.
+    """Refuse to empty partitions whose rows are, or would then be, read from another branch.
 
     Raises:
         UnsupportedFeatureError: `scan.fallback-branch` or `scan.primary-branch` names a branch that has such a one.
@@ -235,7 +230,7 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
             f"{value!r} is not a value of partition column {name!r}, which is {column_of.type}", column=name
         )
     if isinstance(column_of.type, CharType) and not column_of.type.varying and isinstance(found.literal, str):
-        # One table has the partition filled up with spaces, another has not, and perhaps not as it is named here.
+        # Tables have CHAR values with or without padding.
         bare = found.literal.rstrip(" ")
         return Or(tuple(NullSafeEqual(column_of, text) for text in (bare, bare.ljust(column_of.type.length))))
     return found

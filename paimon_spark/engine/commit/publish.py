@@ -1,7 +1,7 @@
-"""The snapshot file: created exclusively, with an ambiguous answer looked up.
+"""Exclusive creation of the snapshot file, with ambiguous answers resolved by reading.
 
-While it is open whether a creation happened, the very same bytes are tried again under the same id: whichever of
-the tries lands, it is the same snapshot, so nothing counts twice. Only a settled id leaves this module, or `Unknown`.
+After an ambiguous answer the same bytes are written again under the same id: whichever try succeeds, it is the same
+snapshot, so nothing counts twice. The result is certain, or `Unknown`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class LostRace:
-    """Another snapshot has the id of ours, which can never take it."""
+    """Another snapshot has the id."""
 
     snapshot: Snapshot
 
@@ -53,7 +53,7 @@ class Unknown:
 
 
 Outcome: TypeAlias = Committed | LostRace | Refused | Unknown
-"""What became of one attempt to publish a snapshot."""
+"""The outcome of one attempt to publish a snapshot."""
 
 
 def check_store(handle: TableHandle) -> None:
@@ -74,7 +74,7 @@ def check_store(handle: TableHandle) -> None:
 
 
 def publish(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcome:
-    """Create the snapshot file; tries again as long as the answers are ambiguous and `retries` allows it."""
+    """Create the snapshot file; repeats while answers are ambiguous and `retries` allows it."""
     try:
         outcome = _create(handle, snapshot, retries)
     except Exception as e:  # noqa: BLE001 - what was not foreseen leaves the outcome open too
@@ -110,7 +110,7 @@ def _create(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcom
 
 
 def _look_up(handle: TableHandle, ours: Snapshot, error: StorageError) -> Outcome | None:
-    """What the id holds after a failed creation; None when that is not known, or may still become ours."""
+    """Who has the id after a failed creation; None when unknown, or when our file may still appear."""
     try:
         found = find_snapshot(handle, ours.id)
     except StorageError:

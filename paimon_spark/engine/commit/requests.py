@@ -1,4 +1,4 @@
-"""Requests for one snapshot, by kind: what each changes on top of a head, and what is checked first.
+"""Requests for one snapshot, by kind: the changes of each, and its checks.
 
 A request is made once and tried on any head, until its snapshot is there or certainly will not be.
 """
@@ -82,7 +82,7 @@ class SnapshotRequest:
     kind: ClassVar[CommitKind]
     checks: ClassVar[frozenset[Check]] = frozenset()
     depends_on_head: ClassVar[bool] = False
-    """Whether each head needs other changes, so that manifests of an earlier attempt do not serve again."""
+    """Whether changes depend on the head, so that manifests of an earlier attempt cannot be reused."""
 
     identifier: int = BATCH_COMMIT_IDENTIFIER
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class SnapshotRequest:
     planned_on: PlannedOn | None = None
 
     def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
-        """What the snapshot does on top of `head`. Asked at every attempt."""
+        """The changes on top of `head`. Called at every attempt."""
         return Changes(no_entries(), no_entries())
 
 
@@ -122,7 +122,7 @@ class AppendBranch(_Fixed):
 
 
 class ChangeRows(_Fixed):
-    """Files with rows that come, and files or rows, named one by one, that go."""
+    """New files, and deleted files or rows, named one by one."""
 
     __slots__ = ()
     kind = CommitKind.OVERWRITE
@@ -139,7 +139,7 @@ class Compact(_Fixed):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Overwrite(SnapshotRequest):
-    """Files in the place of whatever `overwritten` has when the snapshot is made.
+    """New files that replace `overwritten` as it is when the snapshot is made.
 
     Attributes:
         new: the files; changelog files among them are left out, as in Paimon.

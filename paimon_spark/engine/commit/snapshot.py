@@ -52,6 +52,7 @@ _LOG = logging.getLogger(__name__)
 
 WRITER_VERSION: Final = "paimon-spark-0.1.0"
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
+_ROW_ID: Final = "_ROW_ID"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,14 +97,7 @@ class Prepared:
 
 
 class SnapshotWriter:
-    """Writes the manifests and lists of one requested snapshot, attempt by attempt.
-
-    Args:
-        handle: whose store notes what is written; nothing is removed here after a failure.
-        options: of the table.
-        request: the snapshot to make.
-        commit_user: who commits.
-    """
+    """Writes the manifests and lists of one requested snapshot, attempt by attempt. Removes nothing after a failure."""
 
     def __init__(self, handle: TableHandle, options: CommitOptions, request: SnapshotRequest, commit_user: str) -> None:
         self._handle, self._options, self._request, self._commit_user = handle, options, request, commit_user
@@ -112,11 +106,7 @@ class SnapshotWriter:
     def prepare(self, changes: Changes, head: Snapshot | None, schema_id: int, time_ms: int) -> Prepared | None:
         """Write all but the snapshot file of the next snapshot after `head`; None when there is nothing to change.
 
-        Args:
-            changes: what the request changes on top of `head`.
-            head: the newest snapshot.
-            schema_id: the newest schema of the branch.
-            time_ms: now.
+        `changes` are those of the request on top of `head`, `schema_id` is the newest schema of the branch.
 
         Raises:
             CommitConflictError: index changes do not fit those of the head.
@@ -283,8 +273,7 @@ def _is_less(merged: Merged) -> bool:
 
 def _written(handle: TableHandle, entries: pa.Table) -> Listed:
     metas = tuple(write_manifest(handle, entries)) if len(entries) else ()
-    new = numbers(entries, "max_sequence_number")[adds(entries)]
-    return _list(handle, metas, row_total(entries), int(new.max()) if len(new) else None)
+    return _list(handle, metas, row_total(entries), _largest(entries))
 
 
 def _list(
@@ -300,7 +289,7 @@ def _watermark(given: int | None, head: Snapshot | None) -> int | None:
 
 
 def _max_sequence_number(handle: TableHandle, head: Snapshot | None, before: list[ManifestFileMeta]) -> int | None:
-    """What the head says, else what its manifests do."""
+    """The property of the head, else the largest number in its manifests."""
     said = (head.properties or {}).get(MAX_SEQUENCE_NUMBER) if head is not None else None
     if said is not None and said.lstrip("-").isdigit():
         return int(said)
@@ -311,9 +300,6 @@ def _max_sequence_number(handle: TableHandle, head: Snapshot | None, before: lis
 def _largest(entries: pa.Table) -> int | None:
     new = numbers(entries, "max_sequence_number")[adds(entries)]
     return int(new.max()) if len(new) else None
-
-
-_ROW_ID = "_ROW_ID"
 
 
 def assign_row_ids(

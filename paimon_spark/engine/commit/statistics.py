@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import astuple, dataclass, field
+from typing import Final
+
+_KEYS: Final = ("colId", "distinctCount", "min", "max", "nullCount", "avgLen", "maxLen")
+"""JSON keys of the fields of `ColumnStatistics`, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Statistics:
 
 def encode(statistics: Statistics) -> bytes:
     """The bytes of a statistics file, keys in Java's order; what is unknown is left out."""
-    columns = {name: _known(column) for name, column in statistics.columns.items()}
+    columns = {
+        name: {key: value for key, value in zip(_KEYS, astuple(column), strict=True) if value is not None}
+        for name, column in statistics.columns.items()
+    }
     found = {
         "snapshotId": statistics.snapshot_id,
         "schemaId": statistics.schema_id,
@@ -61,16 +67,3 @@ def encode(statistics: Statistics) -> bytes:
         "colStats": columns,
     }
     return json.dumps(found, ensure_ascii=False, indent=2).encode()
-
-
-def _known(column: ColumnStatistics) -> dict[str, Any]:
-    found = {
-        "colId": column.column_id,
-        "distinctCount": column.distinct_count,
-        "min": column.minimum,
-        "max": column.maximum,
-        "nullCount": column.null_count,
-        "avgLen": column.average_length,
-        "maxLen": column.longest,
-    }
-    return {key: value for key, value in found.items() if value is not None}

@@ -1,16 +1,14 @@
-"""Verify, after publishing a snapshot, that its branch still has the history that it was made on.
+"""Verify after publishing a snapshot that its branch still has the same history.
 
-Commits ask for no lock, and what gives a branch another history (a merge, replacing main, rolling back, deleting or
-renaming a branch) reads that branch, writes down what it will do, and does it. A commit that lands after it was read
-would be lost without a word, so who made it looks afterwards, in this order:
+Commits take no lock. An operation that replaces the history of a branch (a merge, replacing main, rolling back,
+deleting or renaming a branch) reads the branch, writes its plan to the journal, and carries it out. A commit made after
+that read would be lost silently, so the committer checks afterwards, in this order:
 
-1. the operation that is announced in `intent/`: when its plan speaks of this snapshot, the commit counts, and goes
-   where the plan says; when it changes the branch without knowing of it, the commit is taken back;
-2. what the branch is now: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
+1. the journal in `intent/`: when its plan names this snapshot, the commit counts, and goes where the plan says; when
+   the plan changes the branch without it, the commit is taken back;
+2. the branch: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
 
-An operation announced after 1 reads the snapshot, one that was over before 1 shows in 2.
-
-Source: own; `maintenance/change.py` writes the lock and journal that are read here.
+An operation journalled after 1 has read the snapshot; one that ended before 1 shows in 2.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ REPLACING: Final = frozenset(
 )
 """Kinds of operations that give a branch another history."""
 _LONGEST_MS: Final = 60_000
-"""How long to wait for an operation to say what it will do."""
+"""How long to wait for the journal of an operation."""
 _FIRST_WAIT_S: Final = 0.01
 _LAST_WAIT_S: Final = 0.5
 
@@ -95,7 +93,7 @@ def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None,
             raise
         except Exception as e:  # the snapshot is there, and no file of it may go
             if wait_s > _LAST_WAIT_S:
-                raise _unknown(handle, made, f"it could not be looked at again ({e})") from e
+                raise _unknown(handle, made, f"the branch cannot be read ({e})") from e
         clock.sleep(wait_s)
         wait_s *= 3
 
@@ -122,11 +120,11 @@ def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange
             return None
         if change is not None:
             return change if _touches(change, handle, made) else None
-    raise _unknown(handle, made, "another process is about to change the branch's history, and does not say how")
+    raise _unknown(handle, made, "another process is changing the branch's history, and wrote no journal")
 
 
 def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether a step changes what the branch has at this snapshot or just before, or what main is."""
+    """Whether a step changes this snapshot or the one before in the branch, or the branch that main refers to."""
     layout = handle.layout
     directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
     snapshots = relative_path(handle, layout.snapshot_dir)
@@ -166,7 +164,7 @@ def _includes(change: TableChange, made: Snapshot) -> bool:
 
 
 def _find_lock(handle: TableHandle) -> LockFile | None:
-    """Read the lock; None also for one that cannot be read, which operations on refs report."""
+    """Read the lock; None also if it is unreadable, which operations on refs report."""
     try:
         return find_lock(handle)
     except CorruptFileError:
@@ -179,7 +177,7 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
         return False
     own = find_snapshot(handle, made.id)
     if own is None:
-        # Others have gone on and it expired, or it was taken away.
+        # It expired after later commits, or was removed.
         return made.id < min(list_snapshot_ids(handle), default=0)
     if not same_snapshot(own, made):
         return False
@@ -194,12 +192,12 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
 def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
     """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
 
-    When it `is_replaced`, the operation that goes on puts another file there, which must not be deleted.
+    When it `is_replaced`, the running operation writes another file there, which must not be deleted.
     """
     for _ in _waiting(clock):
         if not _is_ours(handle, made):
             break
-        # What others made on it goes first: by their own hand, or with the branch.
+        # Snapshots that others made on it are removed first: by them, or with the branch.
         if not is_replaced and find_snapshot(handle, made.id + 1) is None:
             handle.store.delete(handle.layout.snapshot_path(made.id))
             break
@@ -207,7 +205,7 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
         raise _unknown(
             handle,
             made,
-            "another process is changing the branch's history, and does not get on"
+            "another process is changing the branch's history, and does not finish"
             if is_replaced
             else "others have committed after it; look at the table with doctor()",
         )
@@ -215,7 +213,7 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
         _mend_hints(handle, made)
     if _is_elsewhere(handle, made):
         return False
-    # Looked at once more when nothing moves any more: what is said to have failed is written again.
+    # Check again once the operation has ended: a commit reported as failed is written again.
     _until_over(handle, clock)
     if _is_elsewhere(handle, made):
         return False
@@ -267,7 +265,7 @@ def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
 
 
 def _waiting(clock: Clock) -> Iterator[None]:
-    """Yield at once, then after growing waits, until it took too long."""
+    """Yield at once, then after growing waits, until the time is up."""
     started, wait_s = clock.clock_ms(), _FIRST_WAIT_S
     while True:
         yield

@@ -1,4 +1,4 @@
-"""Compaction: which files are merged or rewritten, the tasks that do it, and the COMPACT snapshot.
+"""Compaction: choosing the files, running the tasks, and the COMPACT snapshot.
 
 run.py           compact a branch: plan → tasks → messages → commit, with retries
 postponed.py     move the rows of the postponed bucket into other buckets

@@ -1,55 +1,42 @@
-"""Compaction of tables without keys: files written again one after the other, without rows that vectors delete.
+"""Compaction of tables without keys: tasks, and files rewritten without deleted rows.
 
-Rows and row ids stay as they are; in a bucket they keep their order too.
+Rows and row ids stay the same; in a bucket rows keep their order too. In Java a full compaction of buckets begins with
+the first file worth it and takes all that follow; here large files with all their rows stay wherever they lie.
 
-Source: Java `append/AppendCompactTask`, `operation/BaseAppendFileStoreWrite.compactRewrite`.
-
-Which files of a bucket without keys are written again, and which of them together. Pure.
-
-Source: Java `append/AppendCompactCoordinator` for tables without buckets, `append/BucketedAppendCompactManager`. There
-a full compaction of buckets begins with the first file worth it and takes all that follow; here files that are large
-and have all their rows stay wherever they lie.
+Source: Java `append/AppendCompactTask`, `operation/BaseAppendFileStoreWrite.compactRewrite`,
+`append/AppendCompactCoordinator` for tables without buckets, `append/BucketedAppendCompactManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
-from paimon_spark.engine.read.file_reader import fields_of, iter_rows
-from paimon_spark.engine.read.metadata_columns import tracking_column
+from paimon_spark.engine.read.metadata_columns import stored_rows
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.vector_files import changed_vectors
 from paimon_spark.options.compaction import CLUSTERS, AppendCompactionOptions
-from paimon_spark.types import TRACKING_FIELDS
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]
 """Index files of deletion vectors by partition and bucket, as of `vector_files.vector_files`."""
 
 
 def check_append(handle: TableHandle) -> None:
-    """Refuse tables without keys whose files must not be written again here.
-
-    Raises:
-        UnsupportedFeatureError: names the feature.
-    """
+    """Refuse tables without keys whose files must not be rewritten here. Raises UnsupportedFeatureError."""
     handle.check_writable()
     if handle.options.data_evolution:
-        raise _refused(handle, "data-evolution.enabled", "a row of it lies in several files")
+        raise _refused(handle, "data-evolution.enabled", "its rows are spread over several files")
     if handle.options.append_compaction.clusters:
         raise _refused(handle, CLUSTERS.key, "its compaction sorts rows, which is not done here")
 
@@ -59,9 +46,9 @@ def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vector
 
     Args:
         handle: the branch, with its latest schema.
-        buckets: with all their live files, as manifests describe them.
+        buckets: with all live files of their snapshot.
         vectors: of the same snapshot.
-        full: take every small file and every one with deleted rows; else what is worth it by now.
+        full: take every small file and every one with deleted rows; else what is worth it now.
 
     Raises:
         UnsupportedFeatureError: as `check_append`.
@@ -86,26 +73,16 @@ def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vector
 def run_append_task(
     handle: TableHandle, snapshot: Snapshot, task: BucketTask, commit_user: str, job: str | None = None
 ) -> CommitMessage:
-    """Write the files of a task again. Executor; after an error no file of it is left.
-
-    Args:
-        handle: the branch, with its latest schema.
-        snapshot: that the task was planned on.
-        task: of `append_tasks`.
-        commit_user: who will commit.
-        job: as `WriteRequest.job`.
-
-    Raises:
-        CorruptFileError: a file cannot be read.
-        StorageError: a file cannot be written.
-    """
+    """Rewrite the files of a task of `append_tasks`. Executor. As `run.run_task`."""
     request = WriteRequest(handle, commit_user, snapshot, job=job)
     keeps_row_ids = handle.options.row_tracking
     files = DataFiles(request, task.partition, task.bucket, keeps_row_ids=keeps_row_ids)
     writer = files.data(source=FileSource.COMPACT, first_sequence_number=task.files[0].min_sequence_number)
     try:
-        for batch in _rows(handle, snapshot, task):
-            writer.write(batch)
+        read, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
+        for number in range(len(task.files)):
+            for _, batch in stored_rows(read, split, number):
+                writer.write(batch)
         new_files = writer.close()
         if has_buckets(handle):
             new_files = _numbered(new_files, task.files)
@@ -121,24 +98,10 @@ def run_append_task(
     return CommitMessage(*place, task.total_buckets, compact=done)
 
 
-def _rows(handle: TableHandle, snapshot: Snapshot, task: BucketTask) -> Iterator[pa.RecordBatch]:
-    schema = handle.schema
-    request, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
-    fields = fields_of(schema, request.columns)
-    extra = TRACKING_FIELDS if handle.options.row_tracking else ()
-    written = arrow_schema((*schema.fields, *extra))
-    for i, file in enumerate(task.files):
-        deletion = split.deletion_of(i)
-        for rows in iter_rows(request, split, file, deletion, fields, batch_rows=request.batch_rows, extra=extra):
-            if rows.row_count:
-                arrays = [*rows.columns, *(tracking_column(file, f.name, rows) for f in extra)]
-                yield record_batch(arrays, written, rows.row_count)
-
-
 def _numbered(new: tuple[DataFileMeta, ...], old: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
-    """The new files with sequence numbers not above those of the old, behind which other files of the bucket may lie.
+    """The new files, with sequence numbers no larger than those of the old: later files of the bucket may follow.
 
-    They are above it where writers beside each other gave the same numbers to rows of several files.
+    They may be larger where concurrent writers gave the same numbers to rows of several files.
     """
     largest = max(f.max_sequence_number for f in old)
     if not new or new[-1].max_sequence_number <= largest:
@@ -159,16 +122,11 @@ def _refused(handle: TableHandle, feature: str, why: str) -> UnsupportedFeatureE
 
 
 Group = tuple[int, ...]
-"""Numbers of files that are read one after the other and become new files together."""
+"""Numbers of files that are rewritten together, in order."""
 
 
 class Mark(NamedTuple):
-    """The deletion vector of a data file.
-
-    Attributes:
-        index_file: where it lies.
-        rows: how many it deletes; None when the index manifest does not say.
-    """
+    """The deletion vector of a data file: its index file, and its deleted rows, if the index manifest has them."""
 
     index_file: str
     rows: int | None
@@ -182,14 +140,14 @@ def pick(
     full: bool,
     ordered: bool,
 ) -> list[Group]:
-    """Groups of files to write again; no two of them have vectors in one index file.
+    """Groups of files to rewrite; no two of them have vectors in one index file.
 
     Args:
         files: all live files of a bucket, or of a partition without buckets.
         marks: deletion vectors by name of the data file.
         options: of the table.
-        full: take every small file and every one with deleted rows; else what Paimon finds worth it by now.
-        ordered: files lie in the order of their rows, and only neighbours may become one.
+        full: take every small file and every one with deleted rows; else what is worth it in Paimon.
+        ordered: files are in the order of their rows, and only neighbours may be joined.
     """
     rewrites_all = full and options.rewrites_all
 
@@ -221,7 +179,7 @@ def _is_worn(file: DataFileMeta, mark: Mark, ratio: float) -> bool:
 
 
 def _by_index_file(files: Sequence[DataFileMeta], numbers: Iterable[int], marks: Mapping[str, Mark]) -> list[list[int]]:
-    """The numbers that have vectors, by where these lie, smallest first: an index file is rewritten by one task."""
+    """The numbers of files with vectors, by index file, smallest first: one task rewrites an index file."""
     found: dict[str, list[int]] = {}
     for n in numbers:
         mark = marks.get(files[n].file_name)
@@ -233,8 +191,8 @@ def _by_index_file(files: Sequence[DataFileMeta], numbers: Iterable[int], marks:
 def _bins(
     files: Sequence[DataFileMeta], parts: Iterable[Sequence[int]], options: AppendCompactionOptions, full: bool
 ) -> list[tuple[Group, bool]]:
-    """Parts put together until they are as large as two files, and whether a bin became that large."""
-    cost = 0 if full else options.open_bytes  # many tiny files shall become one when all is to be compact
+    """Parts joined until they are as large as two files, and whether a bin became that large."""
+    cost = 0 if full else options.open_bytes  # a full compaction joins many tiny files
     out: list[tuple[Group, bool]] = []
     group: list[int] = []
     weight = 0

@@ -1,14 +1,10 @@
-"""Files of one bucket merged for a compaction, with a look at what lies deeper.
+"""Merge of the files of a bucket, with lower-level rows and record-level expiry.
 
-A row is *deep* when its file is below the output level and stays. Deep rows of keys that are written take part in the
-merge as the rows that were visible before; with deletion vectors they are marked, so that nobody reads them again.
+A lower-level row is one of a file below the output level, which stays. Lower-level rows of written keys take part in
+the merge as the rows that were visible before; with deletion vectors they are marked as deleted.
 
 Source: Java `mergetree/compact/ChangelogMergeTreeRewriter`, `LookupChangelogMergeFunctionWrapper`,
-`FirstRowMergeFunctionWrapper`.
-
-Rows that a compaction leaves out because of their age.
-
-Source: Java `io/RecordLevelExpire`.
+`FirstRowMergeFunctionWrapper`, `io/RecordLevelExpire`.
 """
 
 from __future__ import annotations
@@ -65,7 +61,7 @@ from paimon_spark.types import (
 
 _FILE: Final = "_FILE"
 _POSITION: Final = "_POSITION"
-"""Where a deep row lies: number of its file, and row in the file."""
+"""The place of a lower-level row: number of its file, and row in the file."""
 _WINDOW_BYTES: Final = 96 << 20
 _EXPANSION: Final = 4
 _MOST_OPEN: Final = 16
@@ -74,22 +70,14 @@ _BATCH_ROWS: Final = 65536
 
 
 class Output(NamedTuple):
-    """Where a merge goes: data files (None: the file stays as it is), and changelog files."""
+    """Writers of a merge: of data files (None: the file stays as it is), and of changelog files."""
 
     data: RollingWriter | None
     changelog: RollingWriter | None
 
 
 class BucketMerge:
-    """Merges files of one bucket into `level`.
-
-    Args:
-        handle: the branch.
-        snapshot: the snapshot that has the files.
-        task: all live files of the bucket, and their deletion vectors.
-        level: level of the result. All files that are not merged are of deeper levels.
-        last: the bucket's last level.
-    """
+    """Merges files of one bucket into `level`; all files that are not merged are of lower levels, down to `last`."""
 
     def __init__(self, handle: TableHandle, snapshot: Snapshot, task: BucketTask, level: int, last: int) -> None:
         schema, options = handle.schema, handle.options
@@ -100,8 +88,8 @@ class BucketMerge:
         self._first_row = options.merge_engine is MergeEngine.FIRST_ROW
         self._levels_count = options.need_lookup or self._first_row
         self._marks = options.deletion_vectors and not self._first_row
-        self._deep = [n for n, f in enumerate(task.files) if self._levels_count and f.level > level]
-        self._ranks = key_ranks(task.files, [f.type for f in schema.key_type]) if self._deep else None
+        self._lower = [n for n, f in enumerate(task.files) if self._levels_count and f.level > level]
+        self._ranks = key_ranks(task.files, [f.type for f in schema.key_type]) if self._lower else None
         self._keeps_deletes = not self._marks and not drops_deletes(task.files, level)
         self._deleted: dict[int, list[Positions]] = {}
         self._plan = MergePlan(
@@ -127,15 +115,14 @@ class BucketMerge:
             return any(self._files[n].level != self._last for n in numbers)
         return any(self._files[n].level == 0 for n in numbers)
 
-    def looks_deeper(self, numbers: Iterable[int]) -> bool:
-        """Whether rows of these files must be looked for in deeper levels even when the files only move."""
-        return self._marks and bool(self._deep) and any(self._files[n].level == 0 for n in numbers)
+    def needs_lookup(self, numbers: Iterable[int]) -> bool:
+        """Whether rows of these files must be looked up in lower levels even when the files only move."""
+        return self._marks and bool(self._lower) and any(self._files[n].level == 0 for n in numbers)
 
     def may_hold_retracts(self, file: DataFileMeta) -> bool:
-        """Whether a file has to be written anew where retracts must not stay; reads their column when that tells.
+        """Whether a file may have retracts, which must not stay in the last level. Reads their column if needed.
 
-        A file that moves to the last level as it is may be read without a look at kinds by others, who believe its
-        count.
+        Other engines may read a file of the last level without checking kinds, as its metadata counts no retracts.
         """
         if file.has_no_retracts:
             return False
@@ -150,7 +137,7 @@ class BucketMerge:
             yield arrow_numpy.values(batch.column(0))
 
     def deleted_rows(self) -> Mapping[str, Positions]:
-        """Rows of deep files that what was written replaces: ascending positions by name of the data file."""
+        """Lower-level rows that were replaced: ascending positions by name of the data file."""
         return {self._files[n].file_name: np.unique(np.concatenate(p)) for n, p in sorted(self._deleted.items())}
 
     def write(self, sections: Sequence[Section], output: Output) -> None:
@@ -161,7 +148,7 @@ class BucketMerge:
         """
         try:
             for section in sections:
-                runs = [*section.runs, *self._deep_runs(section)]
+                runs = [*section.runs, *self._lower_runs(section)]
                 with closing(SpillFile()) as aside:
                     for window in windows(self._streams(runs, aside), self._plan, self._run_rows(runs)):
                         self._write_window(window, output)
@@ -171,12 +158,12 @@ class BucketMerge:
             ) from e
 
     def _write_window(self, window: Window, output: Output) -> None:
-        deep: Bool | None = None
-        if self._deep:
+        lower: Bool | None = None
+        if self._lower:
             written = self._written_keys(window)
             if written is None:
                 return
-            window, deep = written
+            window, lower = written
         merged = merge_columns(window, self._plan)
         if output.changelog is not None:
             assert self._rule is not None
@@ -184,22 +171,22 @@ class BucketMerge:
             for batch in batches_of(arrays, names, len(arrays[0]), _BATCH_ROWS):
                 output.changelog.write(self._typed(batch))
         if output.data is not None:
-            for batch in self._kept(merged, deep):
+            for batch in self._kept(merged, lower):
                 output.data.write(self._typed(batch))
 
     def _written_keys(self, window: Window) -> tuple[Window, Bool] | None:
-        """The keys of a window that are written, and which of them have a deep row; those rows are marked."""
-        is_deep = arrow_numpy.values(window.columns[LEVEL])[window.order] > self._level
+        """The keys of a window that are written, and which have a lower-level row. Marks those rows."""
+        is_lower = arrow_numpy.values(window.columns[LEVEL])[window.order] > self._level
         groups = Groups(window.order, window.starts)
-        written = groups.any(~is_deep)
+        written = groups.any(~is_lower)
         if not written.any():
             return None
         places = np.repeat(written, groups.sizes)
         chosen = groups.subset(written)
-        is_deep = is_deep[places]
+        is_lower = is_lower[places]
         if self._marks:
-            self._mark(window, chosen.rows[is_deep])
-        return Window(window.columns, chosen.rows, chosen.starts), chosen.any(is_deep)
+            self._mark(window, chosen.rows[is_lower])
+        return Window(window.columns, chosen.rows, chosen.starts), chosen.any(is_lower)
 
     def _mark(self, window: Window, rows: npt.NDArray[np.int64]) -> None:
         files = arrow_numpy.values(window.columns[_FILE])[rows]
@@ -207,13 +194,13 @@ class BucketMerge:
         for number in np.unique(files).tolist():
             self._deleted.setdefault(number, []).append(positions[files == number])
 
-    def _kept(self, merged: MergedColumns, deep: Bool | None) -> Iterator[pa.RecordBatch]:
-        """The merged rows that are written: deletes only where they still hide a row of a deeper level."""
+    def _kept(self, merged: MergedColumns, lower: Bool | None) -> Iterator[pa.RecordBatch]:
+        """The merged rows to write: deletes only where they still hide a row of a lower level."""
         keep = np.ones(merged.row_count, np.bool_)
         if not self._keeps_deletes:
             keep = ~is_retract(arrow_numpy.values(merged.arrays[1]))
-        elif self._first_row and deep is not None:
-            keep = ~(deep if merged.alive is None else deep[merged.alive])
+        elif self._first_row and lower is not None:
+            keep = ~(lower if merged.alive is None else lower[merged.alive])
         arrays = merged.arrays
         if not keep.all():
             rows = arrow_numpy.take_indices(np.flatnonzero(keep))
@@ -223,8 +210,8 @@ class BucketMerge:
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
-    def _deep_runs(self, section: Section) -> list[tuple[int, ...]]:
-        """Files of deeper levels that may hold keys of a section: a sorted run for each level.
+    def _lower_runs(self, section: Section) -> list[tuple[int, ...]]:
+        """Files of lower levels that may have keys of a section: a sorted run for each level.
 
         Rows that are not of level 0 were looked up when they left it.
         """
@@ -233,13 +220,13 @@ class BucketMerge:
         members = list(section.files)
         low, high = self._ranks[members, 0].min(), self._ranks[members, 1].max()
         runs: dict[int, list[int]] = {}
-        for number in sorted(self._deep, key=lambda n: int(self._ranks[n, 0])):  # type: ignore[index]
+        for number in sorted(self._lower, key=lambda n: int(self._ranks[n, 0])):  # type: ignore[index]
             if self._ranks[number, 0] <= high and self._ranks[number, 1] >= low:
                 runs.setdefault(self._files[number].level, []).append(number)
         return [tuple(run) for _, run in sorted(runs.items())]
 
     def _streams(self, runs: Sequence[tuple[int, ...]], aside: SpillFile) -> list[Iterator[pa.RecordBatch]]:
-        """The rows of runs. When these are many, the smallest are put aside first, one after the other."""
+        """The rows of runs. If there are many, the smallest are first spilled to disk, one after the other."""
         rows = self._run_rows(runs)
         sizes = [sum(self._files[n].row_count for n in run) for run in runs]
         by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
@@ -288,21 +275,21 @@ class BucketMerge:
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _kept_in_time(self, rows: FileRows) -> FileRows:
-        """The rows that are not too old."""
+        """The rows that have not expired."""
         if self._expiry is None:
             return rows
         kept = self._expiry.kept(rows.columns[self._plan.output.index(self._expiry.field.name)])
         return rows if kept.all() else rows.only(kept)
 
     def _run_rows(self, runs: Sequence[tuple[int, ...]]) -> int:
-        """Rows of a run in a window, so that all runs together keep to the budget of bytes."""
+        """Rows of a run in a window, so that all runs together are within the budget."""
         files = [self._files[n] for run in runs for n in run]
         row_bytes = max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
         return max(512, min(_WINDOW_BYTES // row_bytes // len(runs), 32768))
 
 
 def _changelog_rule(options: TableOptions, names: Sequence[str], *, into_last: bool) -> ChangelogRule | None:
-    """What the changelog holds; None when this compaction makes none."""
+    """The changelog to write; None when this compaction writes none."""
     producer = options.changelog_producer
     if producer is ChangelogProducer.FULL_COMPACTION and not into_last:
         return None
@@ -322,12 +309,7 @@ _SMALLEST_MILLIS = 1_000_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class RecordExpiry:
-    """Which rows are too old.
-
-    Attributes:
-        field: the column that tells how old a row is.
-        oldest_s: seconds since the epoch; rows of an earlier second go.
-    """
+    """Record-level expiry: rows whose `field` is before `oldest_s`, seconds since the epoch, are dropped."""
 
     field: DataField
     oldest_s: int
@@ -346,11 +328,11 @@ class RecordExpiry:
         return cls(fields_of(handle.schema, (options.column,))[0], int(time.time()) - options.kept_s)
 
     def kept(self, column: pa.Array) -> Bool:
-        """For each row, by its value of the column, whether it stays. Rows without a time do."""
+        """Whether each row stays, by its value of the column. Rows without a time stay."""
         return (_seconds(column) >= self.oldest_s) | ~arrow_numpy.validity(column)
 
     def touches(self, file: DataFileMeta, schemas: Mapping[int, TableSchema]) -> bool:
-        """Whether the smallest value in the file is too old. Unknown ones are not."""
+        """Whether the smallest value in the file is too old; False when it is unknown."""
         fields = schemas[file.schema_id].fields
         if file.value_stats_cols is not None:
             by_name = {f.name: f for f in fields}

@@ -1,14 +1,11 @@
-"""Which files of a bucket a compaction touches, how, and at which level the result lies. Pure.
-
-Source: Java `mergetree/compact/MergeTreeCompactTask`, `LookupMergeTreeCompactRewriter.upgradeStrategy`.
-
-Which sorted runs of a bucket are merged, and into which level: Paimon's universal compaction. Pure.
+"""Universal compaction: which sorted runs are merged, and which files only move.
 
 A file of level 0 is a sorted run; so is every higher level that has files. Only neighbours in age are merged, from the
-newest run on, so that the rows of a key stay in order whatever is merged first.
+newest run on, so that the rows of a key stay in order whatever is merged first. Pure functions.
 
 Source: Java `mergetree/compact/UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `OffPeakHours`,
-`CompactStrategy.pickFullCompaction`, `mergetree/Levels`.
+`CompactStrategy.pickFullCompaction`, `MergeTreeCompactTask`, `LookupMergeTreeCompactRewriter.upgradeStrategy`,
+`mergetree/Levels`.
 """
 
 from __future__ import annotations
@@ -28,9 +25,9 @@ class MergeMode(Enum):
     """How the files of a unit are compacted.
 
     Attributes:
-        MERGE: all get to the level, those alone as they are, others merged (Java `MergeTreeCompactTask`).
-        LEVEL_0: those of level 0 do, with the ones they share keys with; others stay where they are.
-        EACH_ALONE: they are in the last level, and each is written anew by itself (Java `FileRewriteCompactTask`).
+        MERGE: all go to the level; files that share no keys only move, others are merged (`MergeTreeCompactTask`).
+        LEVEL_0: those of level 0 go there, merged with those they share keys with; others stay.
+        EACH_ALONE: they are in the last level, and each is rewritten by itself (`FileRewriteCompactTask`).
     """
 
     MERGE = "merge"
@@ -40,13 +37,7 @@ class MergeMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Files of a bucket that a compaction takes, whole sorted runs from the newest on, and where they go.
-
-    Attributes:
-        files: numbers of the files.
-        level: where they go.
-        mode: how.
-    """
+    """The numbers of the files of a bucket to compact, whole sorted runs from the newest on, and the output level."""
 
     files: tuple[int, ...]
     level: int
@@ -55,7 +46,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Sections, neighbours in key order, that become new files together. Numbers are those of the files given."""
+    """Sections, neighbours in key order, that become new files together."""
 
     sections: tuple[Section, ...]
 
@@ -66,14 +57,14 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """A file that goes to the output level as it is."""
+    """A file that moves to the output level unchanged."""
 
     file: int
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Sections that will be rewritten if it pays."""
+    """Sections that are rewritten if it pays."""
 
     sections: list[Section] = field(default_factory=list)
     must: bool = False
@@ -88,13 +79,8 @@ class _Pending:
 def output_level(files: Sequence[DataFileMeta], last_level: int, small_bytes: int) -> int:
     """The level that level 0 is merged into.
 
-    Levels are taken along, from the first on, while they are small or not larger than what is taken already, so
-    that a row is written again only as often as the bucket doubles.
-
-    Args:
-        files: all live files of the bucket.
-        last_level: the deepest level there is.
-        small_bytes: a level below is small.
+    Levels are included, from the first on, while they are smaller than `small_bytes` or not larger than the ones before
+    together, so that a row is written again only as often as the bucket doubles.
     """
     taken = sum(f.file_size for f in files if f.level == 0)
     for level in range(1, last_level + 1):
@@ -122,10 +108,10 @@ def pick_level0(
     Args:
         files: all live files of the bucket.
         key_types: types of the trimmed primary key.
-        level: where the result lies.
-        small_bytes: files below are small.
-        trigger: so many small files beside each other are worth being made one.
-        may_upgrade: whether a file of level 0 that shares no key with others may move as it is.
+        level: of the result.
+        small_bytes: smaller files are small.
+        trigger: number of small neighbours that are worth being joined.
+        may_upgrade: whether a file of level 0 that shares no key with others may move unchanged.
     """
     if not any(f.level == 0 for f in files):
         return []
@@ -140,7 +126,7 @@ def pick_level0(
             out.extend(Upgrade(n) for s in pending.sections for n in s.files if files[n].level == 0)
         pending = _Pending()
 
-    for section in _sections(files, key_types, level):
+    for section in _sections(files, key_types, [n for n, f in enumerate(files) if f.level <= level]):
         if len(section.runs) > 1:
             if any(files[n].level == 0 for n in section.files):
                 pending.add(section, must=True, new=True)
@@ -171,14 +157,14 @@ def pick_merge(
     small_bytes: int,
     must_rewrite: Callable[[DataFileMeta], bool],
 ) -> list[Rewrite | Upgrade]:
-    """How all files of a unit get to its level: what is written anew, together, and what only moves there.
+    """How all files of a unit get to its level: what is rewritten together, and what only moves there.
 
     Args:
         files: all live files of the bucket.
         key_types: types of the trimmed primary key.
-        unit: the files to take.
-        small_bytes: smaller files are written anew along with their neighbours.
-        must_rewrite: whether a file may not stay as it is even alone.
+        unit: the files to compact.
+        small_bytes: smaller files are rewritten with their neighbours.
+        must_rewrite: whether a file must be rewritten even if it shares no key with others.
     """
     out: list[Rewrite | Upgrade] = []
     pending: list[Section] = []
@@ -197,7 +183,7 @@ def pick_merge(
             out.append(Rewrite(tuple(pending)))
         pending.clear()
 
-    for section in _sections_of(files, key_types, unit.files):
+    for section in _sections(files, key_types, unit.files):
         if len(section.runs) > 1:
             pending.append(section)
             continue
@@ -211,12 +197,7 @@ def pick_merge(
     return out
 
 
-def _sections(files: Sequence[DataFileMeta], key_types: Sequence[DataType], level: int) -> list[Section]:
-    """Sections of the files down to a level, with the numbers these have in `files`."""
-    return _sections_of(files, key_types, [n for n, f in enumerate(files) if f.level <= level])
-
-
-def _sections_of(files: Sequence[DataFileMeta], key_types: Sequence[DataType], numbers: Sequence[int]) -> list[Section]:
+def _sections(files: Sequence[DataFileMeta], key_types: Sequence[DataType], numbers: Sequence[int]) -> list[Section]:
     """Sections of some files, with the numbers these have in `files`."""
     found = sections(key_ranks([files[n] for n in numbers], key_types))
     return [Section(tuple(tuple(numbers[n] for n in run) for run in section.runs)) for section in found]
@@ -231,12 +212,7 @@ class Run(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When a pick is made.
-
-    Attributes:
-        hour: of the day, where this runs.
-        wall_clock_ms: as `DataFileMeta.creation_time_ms` counts.
-    """
+    """The time of a pick: local hour of the day, and milliseconds as in `DataFileMeta.creation_time_ms`."""
 
     hour: int
     wall_clock_ms: int
@@ -257,11 +233,6 @@ def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
     return -file.max_sequence_number, file.min_sequence_number, file.creation_time_ms or 0, file.file_name
 
 
-def run_count(files: Sequence[DataFileMeta]) -> int:
-    """How many sorted runs the files of a bucket are."""
-    return sum(f.level == 0 for f in files) + len({f.level for f in files if f.level > 0})
-
-
 def last_level(files: Sequence[DataFileMeta], num_levels: int) -> int:
     """The deepest level of a bucket; the option may have been larger once."""
     return max(num_levels - 1, *(f.level for f in files)) if files else num_levels - 1
@@ -270,14 +241,7 @@ def last_level(files: Sequence[DataFileMeta], num_levels: int) -> int:
 def pick_full(
     files: Sequence[DataFileMeta], last: int, options: CompactionOptions, has_deletions: Callable[[DataFileMeta], bool]
 ) -> Unit | None:
-    """Everything into the last level; None for a bucket that is in it already.
-
-    Args:
-        files: all live files of the bucket.
-        last: its last level.
-        options: of compaction.
-        has_deletions: whether rows of a file are to go that no other file tells of.
-    """
+    """Everything into the last level; None for a bucket that is in it already, without deleted or expired rows."""
     if not files:
         return None
     if any(f.level != last for f in files):
@@ -287,7 +251,7 @@ def pick_full(
 
 
 def pick_universal(files: Sequence[DataFileMeta], last: int, options: CompactionOptions, moment: Moment) -> Unit | None:
-    """What is worth merging by now; None when nothing is."""
+    """What is worth merging now; None when nothing is."""
     runs = sorted_runs(files)
     unit = (
         _early_full(files, runs, last, options, moment)
@@ -339,7 +303,7 @@ def _by_number(runs: Sequence[Run], last: int, options: CompactionOptions, momen
 
 
 def pick_level0_up(runs: Sequence[Run], last: int, options: CompactionOptions, moment: Moment) -> Unit | None:
-    """All of level 0, and what is not much larger behind it; None without level 0."""
+    """All of level 0, and the runs behind it that are not much larger; None without level 0."""
     count = sum(r.level == 0 for r in runs)
     return _by_ratio(runs, last, options, moment, count, triggered=True) if count else None
 
@@ -388,5 +352,5 @@ def _unit(runs: Sequence[Run], level: int) -> Unit:
 
 
 def drops_deletes(files: Sequence[DataFileMeta], level: int) -> bool:
-    """Whether a merge into `level` may leave deletes out: nothing lies deeper that they would hide."""
+    """Whether a merge into `level` may drop deletes: no deeper level has rows that they would hide."""
     return level != 0 and all(f.level <= level for f in files)

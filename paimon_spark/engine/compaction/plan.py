@@ -3,7 +3,7 @@
 After a write a bucket is compacted at once
 - where level 0 is hidden: when it has files of level 0, and fully if option `full-compaction.delta-commits` is set;
 - elsewhere: when it has so many sorted runs that Java's writers would wait for a compaction, or from the second run
-  on where options may ask for an early merge of the whole bucket.
+  on where options ask for early full compactions.
 
 Source: Java `spark/procedure/CompactProcedure`, `mergetree/MergeTreeWriter`, `mergetree/compact/EarlyFullCompaction`,
 `mergetree/compact/MergeTreeCompactManager.shouldWaitForLatestCompaction`, `spark/write/DataWrite.scala`.
@@ -52,12 +52,12 @@ def plan_compaction(
     where: Predicate | None = None,
     buckets: BucketIds | None = None,
 ) -> list[BucketTask]:
-    """The tasks that compact a snapshot, largest first; none where nothing is to do.
+    """The tasks that compact a snapshot, largest first.
 
     Args:
         handle: the branch, with its latest schema.
         snapshot: its head.
-        full: everything into one sorted run; otherwise only what is worth it by now.
+        full: everything into one sorted run; else only what is worth it now.
         partitions: values by partition column, text or typed; of all or some columns. None: all partitions.
         where: over partition columns only.
         buckets: only these.

@@ -1,10 +1,9 @@
-"""Rows that wait in the postponed bucket are put into the buckets of their keys, where readers look.
+"""Compaction of the postponed bucket: moves rows to the buckets of their keys.
 
-Each partition has as many buckets as it has already, else as the options say. What a later write says of a key must
-come later here too: files are read in the order in which they were made.
+Each partition keeps its number of buckets; a new one has as many as the options say. Files are read in the order in
+which they were made, so that later writes of a key win; in Java there is no order between writers.
 
-Source: Java `table/PostponeUtils`, `postpone/BucketFiles`, Spark's `SparkPostponeCompactProcedure`. There writers stand
-in no order.
+Source: Java `table/PostponeUtils`, `postpone/BucketFiles`, Spark's `SparkPostponeCompactProcedure`.
 """
 
 from __future__ import annotations
@@ -45,18 +44,8 @@ def move_postponed_rows(
 ) -> CompactResult:
     """Move the rows of the postponed bucket into the others, as files of level 0, by one snapshot of kind COMPACT.
 
-    Memory stays bounded as in any write. Nothing is done to tables without a postponed bucket.
-
-    Args:
-        handle: the branch.
-        commit_user: who commits.
-        partitions: as for `plan_compaction`.
-        where: as for `plan_compaction`.
-
-    Raises:
-        CommitConflictError, CommitRetriesExhaustedError: others were faster every time; no file is left.
-        CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
-        PaimonError: as `plan_compaction`, or a file cannot be read or written; the table is as before.
+    Memory stays bounded as in any write. Does nothing in tables without a postponed bucket. Arguments and errors as
+    `run.compact_branch`.
     """
     retries = Retries(handle.options.commit, Clock())
     while handle.options.bucket == POSTPONE_BUCKET:
@@ -101,7 +90,7 @@ def _messages(
     partitions: Sequence[Mapping[str, object]] | None,
     where: Predicate | None,
 ) -> list[CommitMessage]:
-    """What puts the waiting rows of each partition into buckets. After an error no file is left."""
+    """The messages that move the rows of each partition to buckets. After an error no file is left."""
     totals: dict[bytes, int] = {}
     waiting: list[Bucket] = []
     for bucket in buckets_of(entries_of(handle, head, partitions, where)):
@@ -136,7 +125,7 @@ def _settled(
 
 
 def _rows(handle: TableHandle, head: Snapshot, waiting: Bucket) -> Iterator[pa.RecordBatch]:
-    """The rows as they were written, with their kinds, those written first coming first."""
+    """The rows with their kinds, in the order they were written."""
     request, split = read_request(handle, head, waiting, SplitMode.CHANGES)
     schema = _schema(handle)
     for file in sorted(waiting.files, key=lambda f: f.creation_time_ms or 0):
@@ -152,6 +141,6 @@ def _schema(handle: TableHandle) -> pa.Schema:
 
 
 def _with_buckets(handle: TableHandle, total_buckets: int) -> TableHandle:
-    """The table as one with buckets, and rows whose kinds stand beside them."""
+    """The table as one with buckets, and row kinds in a column of their own."""
     options = handle.options.changed({ROWKIND_FIELD.key: None, BUCKET.key: str(total_buckets)})
     return replace(handle, options=options)

@@ -1,4 +1,6 @@
-"""Run a compaction: plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver).
+"""Running a compaction: plan, tasks, commit, and new attempts after conflicts.
+
+plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver)
 
 Source: Java `spark/procedure/CompactProcedure`, `operation/AbstractFileStoreWrite.compact`.
 """
@@ -39,14 +41,14 @@ _THREADS: Final = 2
 def run_task(
     handle: TableHandle, snapshot: Snapshot, task: BucketTask, commit_user: str, job: str | None = None
 ) -> CommitMessage | None:
-    """Do one task; None when it turned out that there is nothing to change. Commits nothing. Executor.
+    """Run one task; None when there is nothing to change. Commits nothing. Executor.
 
     Args:
         handle: the branch the task was planned with.
         snapshot: the one it was planned on.
         task: what to do.
         commit_user: who will commit.
-        job: of `job_files.new_job`, when files of killed tasks are to be found again by their names.
+        job: as `WriteRequest.job`.
 
     Raises:
         DataError: rows cannot be merged as the table demands.
@@ -86,12 +88,29 @@ def compact_branch(
     where: Predicate | None = None,
     runner: Runner = run_here,
 ) -> CompactResult:
-    """Move the rows of the postponed bucket into the others, then compact the branch as `compact_table` does.
+    """Compact a branch, by one snapshot of kind COMPACT. Option `write-only` plays no part.
 
-    The first step has a snapshot of its own, which stays when the second fails.
+    Rows of the postponed bucket are moved to the others first, by a snapshot of its own, which stays when the second
+    fails. When others change the same buckets meanwhile, those buckets are planned again.
+
+    Args:
+        handle: the branch.
+        full: as for `plan_compaction`, like `partitions` and `where`.
+        partitions: see above.
+        where: see above.
+        runner: runs the tasks.
+
+    Raises:
+        CommitConflictError, CommitRetriesExhaustedError: others were faster every time; no file is left.
+        CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+        PaimonError: as `plan_compaction` and `run_task`; the table is as before.
     """
+
+    def plan(current: TableHandle, head: Snapshot, buckets: BucketIds | None) -> list[BucketTask]:
+        return plan_compaction(current, head, full=full, partitions=partitions, where=where, buckets=buckets)
+
     moved = move_postponed_rows(handle, new_commit_user(handle.options), partitions=partitions, where=where)
-    compacted = compact_table(handle, full=full, partitions=partitions, where=where, runner=runner)
+    compacted = compact_planned(handle, plan, new_commit_user(handle.options), runner)
     if not moved.snapshot_ids:
         return compacted
     return CompactResult(
@@ -105,37 +124,6 @@ def compact_branch(
     )
 
 
-def compact_table(
-    handle: TableHandle,
-    *,
-    full: bool,
-    partitions: Sequence[Mapping[str, object]] | None = None,
-    where: Predicate | None = None,
-    runner: Runner = run_here,
-) -> CompactResult:
-    """Compact a branch and commit that as one snapshot of kind COMPACT. Option `write-only` plays no part.
-
-    When others change the same buckets meanwhile, those buckets are looked at again.
-
-    Args:
-        handle: the branch.
-        full: as for `plan_compaction`, like what follows.
-        partitions: as said.
-        where: as said.
-        runner: runs the tasks.
-
-    Raises:
-        CommitConflictError, CommitRetriesExhaustedError: others were faster every time; no file is left.
-        CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
-        PaimonError: as `plan_compaction` and `run_task`; the table is as before.
-    """
-
-    def plan(current: TableHandle, head: Snapshot, buckets: BucketIds | None) -> list[BucketTask]:
-        return plan_compaction(current, head, full=full, partitions=partitions, where=where, buckets=buckets)
-
-    return compact_planned(handle, plan, new_commit_user(handle.options), runner)
-
-
 def compact_planned(
     handle: TableHandle,
     plan: Planner,
@@ -144,17 +132,17 @@ def compact_planned(
     identifier: int = BATCH_COMMIT_IDENTIFIER,
     properties: Mapping[str, str] | None = None,
 ) -> CompactResult:
-    """Plan, run, commit; and again, for the buckets of the first plan, when others changed what was compacted.
+    """Plan, run, commit; again, for the buckets of the first plan, when others changed what was compacted.
 
-    Results of tasks that would be the same again are kept. Raises as `compact_table`.
+    Results of tasks that would be the same again are kept. Raises as `compact_branch`.
 
     Args:
         handle: the branch.
         plan: makes the tasks.
         commit_user: who commits.
         runner: runs the tasks.
-        identifier: number of the commit among the user's; that of the batch whose rows a stream compacts.
-        properties: kept in the snapshot.
+        identifier: of the commit; that of the batch whose rows a stream compacts.
+        properties: of the snapshot.
     """
     attempts = _Attempts(handle, plan, commit_user, runner, identifier, properties)
     retries = Retries(handle.options.commit, Clock())
@@ -199,7 +187,7 @@ class _Attempts:
         self.conflict = CommitConflictError("no attempt was made")
 
     def next(self) -> CompactResult | None:
-        """One attempt; None where others changed what it compacted, and another may go better."""
+        """Make one attempt; None where others changed what it compacted."""
         current, head = self._opened()
         if head is None:
             self.abort()
@@ -244,7 +232,7 @@ class _Attempts:
             self._handle, self._committer = current, Committer(current, self._user)
 
     def _run(self, current: TableHandle, head: Snapshot, tasks: Sequence[BucketTask]) -> list[CommitMessage]:
-        """What the tasks make; what an earlier attempt made of the same ones is used again."""
+        """Run the tasks, using the results of an earlier attempt for those that are the same."""
         same_schema = current.schema.id == self._handle.schema.id and current.options == self._handle.options
         reused = self._reused(tasks) if same_schema else {}
         again = {id(m) for m in reused.values()}
@@ -263,7 +251,7 @@ class _Attempts:
         return [m for m in self._made if m is not None]
 
     def _reused(self, tasks: Sequence[BucketTask]) -> dict[int, CommitMessage | None]:
-        """What was made for tasks that are to be done again just so, by their number."""
+        """Earlier results of equal tasks, by number of the task."""
         old: dict[tuple[bytes, int], list[int]] = {}
         for n, task in enumerate(self._tasks):
             old.setdefault((task.partition, task.bucket), []).append(n)

@@ -1,4 +1,4 @@
-"""The task of compacting one bucket, how it reads its files, and the result of a compaction."""
+"""The task of compacting one bucket, and the result of a compaction."""
 
 from __future__ import annotations
 

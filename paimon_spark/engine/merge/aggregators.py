@@ -46,7 +46,7 @@ class Events:
         counted: places that take part at all.
         retract: places that take their value back; never a place of `reset`.
         reset: places that replace all before them by their own value (a -D that removes the record).
-        older: places whose sequence is smaller than one before them, so that they go beneath it.
+        older: places whose sequence is smaller than one before them, so that they count as older.
     """
 
     groups: Groups
@@ -56,7 +56,7 @@ class Events:
     older: Bool | None = None
 
     def live(self) -> Bool | None:
-        """Counted places that no later reset wipes out; None when all are."""
+        """Counted places without a later reset; None when all are."""
         if self.reset is None:
             return self.counted
         from_place = np.repeat(self.groups.last(self.reset), self.groups.sizes)
@@ -211,8 +211,8 @@ def _first_value(self: Aggregator, column: pa.Array, events: Events) -> _Done | 
     groups = events.groups
     places = groups.first(events.counted)
     if events.older is not None:
-        beneath = groups.last(_and(events.counted, events.older))
-        places = np.where(beneath < 0, places, beneath)
+        older = groups.last(_and(events.counted, events.older))
+        places = np.where(older < 0, places, older)
     return _picked(groups, places), None
 
 

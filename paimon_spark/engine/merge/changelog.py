@@ -47,8 +47,8 @@ AFTER: Final = 1
 class Difference:
     """Merge function over the rows before and after of each key: inserted, updated, deleted.
 
-    A key that came or changed gives the row after, with its kind; one that went gives the row before as -D;
-    one with equal values and equal add-ness gives nothing.
+    A key that is new or changed gives the row after, with its kind; a missing one gives the row before as -D; one
+    with equal values, which is deleted in both or in neither, gives no row.
     """
 
     newest_wins = False

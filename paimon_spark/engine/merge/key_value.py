@@ -143,7 +143,7 @@ class Merged:
     Attributes:
         kinds: row kind per group; None when all are +I.
         columns: result by column name; for columns not named, `rows`.
-        rows: the row that each group became as a whole, `NO_ROW` when the group vanished; None when every
+        rows: the row that each group became as a whole, `NO_ROW` when the group has none; None when every
             column has a result of its own.
     """
 

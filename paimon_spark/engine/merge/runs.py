@@ -117,7 +117,7 @@ def _runs(members: list[int], ranks: Ranks) -> Section:
 def oldest_first(section: Section, files: Sequence[DataFileMeta]) -> tuple[Section, bool]:
     """The section with its runs sorted from old to new, and whether that alone orders the rows of a key.
 
-    It does when the sequence numbers of the runs do not overlap, as far as manifests can be believed.
+    It does when the sequence numbers of the runs do not overlap and the manifest entries have exact ones.
     """
     spans = [
         (

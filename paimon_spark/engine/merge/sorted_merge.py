@@ -42,7 +42,7 @@ class MergeFunction(Protocol):
     """How the rows of one key become one row. Stateless between calls, so usable by threads."""
 
     newest_wins: bool
-    """Whether the result is always the newest row, so that nobody needs to call `merge` to know."""
+    """Whether the result is always the newest row, so that `merge` need not be called."""
 
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Value columns that must be read to merge `columns`, these included first."""
@@ -350,7 +350,7 @@ def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:
 def _merged_rows(
     columns: Mapping[str, pa.Array], plan: MergePlan, order: Rows, starts: Rows, kinds: Kinds | None
 ) -> Rows:
-    """The row that each key becomes, for keys that do not vanish."""
+    """The row that each key becomes, without the keys that have none."""
     winners = order[starts]
     chosen = np.diff(starts, append=len(order)) > 1
     if not chosen.any():

@@ -68,7 +68,7 @@ class SpillFile:
             while view:
                 got = os.preadv(self._file.fileno(), [view], at)
                 if got == 0:
-                    raise StorageError(f"a temporary file in {tempfile.gettempdir()} has lost bytes put into it")
+                    raise StorageError(f"a temporary file in {tempfile.gettempdir()} was cut short")
                 at, view = at + got, view[got:]
             yield pa.ipc.read_record_batch(buffer, run.schema)
 
@@ -81,7 +81,7 @@ class SpillFile:
 
 
 def spilled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write all batches to a temporary file, then return them from it. The file vanishes with the iterator."""
+    """Write all batches to a temporary file, then return them from it. The file is deleted with the iterator."""
     with closing(SpillFile()) as file:
         run = file.put(batches)
         if run is not None:
@@ -94,6 +94,6 @@ def _room() -> Iterator[None]:
         yield
     except OSError as e:
         raise StorageError(
-            f"rows to merge could not be put aside in {tempfile.gettempdir()}: {e}; set TMPDIR to a folder with room "
+            f"rows to merge could not be spilled to {tempfile.gettempdir()}: {e}; set TMPDIR to a folder with room "
             "for the decoded columns, or have the table compacted"
         ) from e

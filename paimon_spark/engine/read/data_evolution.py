@@ -92,11 +92,16 @@ def _group_rows(
     wanted = {n: [f for f, o in zip(fields, owners, strict=True) if o == n] for n in used}
     streams = [
         iter_rows(
-            request, split, group[n], None, wanted[n], batch_rows=request.batch_rows,
+            request,
+            split,
+            group[n],
+            None,
+            wanted[n],
+            batch_rows=request.batch_rows,
             extra=TRACKING_FIELDS if n == 0 else (),
         )
         for n in used
-    ]  # fmt: skip
+    ]
     deleted = None if deletion is None else deleted_positions(request.store, deletion, group[0].row_count)
     for parts in _aligned(streams):
         head = parts[0]

@@ -41,7 +41,7 @@ SYSTEM_FIELDS: Final = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),
     KIND_FIELD,
 )
-"""The columns with which every file of a primary key table says when and how a row changed."""
+"""The columns of every file of a primary-key table that tell when and how a row changed."""
 
 
 class FileRows(NamedTuple):
@@ -117,9 +117,16 @@ def iter_file(
     fields = fields_of(request.schema, columns)
     schema = arrow_schema((*system, *fields))
     for r in iter_rows(
-        request, split, file, deletion, fields, predicate=predicate, batch_rows=batch_rows, extra=system,
+        request,
+        split,
+        file,
+        deletion,
+        fields,
+        predicate=predicate,
+        batch_rows=batch_rows,
+        extra=system,
         open_files=open_files,
-    ):  # fmt: skip
+    ):
         checked = system_columns(request.store, split, file, system, r.extra) if system else []
         yield record_batch([*checked, *r.columns], schema, r.row_count)
 

@@ -41,7 +41,7 @@ _RUN_ROWS: Final = 32768
 _WINDOW_BYTES: Final = 96 << 20
 """Decoded bytes a window may hold, as estimated from file sizes."""
 _EXPANSION: Final = 4
-"""How much larger rows are decoded than in files; a guess on the safe side."""
+"""How much larger rows are decoded than in files; a cautious estimate."""
 _MOST_OPEN: Final = 16
 """Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
 _MASK_ROWS: Final = 4 << 20
@@ -279,13 +279,13 @@ class _SectionMerge:
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
                 batches = self._inputs(number, columns, run_rows, min(len(self.section.runs), _MOST_OPEN))
-                small = whole or self._files[number].row_count <= run_rows
-                yield from list(batches) if small else batches
+                at_once = whole or self._files[number].row_count <= run_rows
+                yield from list(batches) if at_once else batches
 
         # The smallest runs are spilled, one after the other, if there are too many to keep open.
         rows = [sum(self._files[f].row_count for f in r) for r in self.section.runs]
-        aside = () if whole else sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)]
-        runs = [spilled(run(r)) if n in aside else run(r) for n, r in enumerate(self.section.runs)]
+        small = () if whole else sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)]
+        runs = [spilled(run(r)) if n in small else run(r) for n, r in enumerate(self.section.runs)]
         return merge_runs(runs, self.plan, run_rows)
 
     def _run_rows(self) -> int:
@@ -347,7 +347,7 @@ class _SectionMerge:
             yield _kept(record_batch([found[n] for n in names], schema, batch.num_rows), mask[here])
         if at != len(mask):
             raise DataError(
-                f"file {self._files[number].file_name} gave {at} rows when read again, {len(mask)} before",
+                f"file {self._files[number].file_name} had {len(mask)} rows at the first read, {at} at the second",
                 path=self._files[number].file_name,
             )
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.read.evolution import coarse_field, coarse_type
-from paimon_spark.engine.read.file_reader import FileRows, file_url, partition_scalars
+from paimon_spark.engine.read.file_reader import FileRows, fields_of, file_url, iter_rows, partition_scalars
 from paimon_spark.engine.tasks.split import (
     BUCKET,
     FILE_PATH,
@@ -23,9 +23,10 @@ from paimon_spark.engine.tasks.split import (
 )
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import scalar_of
-from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_type, record_batch
+from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, arrow_type, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, RowKind
+from paimon_spark.format.metadata_files.deletion_vector import Positions
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, TRACKING_FIELDS, RowKind
 
 _TYPES: Final = {FILE_PATH: pa.string(), ROW_INDEX: pa.int64(), BUCKET: pa.int32()}
 
@@ -97,6 +98,19 @@ def tracking_column(file: DataFileMeta, name: str, rows: FileRows) -> pa.Array:
     if stored.null_count == 0:
         return stored
     return _filled(stored, pa.repeat(scalar_of(file.max_sequence_number, pa.int64()), rows.row_count))
+
+
+def stored_rows(request: ReadRequest, split: DataSplit, number: int) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+    """Read a file of a split to rewrite it: positions and rows, with row tracking columns, without deleted rows."""
+    file, schema = split.files[number], request.schema
+    fields = fields_of(schema, schema.row_type.names)
+    extra = TRACKING_FIELDS if request.options.row_tracking else ()
+    written = arrow_schema((*schema.fields, *extra))
+    deletion = split.deletion_of(number)
+    for rows in iter_rows(request, split, file, deletion, fields, batch_rows=request.batch_rows, extra=extra):
+        if rows.row_count:
+            arrays = [*rows.columns, *(tracking_column(file, f.name, rows) for f in extra)]
+            yield rows.positions, record_batch(arrays, written, rows.row_count)
 
 
 def _filled(stored: pa.Array, otherwise: pa.Array) -> pa.Array:

@@ -160,7 +160,7 @@ def read_splits(read: _Read, splits: Sequence[DataSplit], threads: int, ahead: i
             pool.submit(_fill, read, split, output, stop)
         for index, output in enumerate(outputs):
             yield from _drain(output)
-            outputs[index] = queue.Queue()  # let go of what was read
+            outputs[index] = queue.Queue()  # frees the batches that were read
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)

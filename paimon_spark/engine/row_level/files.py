@@ -1,9 +1,4 @@
-"""Rows of data files that go: which, and finding them.
-
-Data files that a commit deletes, as the manifests of their snapshot describe them.
-
-Plans leave out what readers do not need; but a file in a manifest is known by its extra files and index bytes too.
-"""
+"""Deleted rows of data files, and the whole metadata of replaced files."""
 
 from __future__ import annotations
 
@@ -35,12 +30,11 @@ from paimon_spark.predicate.arrow import matches
 
 @dataclass(frozen=True, slots=True)
 class DroppedRows:
-    """Rows of one data file that go. Picklable, and small: a driver holds those of all tasks.
+    """Rows to delete from one data file. Picklable, and small: a driver holds those of all tasks.
 
     Attributes:
-        partition: BinaryRow bytes.
-        file: the file, perhaps without what readers do not need.
-        count: how many they are; for all rows of the file those deleted before count too.
+        file: the file, perhaps without the metadata that readers do not need.
+        count: number of rows; for all rows of the file including those deleted before.
         vector: their physical positions as a deletion vector, without those deleted before; None for all rows.
     """
 
@@ -67,7 +61,7 @@ class DroppedRows:
         """Their physical positions, ascending; None for all rows. Raises CorruptFileError: the file has no such row."""
         if self.vector is None:
             return None
-        where = f"rows that go from {self.file.file_name}"
+        where = f"deleted rows of {self.file.file_name}"
         return deletion_vector.decode(self.vector, where, row_count=self.file.row_count)
 
 
@@ -80,12 +74,9 @@ def split_by_file(split: DataSplit) -> Iterator[DataSplit]:
 
 def find_dropped(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
     """The rows of a split for which the request's predicate is true, file by file. Raises as `read_split`."""
-    asked = replace(request, columns=(ROW_INDEX,))
-    out = []
-    for part in split_by_file(split):
-        parts = [arrow_numpy.values(batch.column(0)) for batch in read_split(asked, part)]
-        if parts:
-            out.append(DroppedRows.of(split, part.files[0], np.concatenate(parts)))
+    out: list[DroppedRows] = []
+    for _ in read_dropped(replace(request, columns=()), split, out):
+        pass  # only the positions matter
     return out
 
 
@@ -120,7 +111,9 @@ _Identity: TypeAlias = tuple[bytes, int, str]
 
 
 def with_whole_metas(handle: TableHandle, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-    """The messages, their deleted files as in the manifests of `snapshot`. Driver only.
+    """The messages, with deleted files as in the manifests of `snapshot`: plans lack their extra files and index bytes.
+
+    Driver only.
 
     Raises:
         CommitConflictError: the snapshot has no such file.

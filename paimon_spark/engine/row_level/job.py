@@ -1,8 +1,8 @@
-"""RowLevelJob: one DELETE or UPDATE, from the plan to the messages of its commit. In process and in Spark alike.
+"""RowLevelJob: one DELETE or UPDATE, from the plan to the commit messages.
 
 plan_rows (driver) → RowLevelJob → run (a task per split) → SplitOutcome → finish (driver) → CommitMessages.
 
-DELETE in a table that reads two branches: what it does not reach, and what it would let appear, is refused.
+In a table that reads two branches, a DELETE that would need to change rows of the other branch is refused.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class SplitOutcome:
-    """What a task did with a split. Picklable.
+    """The result of a task for a split. Picklable.
 
     Attributes:
-        rows: rows that were deleted or changed; None when nobody counted, since whole files went unread.
-        dropped: rows that the driver has to mark as deleted.
-        messages: files written.
+        rows: rows deleted or changed; None when unknown, as whole files were deleted unread.
+        dropped: rows that the driver must mark as deleted.
+        messages: of written files.
     """
 
     rows: int | None = 0
@@ -80,7 +80,7 @@ class RowLevelJob:
         base: the snapshot that the rows are looked for in, for `Committer.commit(planned_on=…)`; None: no rows.
         splits: where the rows may be. A task takes one of them.
         read: how to read the splits; has the predicate.
-        whole: every row of the splits is meant.
+        whole: all rows of the splits are to be deleted.
         job: as `WriteRequest.job`.
     """
 
@@ -175,7 +175,7 @@ class RowLevelJob:
         return Committer(self.handle, self.commit_user)
 
     def _request(self, number: int) -> WriteRequest:
-        """Two writers of a task that rewrites are kept apart as those of two tasks are."""
+        """The write request of a task. A task that rewrites files has two writers, with numbers of their own."""
         buckets = {(s.partition, s.bucket) for s in self.splits}
         rewrites = self.strategy is DeleteStrategy.REWRITE
         return WriteRequest(
@@ -190,7 +190,7 @@ class RowLevelJob:
     def _gone(
         self, request: WriteRequest, split: DataSplit, dropped: list[DroppedRows], messages: Sequence[CommitMessage]
     ) -> SplitOutcome:
-        """The rows of `dropped` go: marked later, or left out of files written now."""
+        """Delete the rows of `dropped`: mark them later, or rewrite their files now."""
         rows = None if any(d.vector is None for d in dropped) else sum(d.count for d in dropped)
         partial = [d for d in dropped if d.count < d.file.row_count]
         if self.strategy is DeleteStrategy.VECTORS or not partial:
@@ -213,7 +213,9 @@ class RowLevelJob:
                 _check_change(self.handle, batch, changed)
                 yield _with_kind(changed, RowKind.UPDATE_AFTER)
 
-        messages = _written(replace(request, handle=_by_value_kind(self.handle)), made())
+        # Row kinds are those of this job, whatever the column of option `rowkind.field` holds.
+        options = self.handle.options.changed({ROWKIND_FIELD.key: None})
+        messages = _written(replace(request, handle=replace(self.handle, options=options)), made())
         return SplitOutcome(rows, (), tuple(messages))
 
 
@@ -226,7 +228,7 @@ def plan_rows(
         handle: the branch, with its latest schema.
         predicate: None means all rows. Rows for which it is null stay.
         updates: rows will be changed, not deleted.
-        base_id: the snapshot whose rows are meant, 0 for that before the first; None is the head.
+        base_id: the snapshot to read rows from, 0 for the state before the first; None is the head.
 
     Raises:
         SnapshotExpiredError: that snapshot is gone.
@@ -258,7 +260,7 @@ def plan_rows(
 
 
 def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
-    """Rows written as any others; none make no message."""
+    """Write rows; without rows there is no message."""
     first = next(batches, None)
     if first is None:
         return []
@@ -269,13 +271,8 @@ def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[C
         return writer.close()
 
 
-def _by_value_kind(handle: TableHandle) -> TableHandle:
-    """The table to write to with kinds of our own, whatever its column of option `rowkind.field` holds."""
-    return replace(handle, options=handle.options.changed({ROWKIND_FIELD.key: None}))
-
-
 def _cleared(handle: TableHandle, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as they are to be deleted. Raises UnsupportedFeatureError: one would stay."""
+    """The rows to write with kind -D. Raises UnsupportedFeatureError: one would stay."""
     removing = [batch.column(name) for name in removing_columns(handle)]
     if removing and not np.logical_or.reduce([arrow_numpy.validity(c) for c in removing]).all():
         raise undeletable(handle)
@@ -293,7 +290,7 @@ def _with_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
 
 
 def _check_change(handle: TableHandle, before: pa.RecordBatch, after: pa.RecordBatch) -> None:
-    """Refuse a change that the merge of rows by key would not make."""
+    """Refuse changes that the merge engine would not apply."""
     for name in (*handle.schema.primary_keys, *handle.options.sequence_fields):
         if not after.column(name).cast(before.column(name).type).equals(before.column(name)):
             check_set(handle, [name])
@@ -322,13 +319,8 @@ def in_process(job: RowLevelJob, change: Change | None = None) -> list[CommitMes
     return job.finish(outcomes)
 
 
-def with_commit_user(job: RowLevelJob, commit_user: str) -> RowLevelJob:
-    """The same job, committed by another user."""
-    return replace(job, commit_user=commit_user)
-
-
 def refuse_rows_of_other_branch(handle: TableHandle, predicate: Predicate | None) -> None:
-    """Refuse to delete the rows for which `predicate` is true where some are read from another branch. Driver.
+    """Refuse a DELETE of rows that are read from another branch. Driver.
 
     Raises:
         UnsupportedFeatureError: rows of the other branch are meant, or would be read once a partition has no other.

@@ -1,4 +1,4 @@
-"""How rows of a table are taken away.
+"""How rows of a table are deleted, and tables whose rows cannot be deleted or updated.
 
 Source: Java Spark's `RowLevelOp`, `DeleteFromPaimonTableCommand`, `UpdatePaimonTableCommand`.
 """
@@ -23,11 +23,11 @@ _ADVICE = {
 
 
 class DeleteStrategy(str, Enum):
-    """How rows go.
+    """How rows are deleted.
 
     RETRACTS: tables with keys: rows of kind -D are written, and merged like any others.
     VECTORS: the data files stay, deletion vectors mark the rows.
-    REWRITE: the data files are written again without the rows.
+    REWRITE: the data files are rewritten without the rows.
     """
 
     RETRACTS = "retracts"
@@ -36,14 +36,10 @@ class DeleteStrategy(str, Enum):
 
 
 def delete_strategy(handle: TableHandle) -> DeleteStrategy:
-    """How rows of the table go.
-
-    Raises:
-        UnsupportedFeatureError: they cannot, and why.
-    """
+    """How rows of the table are deleted. Raises UnsupportedFeatureError: they cannot be."""
     handle.check_writable()
     if handle.options.data_evolution:
-        raise _refused(handle, "data-evolution.enabled", "a row of it lies in several files; use Java Paimon")
+        raise _refused(handle, "data-evolution.enabled", "its rows are spread over several files; use Java Paimon")
     if handle.schema.primary_keys:
         return DeleteStrategy.RETRACTS
     if handle.options.deletion_vectors:
@@ -107,7 +103,7 @@ def check_updates(handle: TableHandle) -> None:
 
 
 def check_set(handle: TableHandle, columns: Iterable[str]) -> None:
-    """Refuse to set columns that a row is known by, or with which it may lose against the old one.
+    """Refuse to set key columns, and columns with which a row may lose against the old one.
 
     Raises:
         InvalidInputError: a column of the primary key is set.
@@ -130,7 +126,7 @@ def check_set(handle: TableHandle, columns: Iterable[str]) -> None:
 
 
 def removing_columns(handle: TableHandle) -> tuple[str, ...]:
-    """Columns of which one must hold something, or a row of kind -D does not delete; empty where it always does."""
+    """Columns of which one must not be null for a row of kind -D to delete; empty if it always does."""
     merge = handle.options.merge
     if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE or merge.partial_update_removes:
         return ()
@@ -140,7 +136,7 @@ def removing_columns(handle: TableHandle) -> tuple[str, ...]:
 
 
 def undeletable(handle: TableHandle) -> UnsupportedFeatureError:
-    """The error for rows that hold nothing in `removing_columns`."""
+    """The error for rows that are null in all of `removing_columns`."""
     columns = ", ".join(removing_columns(handle))
     return _refused(handle, PARTIAL_UPDATE_REMOVE_BY_GROUP.key, f"some of them hold null in {columns}, which decides")
 
@@ -148,8 +144,8 @@ def undeletable(handle: TableHandle) -> UnsupportedFeatureError:
 def cleared_columns(handle: TableHandle) -> tuple[str, ...]:
     """Columns that are null in a row of kind -D, so that a later row of its key does not bring the old values back.
 
-    Engines that gather rows begin anew with what a row of kind -D holds: Java since 2.0, of all columns; Java before
-    it, of those that cannot be null. With a changelog of the rows as written these keep their values.
+    After a row of kind -D, engines that merge columns start again with its values: Java since 2.0 with all columns,
+    before it with those that cannot be null. With changelog-producer = input values stay as written.
     """
     options = handle.options
     engine = options.merge_engine

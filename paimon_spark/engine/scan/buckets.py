@@ -1,4 +1,4 @@
-"""Choose the buckets that equality conditions on the whole bucket key leave.
+"""Skip buckets by equality conditions on all columns of the bucket key.
 
 Source: Java `operation/BucketSelector`, `operation/BucketSelectConverter`.
 """

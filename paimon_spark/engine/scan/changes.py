@@ -135,7 +135,7 @@ def change_units(
             return selection, row_id_units(selection)
         selection = _only_new_rows(handle, selection, of_stream, tally)
         return selection, row_id_units(selection, column(selection.entries, COMMIT))
-    # No row is merged with another, so each file is judged alone.
+    # No row is merged with another, so each file is tested alone.
     selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
     commit, sequence = (column(selection.entries, n) for n in (COMMIT, "min_sequence_number"))
     mode = CHANGES if handle.schema.primary_keys else RAW

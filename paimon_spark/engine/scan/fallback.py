@@ -45,7 +45,7 @@ class OtherPartitions:
         snapshot: its head.
         read: partitions whose rows come from the second branch.
         behind: partitions whose rows would come from it if the first branch had none of them.
-        covered: partitions of the handle's branch that nobody reads.
+        covered: partitions of the handle's branch that are not read.
     """
 
     handle: TableHandle

@@ -151,7 +151,7 @@ class _Group:
 
     def _decoded(self, kind: str, position: int, wanted: DataType, stored: DataType) -> ColumnStats | None:
         if is_padded(stored):
-            # ORC keeps bounds padded and readers give values without: only nulls can be told.
+            # ORC stores bounds with padding, and readers remove it: only null counts can be used.
             same = stored.with_nullable(True) == wanted.with_nullable(True)
             return ColumnStats(None, None, list_items(self._column(f"{kind}_nulls"), position)) if same else None
         if not safe_for_bounds(stored, wanted):

@@ -170,8 +170,8 @@ def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterab
     asked = [c for c in query.columns or () if c in (FILE_PATH, ROW_INDEX)]
     if asked and any(s.mode is not SplitMode.RAW for s in splits):
         raise UnsupportedFeatureError(
-            f"{asked[0]} of {handle.describe()}: its rows are put together from several files, so they have no one "
-            "place; compact the table fully, or leave the column out",
+            f"{asked[0]} of {handle.describe()}: rows that are merged from several files have no single file and "
+            "position; compact the table fully, or leave the column out",
             feature=asked[0],
             table=handle.name,
         )
@@ -194,7 +194,7 @@ def state_units(
         return selection, units
     wanted = units.any_of(may_match)
     if handle.options.data_evolution:
-        # Files of one range each hold some columns; what one of them says is not said of the row.
+        # Files of one range each hold some columns: a row may match where the statistics of one file do not.
         wanted |= (units.modes == EVOLVED) & (units.sizes > 1)
     elif handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
         # A merged row may match where none of the rows it is made of does.

@@ -1,6 +1,6 @@
 """Skip manifests and files that cannot contain a wanted row.
 
-Manifests are judged by their statistics in the manifest list. Only conditions that give the same answer for an ADD
+Manifests are tested by their statistics in the manifest list. Only conditions that give the same answer for an ADD
 entry and a DELETE entry in another manifest are used there, so that no deletion is missed.
 
 Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan`, `operation/ManifestsReader`,

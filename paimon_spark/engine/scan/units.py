@@ -95,9 +95,9 @@ def single_files(groups: Longs, mode: int, *order_by: Longs) -> Units:
     return Units(files, np.arange(len(files)), groups[files], np.full(len(files), mode, np.int8))
 
 
-def append_units(selection: Selection, mode: int = RAW) -> Units:
+def append_units(selection: Selection) -> Units:
     """Files of append tables, oldest first."""
-    return single_files(groups_of(selection), mode, values(selection.entries.column("min_sequence_number")))
+    return single_files(groups_of(selection), RAW, values(selection.entries.column("min_sequence_number")))
 
 
 def key_units(handle: TableHandle, selection: Selection) -> Units:

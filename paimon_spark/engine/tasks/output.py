@@ -61,7 +61,7 @@ def output_type(
     twice = [name for name, count in Counter(f.name for f in fields).items() if count > 1]
     if twice:
         raise InvalidOptionError(
-            f"column {twice[0]!r} would come twice out of a read of {table}; name it once", column=twice[0]
+            f"column {twice[0]!r} is named twice in a read of {table}; name it once", column=twice[0]
         )
     return RowType(False, tuple(fields))
 

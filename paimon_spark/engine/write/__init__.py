@@ -1,4 +1,4 @@
-"""Rows → data files of buckets → CommitMessage. Runs in executors and in process alike; never commits.
+"""Writing: rows become data files of buckets, and a CommitMessage. Never commits.
 
 table_writer.py     TableWriter: batches in, messages out; the entry of this package
 request.py          WriteRequest: what a writing task needs to know; names of a job's files

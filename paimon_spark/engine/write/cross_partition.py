@@ -1,7 +1,7 @@
-"""Keys that may move between partitions: a primary key that lacks a partition column, in dynamic buckets.
+"""Dynamic buckets for keys that may move between partitions.
 
-No index on disk has the places of keys. One writer looks them up among all keys of the base snapshot and those it
-wrote; for a key in another partition the merge engine decides:
+The primary key lacks a partition column, and no index on disk has the places of keys. One writer looks them up among
+all keys of the base snapshot and those it wrote; for a key in another partition the merge engine decides:
 
 deduplicate                   -D to the partition it leaves, then the row where it goes
 partial-update, aggregation   the row goes to the partition where the key is

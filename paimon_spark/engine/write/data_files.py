@@ -1,10 +1,7 @@
-"""Data files of a bucket: names, target size → DataFileMeta.
+"""Data files of a bucket: names, target size, statistics and DataFileMeta.
 
-Source: Java `io/RollingFileWriterImpl`, `io/DataFilePathFactory`, `postpone/PostponeBucketFileStoreWrite`.
-
-One data file being written, and what its manifest entry will say.
-
-Source: Java `io/RowDataFileWriter`, `io/KeyValueDataFileWriter`, `utils/StatsCollectorFactories`.
+Source: Java `io/RollingFileWriterImpl`, `io/DataFilePathFactory`, `io/RowDataFileWriter`, `io/KeyValueDataFileWriter`,
+`utils/StatsCollectorFactories`, `postpone/PostponeBucketFileStoreWrite`.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.tasks.commit_message import Increment
 from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.errors import StorageError
 from paimon_spark.format import binary_row
@@ -58,6 +56,13 @@ from paimon_spark.types import (
     DataField,
 )
 
+KEY_ID_START: Final = 1_073_741_823
+_KEY_STATS: Final = StatsMode(StatsKind.VALUES, 128)
+_ROW_GROUP_BYTES: Final = 64 << 20
+_ROW_GROUP_ROWS: Final = 1 << 20
+_KEYED_ROW_GROUP_ROWS: Final = 256 << 10
+"""A merge reads several files side by side, so a row group of a file with keys is smaller."""
+_NO_KEY: Final = SimpleStats(binary_row.EMPTY, binary_row.EMPTY, ())
 _CHECK_ROWS: Final = 100_000
 
 
@@ -65,9 +70,9 @@ class DataFiles:
     """Makes writers of the data files of one bucket; all of their names share one id and one counter."""
 
     def __init__(self, request: WriteRequest, partition: bytes, bucket: int, *, keeps_row_ids: bool = False) -> None:
-        """With `keeps_row_ids` batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of rows that were there before.
+        """With `keeps_row_ids` batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of existing rows.
 
-        Raises UnsupportedFeatureError and InvalidOptionError for what the options ask of files.
+        Raises UnsupportedFeatureError and InvalidOptionError.
         """
         handle = request.handle
         schema = handle.schema
@@ -85,13 +90,7 @@ class DataFiles:
     def data(
         self, level: int = 0, source: FileSource = FileSource.APPEND, first_sequence_number: int = 0
     ) -> RollingWriter:
-        """A writer of data files.
-
-        Args:
-            level: LSM level of the files.
-            source: which kind of commit they are for.
-            first_sequence_number: tables without keys only: number of the first row.
-        """
+        """A writer of data files. `first_sequence_number` is that of the first row, in tables without keys only."""
         most_rows = self.options.target_file_rows if source is FileSource.APPEND else None
         return RollingWriter(self, self.options.data(level), level, source, first_sequence_number, most_rows)
 
@@ -104,12 +103,12 @@ class DataFiles:
         return f"{kind.prefix}{self._id}-{next(self._numbers)}{kind.extension(self.options.suffix_with_codec)}"
 
     def path(self, name: str) -> str:
-        """Where the file called `name` lies."""
+        """The path of the file `name`."""
         return self._layout_of_table.data_path(self.directory, name)
 
 
 def _file_options(request: WriteRequest, bucket: int) -> DataFileOptions:
-    """The table's options; files of the postponed bucket are Avro where it can be, and tell who wrote them."""
+    """The table's options; files of the postponed bucket are Avro if possible, and have their writer in their names."""
     schema = request.handle.schema
     options = request.handle.options.data_files
     if bucket != POSTPONE_BUCKET:
@@ -123,7 +122,7 @@ def _file_options(request: WriteRequest, bucket: int) -> DataFileOptions:
 
 
 class RollingWriter:
-    """Writes rows into data files of one kind, and begins a new file when one is large enough.
+    """Writes rows into data files of one kind; begins a new file at the target size.
 
     Batches of tables without keys have the table's columns. With keys they have `_SEQUENCE_NUMBER` (int64) and
     `_VALUE_KIND` (int8), then the table's columns, and come in key order. Not safe for threads.
@@ -150,11 +149,11 @@ class RollingWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory that `flush` would give back."""
+        """Memory that `flush` frees."""
         return 0 if self._current is None else self._current.buffered_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Raises StorageError, DataError, UnsupportedFeatureError; then `abort` is to be called."""
+        """Write rows. Raises StorageError, DataError, UnsupportedFeatureError; then call `abort`."""
         start = 0
         while start < batch.num_rows:
             file = self._current or self._open()
@@ -172,7 +171,7 @@ class RollingWriter:
             self._current.flush()
 
     def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish the last file and describe all of them, in the order written; without rows there is none."""
+        """Finish the last file; return the metadata of all, in the order written."""
         if self._current is not None:
             self._finish(self._current)
         return tuple(self._done)
@@ -200,26 +199,14 @@ class RollingWriter:
         self._current = None
 
 
-KEY_ID_START: Final = 1_073_741_823
-_KEY_STATS: Final = StatsMode(StatsKind.VALUES, 128)
-_ROW_GROUP_BYTES: Final = 64 << 20
-_ROW_GROUP_ROWS: Final = 1 << 20
-_KEYED_ROW_GROUP_ROWS: Final = 256 << 10
-"""A merge reads several files side by side, so a row group of a file with keys is smaller."""
-_NO_KEY: Final = SimpleStats(binary_row.EMPTY, binary_row.EMPTY, ())
-
-
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What data files of a table hold.
+    """The columns of data files of a table.
 
     Attributes:
-        schema_id: the schema they are written with.
-        table_fields: columns of the table.
-        key_numbers: which of them are the key inside a bucket, in key order; empty without a primary key.
+        key_numbers: columns of the key inside a bucket, in key order; empty without a primary key.
         fields: columns of a file: with keys first `_KEY_*` (not in thin mode), `_SEQUENCE_NUMBER`, `_VALUE_KIND`.
-        options: how files look.
-        keeps_row_ids: rows were there before; last in a file are `_ROW_ID` and `_SEQUENCE_NUMBER`.
+        keeps_row_ids: existing rows; the last columns of a file are `_ROW_ID` and `_SEQUENCE_NUMBER`.
     """
 
     schema_id: int
@@ -236,9 +223,10 @@ class FileLayout:
         keys = tuple(names.index(k) for k in schema.trimmed_primary_keys)
         fields = schema.fields
         if schema.primary_keys:
-            repeated = () if options.thin_mode else tuple(_key_field(schema.fields[i]) for i in keys)
+            key_fields = (schema.fields[i] for i in keys)
+            repeated = tuple(replace(f, id=f.id + KEY_ID_START, name=KEY_PREFIX + f.name) for f in key_fields)
             fields = (
-                *repeated,
+                *(() if options.thin_mode else repeated),
                 DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),
                 DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False)),
                 *schema.fields,
@@ -257,7 +245,7 @@ class FileLayout:
         return tuple(self.table_fields[i] for i in self.key_numbers)
 
     def stats_modes(self, mode: StatsMode) -> list[StatsMode]:
-        """The mode of each column of the table, where files have `mode`."""
+        """The mode of each column of the table, in files with `mode`."""
         options = self.options
         out = []
         counted = 0
@@ -273,12 +261,8 @@ class FileLayout:
         return out
 
 
-def _key_field(f: DataField) -> DataField:
-    return replace(f, id=f.id + KEY_ID_START, name=KEY_PREFIX + f.name)
-
-
 class DataFileWriter:
-    """Writes one data file. Batches are those of `rolling.RollingWriter`."""
+    """Writes one data file. Batches are those of `RollingWriter`."""
 
     def __init__(self, store: Store, path: str, name: str, layout: FileLayout, kind: FileKindOptions) -> None:
         options = layout.options
@@ -310,37 +294,38 @@ class DataFileWriter:
 
     @property
     def estimated_bytes(self) -> int:
-        """About how large the file would be if closed now."""
+        """Approximate size of the file if closed now."""
         return self._writer.estimated_bytes
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory that `flush` would give back."""
+        """Memory that `flush` frees."""
         return self._writer.buffered_bytes
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write buffered rows."""
         self._stats.flush()
         self._writer.flush()
 
     def abort(self) -> None:
-        """Delete what is there. Raises nothing."""
+        """Delete the file. Raises nothing."""
         self._writer.abort()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows, at least one."""
+        """Write rows, at least one."""
         columns = batch.columns
         if self._layout.has_keys:
             sequences, kinds, *values = columns
-            self._note(sequences, kinds)
+            self._add_sequences(sequences)
+            self._delete_count += int((arrow_numpy.values(kinds) & 1).sum())
             keys = [values[i] for i in self._layout.key_numbers]
-            self._note_keys(keys, batch.num_rows)
+            self._add_keys(keys, batch.num_rows)
             if not self._layout.options.thin_mode:
                 columns = [*keys, *columns]
         else:
             values = columns[: len(self._layout.table_fields)]
             if self._layout.keeps_row_ids:
-                self._note_sequences(columns[-1])
+                self._add_sequences(columns[-1])
         self._stats.add(pa.RecordBatch.from_arrays(values, schema=self._table_schema))
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self.row_count += batch.num_rows
@@ -376,17 +361,13 @@ class DataFileWriter:
             write_cols=write_columns,
         )
 
-    def _note(self, sequences: pa.Array, kinds: pa.Array) -> None:
-        self._note_sequences(sequences)
-        self._delete_count += int((arrow_numpy.values(kinds) & 1).sum())
-
-    def _note_sequences(self, sequences: pa.Array) -> None:
+    def _add_sequences(self, sequences: pa.Array) -> None:
         ends = pc.min_max(sequences)
         low, high = ends["min"].as_py(), ends["max"].as_py()
         self._min_sequence = low if not self.row_count else min(low, self._min_sequence)
         self._max_sequence = high if not self.row_count else max(high, self._max_sequence)
 
-    def _note_keys(self, keys: Sequence[pa.Array], rows: int) -> None:
+    def _add_keys(self, keys: Sequence[pa.Array], rows: int) -> None:
         fields = self._layout.key_fields
         types = [f.type for f in fields]
         if not self.row_count:
@@ -405,6 +386,29 @@ class DataFileWriter:
 
 
 def wall_clock_ms() -> int:
-    """Now, as local wall clock read as if UTC: so Java's writers note it."""
+    """The local wall clock as if it were UTC, in milliseconds: creation times as Java writes them."""
     now = time.time()
     return int(now * 1000) + time.localtime(now).tm_gmtoff * 1000
+
+
+class DirectWriter:
+    """A `BucketWriter` whose rows go to data files in order of arrival, unsorted."""
+
+    def __init__(self, rolling: RollingWriter) -> None:
+        self._rolling = rolling
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rolling.write(batch)
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._rolling.buffered_bytes
+
+    def release(self) -> None:
+        self._rolling.flush()
+
+    def close(self) -> Increment:
+        return Increment(new_files=self._rolling.close())
+
+    def abort(self) -> None:
+        self._rolling.abort()

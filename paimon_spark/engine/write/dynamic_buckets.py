@@ -1,4 +1,4 @@
-"""Buckets of tables without a bucket count: a key stays in the bucket that its hash was put in first.
+"""Dynamic buckets: a key stays in the bucket that its hash was first assigned to.
 
 The index of a snapshot (HASH files, one for each bucket) has the hashes of each bucket. New keys are placed
 
@@ -47,11 +47,15 @@ _BUCKET_BITS: Final = 16
 _SMALL: Final = 1 << 16
 
 
-class DynamicBuckets:
-    """Gives every row of a write its bucket, and writes the index of what was new. Not safe for threads."""
+class DynamicBuckets(Bucketing):
+    """Buckets of tables with primary keys and `bucket` = -1, by the index of key hashes."""
 
-    def __init__(self, request: WriteRequest) -> None:
+    total_buckets = DYNAMIC
+
+    def __init__(self, request: WriteRequest, numbers: PartitionNumbers) -> None:
         self._request = request
+        self._keys = list(request.handle.schema.trimmed_primary_keys)
+        self._numbers = numbers
         self._options = request.handle.options.dynamic_bucket
         self._partitions: dict[bytes, _PartitionBuckets] = {}
         self._base = _base_index(request)
@@ -59,24 +63,36 @@ class DynamicBuckets:
         self._counter = itertools.count()
         self._written: list[IndexManifestEntry] = []
 
-    def assign(self, partition: bytes, hashes: I32) -> I32:
-        """The bucket of each row of one partition.
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        """Where every row goes. Raises as `assign`."""
+        hashes = row_hashes(batch.select(self._keys))
+        if isinstance(partitions, int):
+            buckets = self.assign(self._numbers.rows[partitions], hashes)
+            return Placed(batch, partitions, buckets.astype(np.int64))
+        out = np.empty(len(hashes), np.int64)
+        order = np.argsort(partitions, kind="stable")
+        numbers, starts = np.unique(partitions[order], return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            out[rows] = self.assign(self._numbers.rows[number], hashes[rows])
+        return Placed(batch, partitions, out)
 
-        Args:
-            partition: BinaryRow bytes of the partition.
-            hashes: `bucket_hash.hashes` of the trimmed primary key, in order of arrival.
+    def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """Add the index files of buckets with new keys. Raises as `close`."""
+        return _with_index(messages, self.close())
+
+    def assign(self, partition: bytes, hashes: I32) -> I32:
+        """The bucket of each row of one partition; `hashes` of the trimmed primary key, in order of arrival.
 
         Raises:
             InvalidInputError: all bucket numbers are used up.
             CorruptFileError, StorageError: the index of the base snapshot cannot be read.
         """
-        found = self._partitions.get(partition)
-        if found is None:
-            found = self._partitions[partition] = self._load(partition)
-        return found.assign(hashes)
+        if partition not in self._partitions:
+            self._partitions[partition] = self._load(partition)
+        return self._partitions[partition].assign(hashes)
 
     def close(self) -> dict[tuple[bytes, int], IndexManifestEntry]:
-        """Write a HASH file for each bucket that got new keys, with all hashes of the bucket. By partition and bucket.
+        """Write a HASH file with all hashes of each bucket that got new keys; by partition and bucket.
 
         Raises:
             StorageError: a file could not be written; `abort` removes the others.
@@ -122,7 +138,7 @@ def _base_index(request: WriteRequest) -> Mapping[bytes, list[IndexManifestEntry
 
 
 class _PartitionBuckets:
-    """Buckets of one partition. Subclasses say where new keys go."""
+    """Buckets of one partition. Subclasses place new keys."""
 
     def __init__(self, base: Mapping[int, I32], options: DynamicBucketOptions) -> None:
         self._base = base
@@ -148,12 +164,12 @@ class _PartitionBuckets:
         return [(b, np.concatenate([self._base.get(b, empty), *self._new[b]])) for b in sorted(self._new)]
 
     def _place(self, new: I32) -> I64:
-        """Buckets for hashes that have none, each once, in order of arrival."""
+        """Buckets for new hashes, each once, in order of arrival."""
         raise NotImplementedError
 
 
 class _FilledInTurn(_PartitionBuckets):
-    """One bucket is filled after the other."""
+    """Fills one bucket after the other."""
 
     def __init__(
         self, base: Mapping[int, I32], options: DynamicBucketOptions, assigner: tuple[int, int] | None
@@ -179,7 +195,7 @@ class _FilledInTurn(_PartitionBuckets):
         return out
 
     def _open_bucket(self) -> int | None:
-        """The first bucket that is not full, made if need be; None when all are full and no more may be made."""
+        """The first bucket that is not full, or a new one; None when all are full and no more may be made."""
         for bucket, count in self._counts.items():
             if count < self._options.target_rows:
                 return bucket
@@ -199,7 +215,7 @@ class _FilledInTurn(_PartitionBuckets):
 
 
 class _ByHashAlone(_PartitionBuckets):
-    """New keys share the buckets that are open in the base snapshot, and as many new ones as it takes to spread."""
+    """Spreads new keys over the open buckets of the base snapshot, and new ones up to the spread."""
 
     def __init__(self, base: Mapping[int, I32], options: DynamicBucketOptions) -> None:
         super().__init__(base, options)
@@ -227,19 +243,15 @@ def write_hashes(handle: TableHandle, entry: IndexManifestEntry, hashes: I32) ->
 
 
 def delete_index_files(handle: TableHandle, entries: list[IndexManifestEntry]) -> None:
-    """Remove index files as far as that works. Raises nothing."""
+    """Remove index files if possible. Raises nothing."""
     with suppress(PaimonError):
         handle.store.delete_many([index_file_path(handle, e) for e in entries])
 
 
 def assigner_count(options: DynamicBucketOptions, parallelism: int) -> tuple[int, int]:
-    """Channels and assigners of a write whose keys are divided among tasks, for `assigner_channels`.
+    """Channels and assigners of a write whose keys are divided among tasks (Java `spark/commands/PaimonSparkWriter`).
 
-    Args:
-        options: of the table.
-        parallelism: tasks there would be otherwise.
-
-    Source: Java `spark/commands/PaimonSparkWriter`.
+    `parallelism` is the number of tasks where the options set none.
     """
     channels = options.assigner_parallelism or parallelism
     channels = max(1, min(channels, options.max_buckets or channels))
@@ -249,16 +261,10 @@ def assigner_count(options: DynamicBucketOptions, parallelism: int) -> tuple[int
 def assigner_channels(
     partition_columns: pa.RecordBatch, key_columns: pa.RecordBatch, channels: int, assigners: int
 ) -> I32:
-    """For each row the channel (task number, from 0) that assigns its bucket.
+    """The channel (task number, from 0) of each row: the task that assigns its bucket, one for all rows of a key.
 
-    Rows of one key have one channel. The task of a channel writes with `WriteRequest.assigner` =
-    (channel, assigners).
-
-    Args:
-        partition_columns: partition columns in order, canonical types; without columns for unpartitioned tables.
-        key_columns: trimmed primary key in order, canonical types, of the same rows.
-        channels: tasks.
-        assigners: over how many of them the keys of one partition are spread.
+    The task of a channel writes with `WriteRequest.assigner` = (channel, assigners). Columns are partition columns and
+    the trimmed primary key, in order and canonical types; the keys of one partition go to `assigners` channels.
 
     Source: Java `index/BucketAssigner.computeAssigner`.
     """
@@ -270,42 +276,8 @@ def assigner_channels(
 
 
 def is_cross_partition(schema: TableSchema) -> bool:
-    """Whether a key may move from one partition to another, which no index on disk tells.
-
-    Source: Java `table/BucketMode.KEY_DYNAMIC`.
-    """
+    """Whether a key may move from one partition to another (Java `table/BucketMode.KEY_DYNAMIC`)."""
     return bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
-
-
-class DynamicBucketing(Bucketing):
-    """Buckets of tables with primary keys and `bucket` = -1, by the index of key hashes."""
-
-    total_buckets = DYNAMIC
-
-    def __init__(self, request: WriteRequest, partitions: PartitionNumbers) -> None:
-        self._keys = list(request.handle.schema.trimmed_primary_keys)
-        self._partitions = partitions
-        self._buckets = DynamicBuckets(request)
-
-    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
-        """Where every row goes. Raises as `DynamicBuckets.assign`."""
-        hashes = row_hashes(batch.select(self._keys))
-        if isinstance(partitions, int):
-            buckets = self._buckets.assign(self._partitions.rows[partitions], hashes)
-            return Placed(batch, partitions, buckets.astype(np.int64))
-        out = np.empty(len(hashes), np.int64)
-        order = np.argsort(partitions, kind="stable")
-        numbers, starts = np.unique(partitions[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
-            out[rows] = self._buckets.assign(self._partitions.rows[number], hashes[rows])
-        return Placed(batch, partitions, out)
-
-    def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-        """Add the index files of buckets with new keys. Raises as `DynamicBuckets.close`."""
-        return _with_index(messages, self._buckets.close())
-
-    def abort(self) -> None:
-        self._buckets.abort()
 
 
 def _with_index(
@@ -325,10 +297,9 @@ def _with_index(
 
 
 class HashIndex:
-    """Hash → bucket. A lookup of many hashes at once is one binary search in two sorted arrays.
+    """Hash → bucket, as integers in two sorted arrays, the hash in the higher bits.
 
-    Pairs are integers, the hash above the bucket. What is added goes to the small array, which is merged into the
-    large one when it has grown, so that adding costs little whatever the size.
+    New pairs go to a small array, which is merged into the large one when it has grown, so that adding is cheap.
     """
 
     def __init__(self, hashes_of: Sequence[tuple[int, I32]] = ()) -> None:
@@ -340,7 +311,7 @@ class HashIndex:
         return len(self._large) + len(self._recent)
 
     def find(self, hashes: I32) -> I64:
-        """The bucket of each hash, -1 for those not known."""
+        """The bucket of each hash, -1 for unknown ones."""
         ordered, rows = _by_hash(hashes)
         wanted = ordered << _BUCKET_BITS  # ascending: each search begins where the last one ended
         found = _search(self._large, wanted)
@@ -351,7 +322,7 @@ class HashIndex:
         return out
 
     def add(self, hashes: I32, buckets: npt.NDArray[np.integer]) -> None:
-        """Add hashes that are not known, each once."""
+        """Add unknown hashes, each once."""
         self._recent = _sorted([self._recent, _pairs(hashes, buckets)])
         if len(self._recent) > max(_SMALL, len(self._large) // 2):
             self._large = _sorted([self._large, self._recent])
@@ -397,10 +368,10 @@ def first_seen(hashes: I32) -> tuple[I32, I64]:
 
 
 def combine(handle: TableHandle, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-    """The same messages, with one HASH file for each bucket: the union of those that its writers made.
+    """Unite the HASH files that several writers made for a bucket: messages with one for each bucket. Driver only.
 
-    The files that were united are removed. After an error the messages given are still right to abort, and no file
-    made here is left.
+    The united files are removed. After an error the given messages are still valid for an abort, and no file made
+    here is left.
 
     Raises:
         StorageError, CorruptFileError: a file could not be read or written.

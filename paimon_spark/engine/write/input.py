@@ -1,13 +1,9 @@
-"""A batch of a user → the table's columns, canonical types and row kinds, checked.
+"""A batch of a user as checked rows of the table, with row kinds and column defaults.
 
-Columns match by name. What can be told from the schemas is told before any row is seen (`check_input`).
+Columns match by name. `check_input` finds the errors that the schemas alone show, before any row is read.
 
-Source: Java `table/sink/TableWriteImpl`, `casting/DefaultValueRow`, `table/sink/RowKindGenerator`,
-`utils/RowKindFilter`; Spark's ANSI store assignment for casts.
-
-Values that take the place of nulls on write: the default of a column, kept as text in the schema.
-
-Source: Java `utils/DefaultValueUtils`, `casting/DefaultValueRow`.
+Source: Java `table/sink/TableWriteImpl`, `casting/DefaultValueRow`, `utils/DefaultValueUtils`,
+`table/sink/RowKindGenerator`, `utils/RowKindFilter`; Spark's ANSI store assignment for casts.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ _KIND_FIELD: Final = pa.field(VALUE_KIND, pa.int8(), nullable=False)
 
 
 def check_input(schema: TableSchema, source: pa.Schema, options: WriteOptions, where: str) -> None:
-    """Refuse rows of `source` that can never become rows of the table. Looks at no data; for the driver.
+    """Refuse rows of the schema `source` that can never be rows of the table. Reads no data; for the driver.
 
     Raises:
         SchemaMismatchError: a column too many, one missing that must not be null, or a cast that could lose.
@@ -46,17 +42,9 @@ def check_input(schema: TableSchema, source: pa.Schema, options: WriteOptions, w
 
 
 class InputMapper:
-    """Makes batches of one source schema into rows of the table.
+    """Converts batches of one source schema to rows of the table. Raises as `check_input`.
 
-    Args:
-        schema: the table's.
-        source: the schema of the batches.
-        options: row kinds and which of them are skipped.
-        where: how messages call the table.
-        padded: columns of type CHAR whose values are filled up with spaces.
-
-    Raises:
-        SchemaMismatchError, UnsupportedFeatureError: as `check_input`.
+    `where` is the table's name in messages; `padded` names CHAR columns whose values are padded with spaces.
     """
 
     def __init__(
@@ -102,7 +90,7 @@ class InputMapper:
         return record_batch(arrays, self.schema, batch.num_rows)
 
     def _kept(self, kinds: Any) -> arrow_numpy.Bool | None:
-        """Rows that are not skipped by their kind; None when all are kept."""
+        """Rows whose kind is not skipped; None for all."""
         if self._options.ignore_delete:
             kept = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
         elif self._options.ignore_update_before:
@@ -127,7 +115,7 @@ class InputMapper:
 
 
 class _Column:
-    """One column of the table: where it comes from, and how it is made."""
+    """One column of the table: its source column, and the conversion."""
 
     def __init__(self, field: DataField, place: int | None, source: pa.Schema, schema: TableSchema, where: str) -> None:
         self._field = field
@@ -189,7 +177,7 @@ def _example(array: pa.Array, at: int) -> str:
 
 
 def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int]:
-    """Where each column of the table is in the source: by its exact name, else in any case when unambiguous."""
+    """The position of each table column in the source: by exact name, else in any case if unambiguous."""
     names = schema.row_type.names
     by_lower: dict[str, list[str]] = {}
     for name in names:
@@ -227,7 +215,7 @@ KindReader = Callable[[pa.RecordBatch], Any]
 
 
 def _kind_reader(schema: TableSchema, source: pa.Schema, options: WriteOptions, where: str) -> KindReader | None:
-    """How the kinds of rows are found; None when all rows are +I."""
+    """A function that gets the kinds of rows; None when all rows are +I."""
     own = VALUE_KIND in source.names and VALUE_KIND not in schema.row_type.names
     if options.rowkind_field is None:
         return (lambda batch: _own_kinds(batch, where)) if own else None
@@ -250,7 +238,6 @@ def _kind_reader(schema: TableSchema, source: pa.Schema, options: WriteOptions, 
 def _kinds_of_text(column: pa.Array, name: str, where: str) -> Any:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    # A vocabulary of four; what is repeated or unknown in it is looked at once.
     words = column.dictionary.cast(pa.string()).to_pylist()
     codes = np.array([_SYMBOLS.index(w) if w in _SYMBOLS else -1 for w in words] or [-1], np.int8)
     valid = arrow_numpy.validity(column)

@@ -1,4 +1,4 @@
-"""Where each key of a table is: a map of keys that grows, as arrays.
+"""A growing map from keys to partitions and buckets, in arrays.
 
 Per key it holds 16 bytes of hash, number, partition and bucket, and the key itself: 8 bytes for each column of fixed
 width (16 for decimals), for text 8 bytes more than its own; arrays are up to half as large again while they grow. Keys
@@ -42,35 +42,31 @@ class KeyPlaces:
 
     @property
     def partitions(self) -> npt.NDArray[np.int32]:
-        """Partition number by number of a key; NOWHERE for keys not placed. To be written to."""
+        """Partition number by key number; NOWHERE for keys not placed. Writable."""
         return self._places.rows[:, 0]
 
     @property
     def buckets(self) -> npt.NDArray[np.int32]:
-        """Bucket by number of a key; of those that are placed. To be written to."""
+        """Bucket by key number, of placed keys. Writable."""
         return self._places.rows[:, 1]
 
     def find(self, columns: pa.RecordBatch) -> I64:
-        """The number of the key of each row, -1 for those not known.
-
-        Args:
-            columns: the key columns in canonical types, without nulls; the same columns every time.
-        """
+        """The number of the key of each row, -1 for unknown ones; the same canonical columns each time, no nulls."""
         return self._find(_keys_of(columns))
 
     def add(self, columns: pa.RecordBatch) -> I64:
-        """The number of the key of each row; those not known are added, placed NOWHERE. Args: as `find`."""
+        """The number of the key of each row; unknown ones are added, placed NOWHERE. Columns as in `find`."""
         keys = _keys_of(columns)
         numbers = self._find(keys)
         unknown = np.flatnonzero(numbers < 0)
         while len(unknown):
-            # Rows of one hash are given to its first row, when they have its key; the rest has another turn.
+            # Rows with the hash of an earlier row but another key wait for the next turn.
             by_hash = unknown[np.argsort(keys.hashes[unknown], kind="stable")]
             begins = np.ones(len(by_hash), np.bool_)
             begins[1:] = keys.hashes[by_hash[1:]] != keys.hashes[by_hash[:-1]]
             group = np.cumsum(begins) - 1
             firsts = by_hash[begins]
-            same = keys.same(firsts[group], keys, by_hash)
+            same = _same(keys.words, keys.text, firsts[group], keys, by_hash)
             new = self._append(keys, firsts)
             numbers[by_hash[same]] = new[group[same]]
             unknown = np.sort(by_hash[~same])
@@ -96,7 +92,7 @@ class KeyPlaces:
         return out
 
     def _append(self, keys: _Keys, rows: I64) -> I64:
-        """Number the keys of `rows`, each another one."""
+        """Number the keys of `rows`, all distinct."""
         new = np.arange(len(self), len(self) + len(rows), dtype=np.int64)
         if self._keys is None:
             self._keys = _StoredKeys(keys.words.shape[1], keys.text is not None)
@@ -116,18 +112,13 @@ class _Keys(NamedTuple):
 
     Attributes:
         hashes: of Java's rows, 32 bits each.
-        words: what has a fixed width, a column for each 64 bits; lengths of texts but for the last.
-        text: the texts of each row one behind the other; None without.
+        words: values of fixed width, a column for each 64 bits; lengths of all texts but the last.
+        text: the texts of each row concatenated; None without texts.
     """
 
     hashes: I64
     words: npt.NDArray[np.uint64]
     text: Any
-
-    def same(self, own: I64, keys: _Keys, rows: I64) -> Bool:
-        """Whether row `own[i]` has the key of row `rows[i]` of `keys`."""
-        same: Bool = (self.words[own] == keys.words[rows]).all(axis=1)
-        return same if self.text is None else same & _equal(self.text, own, keys, rows)
 
 
 class _StoredKeys:
@@ -149,13 +140,11 @@ class _StoredKeys:
             self._bytes.append(data[starts[0] : starts[-1]].reshape(-1, 1))
 
     def same(self, own: I64, keys: _Keys, rows: I64) -> Bool:
-        same: Bool = (self._words.rows[own] == keys.words[rows]).all(axis=1)
-        return same if self._ends is None else same & _equal(self._text(), own, keys, rows)
+        return _same(self._words.rows, None if self._ends is None else self._text(self._ends), own, keys, rows)
 
-    def _text(self) -> Any:
+    def _text(self, offsets: _Growing) -> Any:
         """All texts as an array that has no memory of its own."""
-        assert self._ends is not None
-        ends, data = self._ends.rows, self._bytes.rows
+        ends, data = offsets.rows, self._bytes.rows
         return pa.Array.from_buffers(
             pa.large_binary(), len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data if len(data) else b"")]
         )
@@ -186,11 +175,14 @@ class _Growing:
         self._used = needed
 
 
-def _equal(text: Any, own: I64, keys: _Keys, rows: I64) -> Bool:
+def _same(words: npt.NDArray[np.uint64], text: Any, own: I64, keys: _Keys, rows: I64) -> Bool:
+    """Whether row `own[i]` of `words` and `text` has the key of row `rows[i]` of `keys`."""
+    same: Bool = (words[own] == keys.words[rows]).all(axis=1)
+    if text is None:
+        return same
     left = text.take(arrow_numpy.take_indices(own))
     right = keys.text.take(arrow_numpy.take_indices(rows))
-    out: Bool = arrow_numpy.values(pc.equal(left, right)).astype(np.bool_)
-    return out
+    return same & arrow_numpy.values(pc.equal(left, right)).astype(np.bool_)
 
 
 def _keys_of(columns: pa.RecordBatch) -> _Keys:

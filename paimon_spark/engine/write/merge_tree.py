@@ -1,16 +1,10 @@
-"""The writer of a bucket with keys: rows are buffered, sorted, merged and written to level 0.
+"""Writers of buckets with keys: rows merged into level 0, or postponed.
 
 Rows get their sequence numbers in order of arrival, before anything is sorted. When memory is short, buffered rows
-are sorted and put aside on local disk; `close` merges what was put aside.
+are sorted and spilled to local disk; `close` merges them.
 
-Source: Java `mergetree/MergeTreeWriter`, `mergetree/SortBufferWriteBuffer`.
-
-The writer of a postponed bucket: rows go to files as they come, for a compaction that will give them buckets.
-
-Nothing is sorted or merged: what reads these files takes those of one writer in order, row by row. Sequence numbers
-say nothing there, and all are -1.
-
-Source: Java `postpone/PostponeBucketWriter`, `postpone/PostponeBucketFileStoreWrite`.
+Source: Java `mergetree/MergeTreeWriter`, `mergetree/SortBufferWriteBuffer`, `postpone/PostponeBucketWriter`,
+`postpone/PostponeBucketFileStoreWrite`.
 """
 
 from __future__ import annotations
@@ -28,7 +22,7 @@ from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, Win
 from paimon_spark.engine.merge.sorted_merge import sequence_order as order_by_age
 from paimon_spark.engine.merge.spill import SpilledRun, SpillFile
 from paimon_spark.engine.tasks.commit_message import Increment
-from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
+from paimon_spark.engine.write.data_files import DataFiles, DirectWriter, RollingWriter
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays import arrow_numpy
@@ -38,14 +32,15 @@ from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
 SHARED_STRIDE: Final = 4096
-"""Distance of the sequence numbers of a writer that shares its buckets; so many writers never give a number twice."""
+"""Step of the sequence numbers of writers that share buckets: up to so many writers never use a number twice."""
 _PART_BYTES: Final = 16 << 20
-"""Bytes of a part of a buffer that is merged at a time."""
+"""Bytes of a buffer that are merged at a time."""
 _BATCH_ROWS: Final = 65536
 _MERGE_BYTES: Final = 96 << 20
-"""Bytes of the windows of a merge of what was put aside."""
+"""Bytes of the windows of a merge of spilled runs."""
 _MOST_RUNS: Final = 64
 """Runs merged at once."""
+_NO_SEQUENCE: Final = -1
 SYSTEM_FIELDS: Final = (
     pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False),
     pa.field(VALUE_KIND, pa.int8(), nullable=False),
@@ -57,12 +52,8 @@ class MergeTreeWriter:
     """Writes rows of one bucket of a table with primary keys. A `BucketWriter`.
 
     Args:
-        request: what is written.
-        partition: BinaryRow bytes of the partition.
-        bucket: bucket number.
         max_sequence: largest sequence number of the bucket's live files; -1 when there are none.
-        files: makes the bucket's files; only tests give one.
-        spill: where rows are put aside, owned by the caller; without it the writer has a file of its own.
+        files: makes the bucket's files; only tests pass it.
     """
 
     def __init__(
@@ -71,9 +62,7 @@ class MergeTreeWriter:
         partition: bytes,
         bucket: int,
         max_sequence: int,
-        *,
         files: DataFiles | None = None,
-        spill: SpillFile | None = None,
     ) -> None:
         options, schema = request.handle.options, request.handle.schema
         self._request, self._bucket = request, bucket
@@ -92,7 +81,7 @@ class MergeTreeWriter:
         self._changelog = options.changelog_producer is ChangelogProducer.INPUT
         self._spillable = options.write.spillable
         self._most_spilled = options.write.spill_max_disk_bytes
-        self._spill, self._owns_spill = (SpillFile(), True) if spill is None else (spill, False)
+        self._spill = SpillFile()
         self._runs: list[SpilledRun] = []
         self._buffer: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
@@ -115,11 +104,11 @@ class MergeTreeWriter:
         return self._buffered_bytes
 
     def release(self) -> None:
-        """Sort what is buffered and put it aside, or into files of level 0 where the table forbids local disk.
+        """Sort buffered rows and spill them, or write files of level 0 where the table forbids local disk.
 
         Raises:
             DataError: rows cannot be merged as the table demands.
-            StorageError: neither files nor room.
+            StorageError: files cannot be written, or there is no room on disk.
         """
         if not self._buffer:
             return
@@ -135,30 +124,26 @@ class MergeTreeWriter:
             self._join_runs()
 
     def close(self) -> Increment:
-        """Write what is left. Raises as `release`."""
+        """Write the remaining rows. Raises as `release`."""
         if self._runs:
             self.release()
             self._flush_spilled()
         elif self._buffer:
             self._flush(self._buffered_windows())
-        self._close_spill()
+        self._spill.close()
         return Increment(new_files=tuple(self._new_files), changelog_files=tuple(self._changelog_files))
 
     def abort(self) -> None:
         """Remove every file made."""
         self._buffer.clear()
         self._runs.clear()
-        self._close_spill()
+        self._spill.close()
         for writer in self._open:
             writer.abort()
         self._open.clear()
 
-    def _close_spill(self) -> None:
-        if self._owns_spill:
-            self._spill.close()
-
     def _buffered_windows(self) -> Iterator[Window]:
-        """What is buffered as windows of complete keys; the buffer is empty afterwards."""
+        """Buffered rows as windows of complete keys. Empties the buffer."""
         window = self._sorted_buffer()
         row_bytes = max(1, sum(c.nbytes for c in window.columns.values()) // max(1, len(window.order)))
         return _parts(window, max(1024, _PART_BYTES // row_bytes), gathered=not self._plan.function.newest_wins)
@@ -174,7 +159,7 @@ class MergeTreeWriter:
         return Window(columns, order, starts)
 
     def _take_buffer(self) -> dict[str, pa.Array]:
-        """The columns of what is buffered, with sequence numbers, and kinds when there are any. Empties the buffer."""
+        """The columns of buffered rows, with sequence numbers, and kinds if any. Empties the buffer."""
         batches, self._buffer, self._buffered_bytes = self._buffer, [], 0
         count = sum(b.num_rows for b in batches)
         numbers = self._next_sequence + self._step * np.arange(count, dtype=np.int64)
@@ -184,12 +169,12 @@ class MergeTreeWriter:
             columns[VALUE_KIND] = concat([_kinds(b) for b in batches])
         pieces = [[b.column(i) for b in batches] for i in range(len(self._plan.output))]
         del batches
-        for name in reversed(self._plan.output):  # so that what was joined is freed before the next is
+        for name in reversed(self._plan.output):  # frees the pieces of one column before the next is joined
             columns[name] = concat(pieces.pop())
         return columns
 
     def _sorted_run(self) -> Iterator[pa.RecordBatch]:
-        """What is buffered, sorted, and merged where that may be done in steps."""
+        """Buffered rows, sorted, and merged where that may be done in steps."""
         for window in self._buffered_windows():
             yield from self._shortened(window)
 
@@ -198,7 +183,7 @@ class MergeTreeWriter:
         return merge_window(window, self._plan) if stepwise else _all_rows(window, self._plan.output)
 
     def _spilled_windows(self) -> Iterator[Window]:
-        """What was put aside as windows of complete keys; nothing is afterwards."""
+        """Spilled rows as windows of complete keys. Empties the list of runs."""
         runs, self._runs = self._runs, []
         row_bytes = max(16, sum(r.size_bytes for r in runs) // max(1, sum(r.row_count for r in runs)))
         run_rows = max(512, min(32768, _MERGE_BYTES // row_bytes // max(1, len(runs))))
@@ -210,8 +195,7 @@ class MergeTreeWriter:
 
     def _flush_spilled(self) -> None:
         self._flush(self._spilled_windows())
-        if self._owns_spill:
-            self._spill.close()
+        self._spill.close()
 
     def _flush(self, sorted_windows: Iterator[Window]) -> None:
         """Merge windows into files of level 0, and into changelog files."""
@@ -249,12 +233,9 @@ def _kinds(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _parts(window: Window, rows: int, gathered: bool) -> Iterator[Window]:
-    """The window cut where keys begin, into parts of about so many rows.
+    """The window cut where keys begin, into parts of about `rows` rows.
 
-    Args:
-        window: what to cut.
-        rows: rows of a part.
-        gathered: give each part columns of its own; for merge functions that look at whole columns.
+    `gathered` gives each part columns of its own, for merge functions that look at whole columns.
     """
     if len(window.order) <= rows:
         yield window
@@ -287,24 +268,19 @@ def _all_rows(window: Window, names: tuple[str, ...]) -> Iterator[pa.RecordBatch
         yield from batches_of(arrays, (SEQUENCE_NUMBER, VALUE_KIND, *names), len(rows), _BATCH_ROWS)
 
 
-_NO_SEQUENCE: Final = -1
+class PostponedWriter(DirectWriter):
+    """Writes rows of a table with `bucket` = -2, for a compaction that moves them to buckets.
 
-
-class PostponedWriter:
-    """Writes rows of a table with `bucket` = -2. A `BucketWriter`.
-
-    Args:
-        request: what is written.
-        partition: BinaryRow bytes of the partition.
-        bucket: the postponed bucket.
+    Nothing is sorted or merged: readers take the files of one writer in order, row by row, and all sequence numbers
+    are -1.
     """
 
     def __init__(self, request: WriteRequest, partition: bytes, bucket: int) -> None:
+        super().__init__(DataFiles(request, partition, bucket).data())
         schema = request.handle.schema
         self._function = create_merge_function(schema, request.handle.options)
         self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
         self._columns = schema.row_type.names
-        self._rolling = DataFiles(request, partition, bucket).data()
         self._retracts_allowed = False
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -324,7 +300,7 @@ class PostponedWriter:
         self._rolling.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def _check_retracts(self, batch: pa.RecordBatch, kinds: pa.Array) -> None:
-        """Merge the first retract alone: an engine that refuses them must not find them when nobody can help it."""
+        """Refuse retracts now if the merge engine does: merging the first one alone raises DataError."""
         values = arrow_numpy.values(kinds)
         found = np.flatnonzero(is_retract(values))[:1]
         if self._retracts_allowed or not len(found):
@@ -333,19 +309,3 @@ class PostponedWriter:
         groups = Groups(found, np.zeros(1, np.int64), values[found])
         self._function.merge(columns, groups, tuple(self._columns))
         self._retracts_allowed = True
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._rolling.buffered_bytes
-
-    def release(self) -> None:
-        """Put buffered rows into the open file. Raises StorageError."""
-        self._rolling.flush()
-
-    def close(self) -> Increment:
-        """Finish the files. Raises StorageError."""
-        return Increment(new_files=self._rolling.close())
-
-    def abort(self) -> None:
-        """Remove every file made."""
-        self._rolling.abort()

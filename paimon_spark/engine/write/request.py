@@ -1,4 +1,4 @@
-"""WriteRequest: what a writing task needs to know; the names of a job's files, and removing them.
+"""WriteRequest, the input of a writing task; names and removal of a job's files.
 
 The UUID in a file name begins with text that all files of a job share, 60 random bits, so that files of killed tasks
 are found.

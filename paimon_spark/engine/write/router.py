@@ -1,10 +1,8 @@
 """Rows → one writer per bucket, within a memory budget.
 
 Batches are gathered, ordered by bucket once, and wait in a pool. A bucket's writer gets its rows when the write ends,
-or earlier when there are many, and is closed before the next one is fed: so that a task with thousands of buckets
-makes one file for each, and holds few of them open. Where all rows go to one bucket nothing waits.
-
-What a writer of one bucket is, to the router.
+or earlier when there are many, and is closed before the next one gets rows: a task with thousands of buckets writes
+one file for each, and few of them are open. Where all rows go to one bucket nothing waits.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class BucketWriter(Protocol):
     """Writes rows of one bucket. Not safe for threads."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows: all columns of the table in schema order and canonical types.
+        """Write rows: all columns of the table in schema order and canonical types.
 
         With keys a last column `_VALUE_KIND` (int8) follows when any row of the write may not be +I.
         """
@@ -38,15 +36,15 @@ class BucketWriter(Protocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory that `release` would give back."""
+        """Memory that `release` frees."""
         ...
 
     def release(self) -> None:
-        """Put buffered rows into files, of the table or aside."""
+        """Write buffered rows to files, of the table or spilled."""
         ...
 
     def close(self) -> Increment:
-        """Write what is left; afterwards only `abort` may be called."""
+        """Write the remaining rows; afterwards only `abort` may be called."""
         ...
 
     def abort(self) -> None:
@@ -55,11 +53,11 @@ class BucketWriter(Protocol):
 
 
 MakeWriter = Callable[[bytes, int], BucketWriter]
-"""Makes the writer of a bucket: from BinaryRow bytes of the partition and the bucket number."""
+"""Makes the writer of a bucket, from the BinaryRow bytes of the partition and the bucket number."""
 
 _GATHERED_ROWS: Final = 1 << 17
 _GATHERED_BYTES: Final = 16 << 20
-"""Rows and bytes that are ordered by bucket at a time."""
+"""Rows and bytes that are ordered by bucket at once."""
 
 _EARLY_BYTES: Final = 48 << 20
 """A bucket with so many bytes waiting is worth an open file before the end."""
@@ -75,13 +73,9 @@ class Group(NamedTuple):
 
 
 class Router:
-    """Hands rows to the writers of their buckets. Not safe for threads.
+    """Routes rows to the writers of their buckets. Not safe for threads.
 
-    Args:
-        options: how much may wait, and how many files be open.
-        partitions, bucketing: say where rows belong.
-        make_writer: makes the writer of a bucket.
-        early: whether writers put rows into files as they come, so that feeding one before the end frees memory.
+    With `early` writers write rows to files as they come, so that a writer with rows before the end frees memory.
     """
 
     def __init__(
@@ -108,11 +102,7 @@ class Router:
         self._open: set[int] = set()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows in canonical types.
-
-        Raises:
-            CommitConflictError, DataError, StorageError: of the writers; then `abort` is to be called.
-        """
+        """Route rows in canonical types. Raises as the writers; then call `abort`."""
         if self._bucketing.constant is not None and not self._partitions.columns:
             partition = self._partitions.whole_table()
             self._bucketing.place(batch, partition)
@@ -126,7 +116,7 @@ class Router:
                 self._split()
 
     def close(self) -> list[CommitMessage]:
-        """Write what waits and close every writer. Raises as `write`."""
+        """Write waiting rows and close every writer. Raises as `write`."""
         self._split()
         messages = []
         for number in sorted({*self._pool.groups, *self._open}, key=self._groups.__getitem__):
@@ -150,7 +140,7 @@ class Router:
         self._bucketing.abort()
 
     def _split(self) -> None:
-        """Find the buckets of what was gathered, and put it into the pool by bucket."""
+        """Find the buckets of the gathered rows, and add these to the pool by bucket."""
         if not self._gathered:
             return
         gathered, self._gathered, self._gathered_rows, self._gathered_bytes = self._gathered, [], 0, 0
@@ -194,7 +184,7 @@ class Router:
         return number in self._open or len(self._open) < self._options.max_open_writers
 
     def _hand(self, number: int, batches: Sequence[pa.RecordBatch] = ()) -> BucketWriter:
-        """The group's writer, after it got what waits of the group and then `batches`."""
+        """Give a group's waiting rows, then `batches`, to its writer, and return it."""
         writer = self._writers.get(number)
         if writer is None:
             group = self._groups[number]
@@ -203,14 +193,14 @@ class Router:
         self._open.add(number)
         for batch in chain(self._pool.take(number), batches):
             writer.write(batch)
-            # What still waits counts too, but a writer gets enough to put aside in good pieces.
+            # Waiting rows count too, but a writer gets enough memory for spills of a good size.
             budget = self._options.buffer_bytes
             if writer.buffered_bytes > max(budget - self._pool.memory_bytes, budget // 4):
                 writer.release()
         return writer
 
     def _make_room(self) -> None:
-        """Keep what waits within the budget: large buckets to their writers, the rest to disk."""
+        """Keep waiting rows within the budget: large buckets to their writers, the rest to disk."""
         if self._early:
             for number in self._pool.groups:
                 if self._pool.size_of(number) >= _EARLY_BYTES and self._may_open(number):

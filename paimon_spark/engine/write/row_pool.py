@@ -1,4 +1,4 @@
-"""Rows that wait for their bucket's writer: in memory, and beyond a budget in a mapped file on local disk.
+"""Rows that wait for the writer of their bucket, in memory or in mapped files on disk.
 
 A run is a batch whose rows are ordered by group. What a group has in a run is a slice; a slice of a run on disk is
 read when it is used, by the operating system's paging, so that thousands of groups cost no more than one.
@@ -23,10 +23,10 @@ from paimon_spark.errors import StorageError
 I64 = npt.NDArray[np.int64]
 
 _HANDED_BYTES: Final = 32 << 20
-"""Bytes of the batches that a group's slices are joined to."""
+"""Bytes of the batches that the slices of a group are joined to."""
 
 _PAGED_BYTES: Final = 32 << 20
-"""Bytes read from disk after which their pages are let go."""
+"""Bytes read from disk after which their pages are released."""
 
 
 @dataclass(slots=True)
@@ -80,11 +80,11 @@ class RowPool:
         return found
 
     def size_of(self, group: int) -> int:
-        """Bytes that the group's rows take, about."""
+        """Approximate bytes of the rows of a group."""
         return int(self._bytes[group]) if group < len(self._bytes) else 0
 
     def add(self, batch: pa.RecordBatch, groups: Sequence[int], starts: Sequence[int]) -> None:
-        """Keep a batch whose rows are ordered by group: those of `groups[i]`, each named once, begin at `starts[i]`."""
+        """Add a batch ordered by group: rows of `groups[i]`, each named once, begin at `starts[i]`."""
         size = batch.nbytes
         run = _Run(batch, np.array(groups, np.int64), np.array([*starts, batch.num_rows]), batch.num_rows, size)
         self._runs.append(run)
@@ -105,9 +105,9 @@ class RowPool:
             )
 
     def take(self, group: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a group, in batches of a good size. They leave the pool as they are given out.
+        """The rows of a group, in batches of a good size. They leave the pool as they are yielded.
 
-        A group must be taken to its end before rows are added to the pool again.
+        Exhaust the iterator before adding rows to the pool again.
         """
         if group >= len(self._rows) or not self._rows[group]:
             return
@@ -127,13 +127,13 @@ class RowPool:
             if joined and size + part_bytes > _HANDED_BYTES:
                 yield from _joined(joined)
                 joined, size = [], 0
-                self._let_go()
+                self._release_pages()
             joined.append(part)
             size += part_bytes
             self._paged_bytes += 0 if run.size_bytes else part_bytes
             self._release(run, end - start)
         yield from _joined(joined)
-        self._let_go()
+        self._release_pages()
 
     def _indexed(self) -> _Index:
         if self._index is None:
@@ -147,8 +147,8 @@ class RowPool:
             self._index = _Index(groups[order], runs[order], pieces[order])
         return self._index
 
-    def _let_go(self) -> None:
-        """Take mapped pages out of the process; what is still used comes back from the system's cache."""
+    def _release_pages(self) -> None:
+        """Release mapped pages; those still used come back from the system's cache."""
         if self._paged_bytes < _PAGED_BYTES:
             return
         self._paged_bytes = 0
@@ -164,11 +164,7 @@ class RowPool:
             run.groups = run.starts = np.zeros(0, np.int64)
 
     def spill(self) -> None:
-        """Put everything in memory on disk.
-
-        Raises:
-            StorageError: there is no room for it.
-        """
+        """Move all rows from memory to disk. Raises StorageError: there is no room for them."""
         runs = [run for run in self._in_memory if run.batch is not None]
         self._in_memory = []
         if not runs:
@@ -177,7 +173,7 @@ class RowPool:
             self._map(runs)
         except OSError as e:
             raise StorageError(
-                f"rows that wait for their buckets could not be put aside in {tempfile.gettempdir()}: {e}; set TMPDIR "
+                f"rows that wait for their buckets could not be spilled to {tempfile.gettempdir()}: {e}; set TMPDIR "
                 "to a folder with room for the rows of a task, or write fewer partitions and buckets in one task"
             ) from e
 
@@ -201,7 +197,7 @@ class RowPool:
             run.size_bytes = 0
 
     def close(self) -> None:
-        """Forget all rows and give the disk space back."""
+        """Drop all rows and free the disk space."""
         self._runs, self._in_memory, self._index = [], [], None
         self._rows[:] = self._bytes[:] = 0
         self.memory_bytes = self.disk_bytes = 0

@@ -10,10 +10,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.bucketing import UNAWARE, Bucketing, FixedBuckets, OneBucket, PartitionNumbers
-from paimon_spark.engine.write.data_files import DataFiles
-from paimon_spark.engine.write.dynamic_buckets import DynamicBucketing, is_cross_partition
+from paimon_spark.engine.write.data_files import DataFiles, DirectWriter
+from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets, is_cross_partition
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
@@ -80,42 +80,16 @@ class TableWriter:
     def _bucket_writer(self, partition: bytes, bucket: int) -> BucketWriter:
         if not self._keyed:
             unaware = self._request.handle.options.bucket == UNAWARE
+            # Without buckets every writer counts from 0.
             largest = NO_SEQUENCE if unaware else self._states.of(partition).max_sequence(bucket)
-            return AppendWriter(self._request, partition, bucket, largest)
+            first = first_sequence_number(self._request, largest)
+            return DirectWriter(DataFiles(self._request, partition, bucket).data(first_sequence_number=first))
         # Tables without keys need none of the merge engines.
         from paimon_spark.engine.write.merge_tree import MergeTreeWriter, PostponedWriter
 
         if bucket == POSTPONE_BUCKET:
             return PostponedWriter(self._request, partition, bucket)
         return MergeTreeWriter(self._request, partition, bucket, self._states.of(partition).max_sequence(bucket))
-
-
-class AppendWriter:
-    """Writes rows of one bucket of a table without keys, in order of arrival. A `BucketWriter`.
-
-    `max_sequence` is the largest sequence number of the bucket's live files; -1 when there are none, and for tables
-    without buckets, where every writer counts from 0.
-    """
-
-    def __init__(self, request: WriteRequest, partition: bytes, bucket: int, max_sequence: int) -> None:
-        first = first_sequence_number(request, max_sequence)
-        self._rolling = DataFiles(request, partition, bucket).data(first_sequence_number=first)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._rolling.write(batch)
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._rolling.buffered_bytes
-
-    def close(self) -> Increment:
-        return Increment(new_files=self._rolling.close())
-
-    def release(self) -> None:
-        self._rolling.flush()
-
-    def abort(self) -> None:
-        self._rolling.abort()
 
 
 def first_sequence_number(request: WriteRequest, max_sequence: int) -> int:
@@ -138,7 +112,7 @@ def _bucketing(request: WriteRequest, partitions: PartitionNumbers, states: Buck
 
         return CrossPartitions(request, partitions)
     if bucket == UNAWARE:
-        return DynamicBucketing(request, partitions)
+        return DynamicBuckets(request, partitions)
     if bucket == POSTPONE_BUCKET and keyed:
         return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)
     raise UnsupportedFeatureError(

@@ -197,18 +197,15 @@ def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
         return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(joined)])
     items = [() if v is None else v for v in values]
     if t.kind == "array":
-        return _lists(items, type_, validity, [array_of([i for v in items for i in v], t.inner[0])])
+        inner = array_of([i for v in items for i in v], t.inner[0])
+        return pa.Array.from_buffers(type_, len(items), [validity, _offsets(items)], children=[inner])
     if t.kind == "map":
         keys = array_of([k for v in items for k in v], AvroType("string"))
         inner = array_of([v[k] for v in items for k in v], t.inner[0])
         entries = pa.StructArray.from_arrays([keys, inner], fields=[type_.key_field, type_.item_field])
-        return _lists(items, type_, validity, [entries])
+        return pa.Array.from_buffers(type_, len(items), [validity, _offsets(items)], children=[entries])
     encoded = [b"" if v is None else v if isinstance(v, bytes) else v.encode() for v in values]
     return pa.Array.from_buffers(type_, len(values), [validity, _offsets(encoded), pa.py_buffer(b"".join(encoded))])
-
-
-def _lists(items: list[Any], t: pa.DataType, validity: pa.Buffer | None, children: list[pa.Array]) -> pa.Array:
-    return pa.Array.from_buffers(t, len(items), [validity, _offsets(items)], children=children)
 
 
 def _offsets(values: list[Any]) -> pa.Buffer:

@@ -135,7 +135,8 @@ def _put(row: _Row, values: pa.Array, t: AvroType, where: Bool | None) -> None:
         case kind if kind in _NUMBERS:
             row.long(arrow_numpy.values(values), where)
         case kind if kind in _FLOATS:
-            row.fixed(_matrix(arrow_numpy.values(values).astype(_FLOATS[kind], copy=False)), where)
+            numbers = np.ascontiguousarray(arrow_numpy.values(values).astype(_FLOATS[kind], copy=False))
+            row.fixed(numbers.view(np.uint8).reshape(len(values), -1), where)
         case "bytes" | "string":
             offsets, data = _text(values)
             row.long(np.diff(offsets), where)
@@ -146,7 +147,9 @@ def _put(row: _Row, values: pa.Array, t: AvroType, where: Bool | None) -> None:
             row.fixed(raw.reshape(-1, width), where)
         case "record":
             for i, (name, inner) in enumerate(zip(t.names, t.inner, strict=True)):
-                _put(row, _child(values, i, name), inner, where)
+                found = values.type.get_field_index(name)
+                # By place where the names differ. `field` keeps the slice, and the child's own nulls.
+                _put(row, values.field(found if found >= 0 else i), inner, where)
         case "array" | "map":
             _put_list(row, values, t, where)
         case _:
@@ -175,15 +178,12 @@ def _put_list(row: _Row, values: pa.Array, t: AvroType, where: Bool | None) -> N
         offsets = arrow_numpy.offsets_of(counts)
     row.long(counts, where)
     if len(items):
-        encoded = encode(items, t.inner[0]) if t.kind == "array" else _entries(items, t)
+        # An entry of a map is its key as text, then its value.
+        entry = AvroType("record", ("key", "value"), (AvroType("string"), t.inner[0]))
+        encoded = encode(items, t.inner[0] if t.kind == "array" else entry)
         starts, data = _text(encoded)
         row.raw(_binary(starts[offsets], data, None))
     row.fixed(np.zeros((len(values) if where is None else len(where), 1), np.uint8), counts > 0)
-
-
-def _entries(items: pa.Array, t: AvroType) -> pa.Array:
-    """The entries of maps: the key as text, then the value."""
-    return encode(items, AvroType("record", ("key", "value"), (AvroType("string"), t.inner[0])))
 
 
 def _items(values: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array]:
@@ -193,20 +193,11 @@ def _items(values: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array]:
         return np.zeros(1, np.int32), values.values
     offsets = np.frombuffer(values.buffers()[1], dtype, len(values) + 1, values.offset * dtype.itemsize)
     first, last = int(offsets[0]), int(offsets[-1])
-    items = _unsliced_items(values).slice(first, last - first)
-    return (offsets - first).astype(np.int32, copy=False), items
-
-
-def _unsliced_items(values: pa.Array) -> pa.Array:
     if pa.types.is_map(values.type):
-        return pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
-    return values.values
-
-
-def _child(values: pa.Array, i: int, name: str) -> pa.Array:
-    """A field by name, or by place where the names differ; `field` keeps the slice, and the child's own nulls."""
-    found = values.type.get_field_index(name)
-    return values.field(found if found >= 0 else i)
+        items = pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
+    else:
+        items = values.values
+    return (offsets - first).astype(np.int32, copy=False), items.slice(first, last - first)
 
 
 def _text(values: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Buffer | None]:
@@ -223,10 +214,6 @@ def _binary(offsets: npt.NDArray[np.int32], data: pa.Buffer | None, valid: Bool 
     validity = None if valid is None else arrow_numpy.pack_bits(valid)
     buffers = [validity, pa.py_buffer(np.ascontiguousarray(offsets)), data]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-
-
-def _matrix(values: npt.NDArray[Any]) -> Bytes:
-    return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
 
 
 _ROWS_PER_BLOCK: Final = 256

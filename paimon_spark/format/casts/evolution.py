@@ -46,10 +46,9 @@ def caster(source: DataType, target: DataType) -> Convert:
 
     Raises UnsupportedFeatureError when there is no such cast, in Java or here.
     """
-    for find in (_to_number, _to_decimal, _to_boolean, _to_text, _to_bytes, _to_time):
-        found = find(source, target)
-        if found is not None:
-            return found
+    found = _conversion(source, target)
+    if found is not None:
+        return found
     raise UnsupportedFeatureError(
         f"a column changed from {source} to {target}; old files cannot be read as the new type, "
         "read a version before the change or leave the column out with the option columns",
@@ -57,93 +56,86 @@ def caster(source: DataType, target: DataType) -> Convert:
     )
 
 
-def _name(t: DataType) -> str:
-    return t.name if isinstance(t, AtomicType) else ""
+def _family(t: DataType) -> str:
+    name = root(t)
+    families = {"integer": INTEGER_NAMES, "float": _FLOATS, "text": _TEXTS, "bytes": _BYTES, "TIMESTAMP": _TIMESTAMPS}
+    return next((family for family, names in families.items() if name in names), name)
 
 
-def _is_integer(t: DataType) -> bool:
-    return _name(t) in INTEGER_NAMES
-
-
-def _to_number(source: DataType, target: DataType) -> Convert | None:
-    """To integers and floats."""
-    kind = arrow_type(target) if _is_integer(target) or _name(target) in _FLOATS else None
-    if kind is None:
+def _conversion(source: Any, target: Any) -> Convert | None:
+    """The cast between two types, which are told apart by their families; None if there is none."""
+    families = _family(source), _family(target)
+    if "" in families:  # rows, collections and foreign types
         return None
-    if _is_integer(source):
-        return lambda a: a.cast(kind, safe=False)
-    if _name(source) in _FLOATS:
-        if _is_integer(target):
+    kind = arrow_type(target)
+    match families:
+        case ("integer" | "float", "float") | ("integer", "integer"):
+            return lambda a: a.cast(kind, safe=False)
+        case ("float", "integer"):
             return lambda a: _truncated(a, kind)
-        return lambda a: a.cast(kind, safe=False)
-    if _name(source) == "BOOLEAN":
-        return lambda a: a.cast(kind)
-    if isinstance(source, DecimalType):
-        if _is_integer(target):
+        case ("BOOLEAN", "integer" | "float"):
+            return lambda a: a.cast(kind)
+        case ("DECIMAL", "integer"):
             return lambda a: _decimal_to_integer(a, kind)
-        return lambda a: _decimal_to_float(a, source).cast(kind, safe=False)
-    if isinstance(source, CharType):
-        return cast_text.number_parser(target)
-    if isinstance(source, TimestampType) and _name(target) in ("INT", "BIGINT"):
-        return lambda a: timestamps.epoch_seconds(a).cast(kind, safe=False)
-    return None
-
-
-def _to_decimal(source: DataType, target: DataType) -> Convert | None:
-    if not isinstance(target, DecimalType):
+        case ("DECIMAL", "float"):
+            return lambda a: _decimal_to_float(a, source).cast(kind, safe=False)
+        case ("text", "integer" | "float"):
+            return cast_text.number_parser(target)
+        case ("TIMESTAMP", "integer") if target.name in ("INT", "BIGINT"):
+            return lambda a: timestamps.epoch_seconds(a).cast(kind, safe=False)
+        case ("DECIMAL", "DECIMAL"):
+            return lambda a: round_decimals(a, target)
+        case ("integer", "DECIMAL"):
+            return lambda a: round_decimals(a.cast(pa.decimal128(19, 0)), target)
+        case ("BOOLEAN", "DECIMAL"):
+            return lambda a: round_decimals(a.cast(pa.int8()).cast(pa.decimal128(3, 0)), target)
+        case ("float", "DECIMAL"):
+            return lambda a: cast_text.decimals_of_floats(a, target)
+        case ("text", "DECIMAL"):
+            return lambda a: cast_text.parsed_decimals(a, target)
+        case ("integer", "BOOLEAN"):
+            return lambda a: pc.not_equal(a, scalar_of(0, a.type))
+        case ("text", "BOOLEAN"):
+            return cast_text.parsed_booleans
+        case ("text", "text"):
+            return lambda a: cast_text.fitted_text(a, target)
+        case ("bytes", "text"):
+            return _decoded
+        case ("integer" | "BOOLEAN", "text"):
+            return lambda a: cast_text.fitted_text(a.cast(pa.string()), target)
+        case ("DECIMAL", "text"):
+            return lambda a: cast_text.fitted_text(cast_text.plain_decimals(a), target)
+        case ("float", "text"):
+            return lambda a: cast_text.fitted_text(float_text(a), target)
+        case ("text" | "bytes", "bytes"):
+            return lambda a: cast_text.fitted_bytes(a.cast(pa.binary()), target)
+        case ("TIMESTAMP", "DATE"):
+            return timestamps.dates
+        case ("text", "DATE"):
+            return cast_text.parsed_dates
+        case ("TIMESTAMP", "TIME"):
+            return timestamps.times
+        case ("text", "TIME"):
+            return cast_text.parsed_times
+        case ("TIMESTAMP", "TIMESTAMP"):
+            return lambda a: timestamps.between_timestamps(a, source, target)
+        case ("integer", "TIMESTAMP") if source.name in ("INT", "BIGINT"):
+            return lambda a: timestamps.from_seconds(a, target)
+        case ("DATE", "TIMESTAMP"):
+            return lambda a: timestamps.from_dates(a, target)
+        case ("TIME", "TIMESTAMP"):
+            return lambda a: timestamps.from_times(a, target)
+        case ("text", "TIMESTAMP"):
+            return lambda a: cast_text.parsed_timestamps(a, target)
+    if target.with_nullable(True) != STRING:
         return None
-    if isinstance(source, DecimalType):
-        return lambda a: round_decimals(a, target)
-    if _is_integer(source):
-        return lambda a: round_decimals(a.cast(pa.decimal128(19, 0)), target)
-    if _name(source) == "BOOLEAN":
-        return lambda a: round_decimals(a.cast(pa.int8()).cast(pa.decimal128(3, 0)), target)
-    if _name(source) in _FLOATS:
-        return lambda a: cast_text.decimals_of_floats(a, target)
-    if isinstance(source, CharType):
-        return lambda a: cast_text.parsed_decimals(a, target)
-    return None
-
-
-def _to_boolean(source: DataType, target: DataType) -> Convert | None:
-    if _name(target) != "BOOLEAN":
-        return None
-    if _is_integer(source):
-        return lambda a: pc.not_equal(a, scalar_of(0, a.type))
-    if isinstance(source, CharType):
-        return cast_text.parsed_booleans
-    return None
-
-
-def _to_text(source: DataType, target: DataType) -> Convert | None:
-    if not isinstance(target, CharType):
-        return None
-    if isinstance(source, CharType):
-        return lambda a: cast_text.fitted_text(a, target)
-    if isinstance(source, BinaryType):
-        return _decoded
-    to_text = _number_text(source)
-    if to_text is not None:
-        write = to_text
-        return lambda a: cast_text.fitted_text(write(a), target)
-    if target.with_nullable(True) != CharType():
-        return None
-    if _name(source) == "DATE":
-        return lambda a: a.cast(pa.string())
-    if isinstance(source, TimeType):
-        return lambda a: cast_text.time_text(a, source.precision)
-    if isinstance(source, TimestampType):
-        return lambda a: cast_text.timestamp_text(timestamps.wall_clock(a), source.precision)
-    return None
-
-
-def _number_text(source: DataType) -> Convert | None:
-    if _is_integer(source) or _name(source) == "BOOLEAN":
-        return lambda a: a.cast(pa.string())
-    if isinstance(source, DecimalType):
-        return cast_text.plain_decimals
-    if _name(source) in _FLOATS:
-        return float_text
+    match families[0]:
+        case "DATE":
+            return lambda a: a.cast(pa.string())
+        case "TIME":
+            return lambda a: cast_text.time_text(a, source.precision)
+        case "TIMESTAMP":
+            return lambda a: cast_text.timestamp_text(timestamps.wall_clock(a), source.precision)
     return None
 
 
@@ -152,35 +144,6 @@ def _decoded(array: pa.Array) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid as e:
         raise DataError(f"bytes of a column that became text are not UTF-8: {e}") from e
-
-
-def _to_bytes(source: DataType, target: DataType) -> Convert | None:
-    if isinstance(target, BinaryType) and isinstance(source, (BinaryType, CharType)):
-        return lambda a: cast_text.fitted_bytes(a.cast(pa.binary()), target)
-    return None
-
-
-def _to_time(source: DataType, target: DataType) -> Convert | None:
-    """To dates, times and timestamps."""
-    if not isinstance(target, TimestampType):
-        if isinstance(target, TimeType):
-            convert, parse = timestamps.times, cast_text.parsed_times
-        elif _name(target) == "DATE":
-            convert, parse = timestamps.dates, cast_text.parsed_dates
-        else:
-            return None
-        return convert if isinstance(source, TimestampType) else parse if isinstance(source, CharType) else None
-    if isinstance(source, TimestampType):
-        return lambda a: timestamps.between_timestamps(a, source, target)
-    if _name(source) in ("INT", "BIGINT"):
-        return lambda a: timestamps.from_seconds(a, target)
-    if _name(source) == "DATE":
-        return lambda a: timestamps.from_dates(a, target)
-    if isinstance(source, TimeType):
-        return lambda a: timestamps.from_times(a, target)
-    if isinstance(source, CharType):
-        return lambda a: cast_text.parsed_timestamps(a, target)
-    return None
 
 
 def _truncated(array: pa.Array, kind: pa.DataType) -> pa.Array:

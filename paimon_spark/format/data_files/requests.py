@@ -176,7 +176,6 @@ class RowGroupWriter(ABC):
         """Write a table, in row groups of `rows`."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows, and write the buffer once it fills a row group."""
         if not batch.num_rows:
             return
         self._batches.append(batch)
@@ -187,9 +186,9 @@ class RowGroupWriter(ABC):
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffer, in as many row groups of equal size as come nearest to the limits."""
         if not self._batches:
             return
+        # As many row groups of equal size as come nearest to the limits.
         table = pa.Table.from_batches(self._batches, self._canonical)
         groups = max(1, round(self.buffered_bytes / self._max_bytes), round(self._buffered_rows / self._max_rows))
         each = -(-self._buffered_rows // groups)

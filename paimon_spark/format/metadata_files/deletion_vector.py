@@ -162,25 +162,17 @@ class _Roaring(RoaringBytes):
             if are_runs[i]:
                 low = self._runs(size)
             elif size <= ARRAY_LIMIT:
-                low = self._array(size)
+                low = np.frombuffer(self.slice(2 * size), "<u2").astype(np.int64)
+                if (np.diff(low) <= 0).any():
+                    raise FormatError("positions are out of order")
             else:
-                low = self._bits(size)
+                bits = np.unpackbits(np.frombuffer(self.slice(BITMAP_BYTES), np.uint8), bitorder="little")
+                low = np.flatnonzero(bits)
+                if len(low) != size:
+                    raise FormatError(f"a container has {len(low)} positions and announces {size}")
             out[start:end] = low
             out[start:end] += base + (key << 16)
         return out
-
-    def _array(self, size: int) -> Positions:
-        low = np.frombuffer(self.slice(2 * size), "<u2").astype(np.int64)
-        if (np.diff(low) <= 0).any():
-            raise FormatError("positions are out of order")
-        return low
-
-    def _bits(self, size: int) -> Positions:
-        bits = np.unpackbits(np.frombuffer(self.slice(BITMAP_BYTES), np.uint8), bitorder="little")
-        low = np.flatnonzero(bits)
-        if len(low) != size:
-            raise FormatError(f"a container has {len(low)} positions and announces {size}")
-        return low.astype(np.int64, copy=False)
 
     def _runs(self, size: int) -> Positions:
         (count,) = self.take("<H")

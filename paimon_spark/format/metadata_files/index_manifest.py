@@ -126,9 +126,13 @@ def _entry(row: dict[str, Any], path: str) -> IndexManifestEntry:
             f"{path} names an index file {row['_FILE_NAME']!r}, which is not a plain file name", path=path
         )
     ranges, index = row.get("_DELETIONS_VECTORS_RANGES"), row.get("_GLOBAL_INDEX")
+    if index is not None:
+        index = manifest_format.value_of(GlobalIndexMeta, index)
+        extra = index.extra_field_ids
+        index = index._replace(extra_field_ids=None if extra is None else tuple(extra))
     return manifest_format.value_of(IndexManifestEntry, row)._replace(
         deletion_vectors=None if ranges is None else tuple(_range(r, path) for r in ranges),
-        global_index=None if index is None else manifest_format.value_of(GlobalIndexMeta, index),
+        global_index=index,
     )
 
 

@@ -139,7 +139,11 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
     for i, (path, data) in enumerate(files):
         if i not in containers:
             groups.append([i])
-            tables.append(_columnar_entries(path, data))
+            try:
+                records = manifest_format.decode(data, path)
+                tables.append(pa.Table.from_batches(list(map(_flat, records)), ENTRY_SCHEMA))
+            except _BadEntryError as e:
+                raise e.error(path) from e
             counts[i] = len(tables[-1])
     if not tables:
         return no_rows(ENTRY_SCHEMA), counts
@@ -148,13 +152,6 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
         return entries, counts
     order = _interleaved(groups, np.array(counts, np.int64))
     return entries.take(arrow_numpy.take_indices(order)), counts
-
-
-def _columnar_entries(path: str, data: bytes) -> pa.Table:
-    try:
-        return pa.Table.from_batches([_flat(r) for r in manifest_format.decode(data, path)], ENTRY_SCHEMA)
-    except _BadEntryError as e:
-        raise e.error(path) from e
 
 
 def _interleaved(groups: list[list[int]], counts: Any) -> Any:
@@ -299,8 +296,10 @@ def _manifest_file_meta(row: dict[str, Any], path: str) -> ManifestFileMeta:
     name = row["_FILE_NAME"]
     if not isinstance(name, str) or not _is_safe(name):
         raise CorruptFileError(f"{path} names a manifest {name!r}, which is not a plain file name", path=path)
-    found = manifest_format.value_of(ManifestFileMeta, row)
-    return found._replace(partition_stats=manifest_format.value_of(SimpleStats, row["_PARTITION_STATS"]))
+    stats = row["_PARTITION_STATS"]
+    nulls = stats.get("_NULL_COUNTS")
+    partition_stats = SimpleStats(stats["_MIN_VALUES"], stats["_MAX_VALUES"], None if nulls is None else tuple(nulls))
+    return manifest_format.value_of(ManifestFileMeta, {**row, "_PARTITION_STATS": partition_stats})
 
 
 def files_of(entries: pa.Table) -> list[DataFileMeta]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -99,15 +100,24 @@ def rows(data: bytes, path: str) -> Iterator[dict[str, Any]]:
 def row_of(value: Any) -> dict[str, Any]:
     """The record of a NamedTuple whose fields are called as on disk, but in small letters; tuples become arrays."""
     # fastavro reads a tuple as the name of a union's branch and its value.
-    return {f"_{n.upper()}": list(v) if isinstance(v, tuple) else v for n, v in value._asdict().items()}
+    kind: Callable[..., Any] = type(value)
+    keys, _ = _keys(kind)
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in zip(keys, value, strict=True)}
 
 
 def value_of(kind: Callable[..., _T], row: Mapping[str, Any]) -> _T:
-    """The inverse of `row_of`, also of a record without the fields that have a default. Raises KeyError."""
-    defaults = kind._field_defaults  # type: ignore[attr-defined]
-    keys = [(f"_{n.upper()}", n in defaults) for n in kind._fields]  # type: ignore[attr-defined]
-    found = [row.get(key) if is_optional else row[key] for key, is_optional in keys]
-    return kind(*(tuple(v) if isinstance(v, list) else v for v in found))
+    """The inverse of `row_of`, arrays stay lists. Fields with a default may be missing; others raise KeyError."""
+    keys, required = _keys(kind)
+    if not required <= row.keys():
+        raise KeyError(*(required - row.keys()))
+    return kind(*map(row.get, keys))
+
+
+@cache
+def _keys(kind: Callable[..., Any]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The keys of a NamedTuple's fields, and those of fields without default."""
+    keys = {name: f"_{name.upper()}" for name in kind._fields}  # type: ignore[attr-defined]
+    return tuple(keys.values()), frozenset(keys[n] for n in keys.keys() - kind._field_defaults.keys())  # type: ignore[attr-defined]
 
 
 def check_codec(to: str, codec: str) -> None:

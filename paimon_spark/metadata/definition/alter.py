@@ -108,9 +108,7 @@ def apply(
         time_ms: of the new schema.
         table: how messages call the table.
 
-    Raises:
-        InvalidInputError, InvalidOptionError, ColumnNotFoundError, AlreadyExistsError: a change is not possible.
-        UnsupportedFeatureError: the result needs a feature that this package lacks.
+    Raises as `alter_table`, but for writing.
     """
     after = schema
     try:
@@ -172,11 +170,7 @@ FIXED_OPTIONS: Final = (IMMUTABLE_OPTIONS - _CONDITIONAL) | {"dynamic-bucket.ini
 
 
 def check_set(schema: TableSchema, key: str, value: str, has_snapshots: Callable[[], bool]) -> None:
-    """Check that an option may get a value.
-
-    Raises:
-        InvalidOptionError: it may not; the message says why.
-    """
+    """Check that an option may get a value. Raises InvalidOptionError, which says why not."""
     check_storable(key)
     if _unchanged(schema, key, value):
         return

@@ -46,11 +46,7 @@ _BEFORE_PARTITION = Option(
 
 
 def applied(schema: TableSchema, change: SchemaChange) -> TableSchema:
-    """`schema` after the change of a column.
-
-    Raises:
-        InvalidInputError, ColumnNotFoundError, AlreadyExistsError: it is not possible.
-    """
+    """The schema after a change. Raises InvalidInputError, ColumnNotFoundError, AlreadyExistsError: not possible."""
     match change:
         case AddColumn():
             return _add(schema, change)

@@ -74,12 +74,7 @@ def create_table(
 
 
 def check_new(schema: TableSchema, table: str = "the table") -> None:
-    """Check the definition of a table to be made; options that Paimon does not know are warned about.
-
-    Raises:
-        InvalidInputError, InvalidOptionError: Paimon has no such table.
-        UnsupportedFeatureError: it needs a feature that this package lacks.
-    """
+    """Check the definition of a new table; warn about options that Paimon does not know. Raises as `create_table`."""
     check_case(schema.row_type.names)
     for field in schema.fields:
         check_default(field.name, field.type, field.default_value)

@@ -116,11 +116,7 @@ def _partial_update_functions(schema: TableSchema, options: TableOptions) -> dic
 
 
 def partial_update_groups(schema: TableSchema, options: TableOptions) -> tuple[SequenceGroup, ...]:
-    """The sequence groups of a table with merge engine partial-update, checked with its other options.
-
-    Raises:
-        InvalidOptionError: options contradict each other or the schema.
-    """
+    """The sequence groups of a partial-update table, checked with its other options. Raises InvalidOptionError."""
     merge, groups = options.merge, sequence_groups(schema, options.merge)
     by_group = PARTIAL_UPDATE_REMOVE_BY_GROUP.key
     for excluded, one, other in (

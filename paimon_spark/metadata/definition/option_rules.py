@@ -62,12 +62,7 @@ _NOT_HERE: Final = (
 
 
 def check_options(schema: TableSchema, options: TableOptions) -> None:
-    """Check options against each other and against the table's columns and keys.
-
-    Raises:
-        InvalidOptionError: they contradict each other or the table's kind.
-        UnsupportedFeatureError: a file format or an aggregate function that is not known here.
-    """
+    """Check options against each other, columns and keys. Raises InvalidOptionError, UnsupportedFeatureError."""
     for rule in _RULES:
         rule(schema, options)
 

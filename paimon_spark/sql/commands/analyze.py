@@ -50,10 +50,9 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
     """Count the rows of the head and compute statistics of the named columns; an empty branch stays as it is.
 
     Raises:
-        UnsupportedFeatureError: NOSCAN, PARTITION, or a column's type has no statistics.
+        UnsupportedFeatureError: a column's type has no statistics.
         CommitError: the retries are exhausted, or the outcome is unknown.
     """
-    _refuse(name, statement)
     table = session.table(name, {"time-zone": session.time_zone})
     handle = reopen_at_head(table)
     head = latest_snapshot(handle)
@@ -76,16 +75,6 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
     found = Statistics(head.id, head.schema_id, count, size * count // physical if physical else 0, columns)
     made = Committer(handle, new_commit_user(handle.options)).set_statistics(found)
     after_commit(handle, made.snapshot_ids)
-
-
-def _refuse(name: TableName, statement: Analyze) -> None:
-    if statement.partition or statement.no_scan:
-        what = "PARTITION" if statement.partition else "NOSCAN"
-        raise UnsupportedFeatureError(
-            f"ANALYZE TABLE {name} with {what}: Paimon's statistics are of all rows of a snapshot; leave {what} "
-            f"out. Counts by file and partition are in {name}$files and {name}$partitions",
-            feature=f"ANALYZE TABLE {what}",
-        )
 
 
 def _fields(table: Table, statement: Analyze) -> list[DataField]:

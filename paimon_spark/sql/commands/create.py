@@ -62,7 +62,7 @@ _NOT_PROPERTIES: Final = {
     "provider": "write USING paimon",
     "location": "write LOCATION '…'",
     "owner": "tables of a warehouse have none",
-    "external": "tables of a warehouse lie in it",
+    "external": "tables of a warehouse are stored in it",
 }
 _UNSUPPORTED_TYPES: Final = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
 
@@ -275,7 +275,7 @@ def _check_location(catalog: Catalog, name: TableName, location: str | None) -> 
     if location is None or is_same_location(catalog, location, table_url(catalog.warehouse, name.database, name.table)):
         return
     raise UnsupportedFeatureError(
-        f"{name} cannot lie at {location!r}: tables of the catalog lie in "
+        f"{name} cannot be stored at {location!r}: tables of the catalog are in "
         f"{database_url(catalog.warehouse, name.database)}. Leave LOCATION out; open a table elsewhere with "
         f"load_table({location!r}), and create it by df.write.format('paimon').save({location!r})",
         feature="LOCATION",
@@ -352,7 +352,7 @@ def _check_database_location(catalog: Catalog, name: str, location: str) -> None
     fixed = database_url(catalog.warehouse, name)
     if not is_same_location(catalog, location, fixed):
         raise UnsupportedFeatureError(
-            f"database {name!r} cannot lie at {location!r}: it lies at {fixed}; leave LOCATION out, or load the "
+            f"database {name!r} cannot be stored at {location!r}: it is at {fixed}; leave LOCATION out, or load the "
             "catalog of another warehouse",
             feature="CREATE DATABASE with LOCATION",
         )

@@ -53,14 +53,8 @@ _STATISTICS: Final = {
 def describe(session: Session, name: TableName, statement: Describe) -> Result:
     """The columns of a table, or of a version of it; with EXTENDED the whole definition.
 
-    Raises UnsupportedFeatureError: PARTITION, AS JSON, or a nested column.
+    Raises UnsupportedFeatureError: a nested column.
     """
-    if statement.unsupported:
-        instead = "SELECT * FROM {0}$partitions" if statement.unsupported == "PARTITION" else "Table.schema in Python"
-        raise UnsupportedFeatureError(
-            f"DESCRIBE {name} {statement.unsupported} is not supported; use {instead.format(name)}",
-            feature=f"DESCRIBE {statement.unsupported}",
-        )
     table = session.table(name, {"time-zone": session.time_zone})
     if statement.version is not None:
         table = table.at(statement.version)

@@ -76,20 +76,15 @@ _DEFAULT_DIGITS: Final = 6
 
 
 @on_table
-def show_create_table(session: Session, name: TableName, statement: ShowCreateTable) -> Result:
+def show_create_table(session: Session, name: TableName, _: ShowCreateTable) -> Result:
     """The statement that creates an equal table; of a branch, with the definition of the branch.
 
-    Raises UnsupportedFeatureError: it is a system table, or AS SERDE.
+    Raises UnsupportedFeatureError: it is a system table.
     """
     if name.system is not None:
         raise UnsupportedFeatureError(
             f"{name} is a system table, which always exists and is not created; DESCRIBE {name} shows its columns",
             feature="SHOW CREATE TABLE of a system table",
-        )
-    if statement.as_serde:
-        raise UnsupportedFeatureError(
-            f"SHOW CREATE TABLE {name} AS SERDE is not supported, as Hive has no such table; leave AS SERDE out",
-            feature="AS SERDE",
         )
     return session.rows("createtab_stmt STRING NOT NULL", [(_create_statement(name, session.table(name)),)])
 

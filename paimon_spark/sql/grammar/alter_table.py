@@ -144,7 +144,7 @@ def _alteration(cursor: Cursor, name: Name) -> Statement:
             cursor.take("COLUMN")
             return AlterTable(cursor.sql, name, tuple(_change_column(cursor, hive=True)))
         case "REPLACE" if cursor.take("COLUMNS"):
-            unsupported(cursor, "REPLACE COLUMNS", "say which columns to ADD, DROP, RENAME or ALTER")
+            unsupported(cursor, "REPLACE COLUMNS", "use ADD, DROP, RENAME or ALTER for each column")
     for keywords, what, instead in _UNSUPPORTED:
         if cursor.at(*keywords):
             unsupported(cursor, what, instead)
@@ -183,7 +183,7 @@ def _add(cursor: Cursor, name: Name) -> Statement:
         specs = [partition_spec(cursor)]
         while True:
             if cursor.at("LOCATION"):
-                unsupported(cursor, "partitions with a LOCATION", "the table's files lie in its own directory")
+                unsupported(cursor, "partitions with a LOCATION", "the files of a table are in its own directory")
             if not (cursor.take(",") or cursor.at("PARTITION")):
                 return AddPartitions(cursor.sql, name, tuple(specs))
             specs.append(partition_spec(cursor))
@@ -239,7 +239,7 @@ def _change_column(cursor: Cursor, *, hive: bool = False) -> list[SchemaChange]:
 def _change_column_as_hive(cursor: Cursor, path: Path) -> list[SchemaChange]:
     clause = column_clause(cursor)
     if clause.path[-1].lower() != path[-1].lower():
-        instead = f"say RENAME COLUMN {path_text(path)} TO {clause.path[-1]}"
+        instead = f"use RENAME COLUMN {path_text(path)} TO {clause.path[-1]}"
         unsupported(cursor, "CHANGE COLUMN to another name", instead)
     field = clause.field
     found: list[SchemaChange] = [UpdateType(path, field.type, keep_nullability=True)]

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import DATABASE, complete_partition_expressions, version_clause
-from paimon_spark.sql.statement import Name, Statement, TableStatement
+from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
 
 PartitionFilter: TypeAlias = tuple[tuple[str, str], ...]
 """Partition columns with the SQL text of their values."""
@@ -21,15 +21,11 @@ _NOT_A_TABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Describe(TableStatement):
-    """DESCRIBE of a table or a column, which is () for the table.
-
-    `unsupported` is a clause that is not supported, PARTITION or AS JSON; empty without.
-    """
+    """DESCRIBE of a table or a column, which is () for the table."""
 
     version: str | None
     extended: bool
     column: Name
-    unsupported: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +38,7 @@ class DescribeDatabase(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ShowCreateTable(TableStatement):
-    """SHOW CREATE TABLE; `as_serde` asks for Hive's form."""
-
-    as_serde: bool
+    """SHOW CREATE TABLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +105,9 @@ class Refresh(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class Analyze(TableStatement):
-    """ANALYZE TABLE … COMPUTE STATISTICS; `columns` is None for all, () for none.
+    """ANALYZE TABLE … COMPUTE STATISTICS; `columns` is None for all, () for none."""
 
-    `partition` is the text of its PARTITION clause, empty without.
-    """
-
-    partition: str
     columns: tuple[str, ...] | None
-    no_scan: bool
 
 
 def read_describe(cursor: Cursor) -> Statement | None:
@@ -133,21 +122,24 @@ def read_describe(cursor: Cursor) -> Statement | None:
     extended = not _is_last(cursor) and cursor.take_one("EXTENDED", "FORMATTED") is not None
     table = cursor.name()
     version = version_clause(cursor)
-    unsupported = ""
     if cursor.take("PARTITION"):
         complete_partition_expressions(cursor)
-        unsupported = "PARTITION"
+        instead = f"Use the system table {'.'.join(table)}$partitions"
+        return UnsupportedStatement(cursor.sql, (table,), "DESCRIBE PARTITION", instead)
     column: Name = ()
     if not cursor.at_end and not cursor.at("AS", "JSON"):
         column = cursor.name("the name of a column, or the end of the statement")
     if cursor.take("AS", "JSON"):
-        unsupported = "AS JSON"
-    return Describe(cursor.sql, table, None if version is None else str(version), extended, column, unsupported)
+        return UnsupportedStatement(cursor.sql, (table,), "DESCRIBE AS JSON", "Use Table.schema in Python")
+    return Describe(cursor.sql, table, None if version is None else str(version), extended, column)
 
 
 def read_show_create(cursor: Cursor) -> Statement:
     """Read SHOW CREATE TABLE. Raises SqlSyntaxError."""
-    return ShowCreateTable(cursor.sql, cursor.name(), cursor.take("AS", "SERDE"))
+    table = cursor.name()
+    if cursor.take("AS", "SERDE"):
+        return UnsupportedStatement(cursor.sql, (table,), "AS SERDE", "Leave it out: Hive has no such table")
+    return ShowCreateTable(cursor.sql, table)
 
 
 def read_show_columns(cursor: Cursor) -> Statement:
@@ -227,9 +219,17 @@ def read_refresh(cursor: Cursor) -> Statement:
 def read_analyze(cursor: Cursor) -> Statement:
     """Read ANALYZE TABLE … COMPUTE STATISTICS. Raises SqlSyntaxError."""
     table = cursor.name()
-    partition = cursor.parenthesised() if cursor.take("PARTITION") else ""
+    has_partition = cursor.take("PARTITION")
+    if has_partition:
+        cursor.parenthesised()
     cursor.expect("COMPUTE", "STATISTICS")
-    no_scan = cursor.take("NOSCAN")
+    if cursor.take("NOSCAN") or has_partition:
+        what, name = "PARTITION" if has_partition else "NOSCAN", ".".join(table)
+        instead = (
+            f"Paimon's statistics are of all rows of a snapshot; leave {what} out. Counts by file and partition are in "
+            f"{name}$files and {name}$partitions"
+        )
+        return UnsupportedStatement(cursor.sql, (table,), f"ANALYZE TABLE {what}", instead)
     columns: tuple[str, ...] | None = ()
     if cursor.take("FOR"):
         if cursor.take("ALL", "COLUMNS"):
@@ -237,7 +237,7 @@ def read_analyze(cursor: Cursor) -> Statement:
         else:
             cursor.expect("COLUMNS")
             columns = tuple(cursor.listed(lambda: cursor.identifier("the name of a column")))
-    return Analyze(cursor.sql, table, partition, columns, no_scan)
+    return Analyze(cursor.sql, table, columns)
 
 
 def _is_last(cursor: Cursor) -> bool:

@@ -289,7 +289,7 @@ def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
     cursor.expect("USING")
     first = cursor.index
     source = expression(cursor, "ON")
-    source_alias = visible_name(cursor.tokens[first : cursor.index])
+    source_alias = _visible_name(cursor.tokens[first : cursor.index])
     cursor.expect("ON")
     condition = expression(cursor, "WHEN")
     clauses = []
@@ -344,16 +344,13 @@ def _check_conditions(cursor: Cursor, clauses: Sequence[WhenClause]) -> None:
             cursor.fail(f"a condition in every WHEN {when.value.upper()} but the last: the others would never apply")
 
 
-def visible_name(tokens: Sequence[Token]) -> str | None:
+def _visible_name(tokens: Sequence[Token]) -> str | None:
     """The name of a relation in conditions: its alias, or the last part of its name; None when it has neither."""
     last = tokens[-1]
-    if last.keyword == ")" and tokens[0].keyword != "(":
+    if last.keyword == ")":
         return _alias_before_columns(tokens)
-    is_alias = last.is_name and not last.is_number and not last.is_text
-    if len(tokens) > 1 and is_alias and tokens[-2].keyword not in (".", "$"):
+    if len(tokens) > 1 and last.is_name and not last.is_number and tokens[-2].keyword not in (".", "$", "OF"):
         return last.text
-    if len(tokens) > 2 and tokens[0].keyword == "(" and last.keyword == ")":
-        return _alias_before_columns(tokens)
     name = ""
     for i, token in enumerate(tokens):
         if i % 2 == 0 and token.is_name:
@@ -372,7 +369,8 @@ def _alias_before_columns(tokens: Sequence[Token]) -> str | None:
     index = matching_bracket(tokens, len(tokens) - 1)
     if index is None or index < 2 or not tokens[index - 1].is_name or tokens[index - 2].keyword == ".":
         return None
-    return tokens[index - 1].text
+    # WITH (…) holds options of a table.
+    return _visible_name(tokens[: index - 1]) if tokens[index - 1].keyword == "WITH" else tokens[index - 1].text
 
 
 _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str], Statement | None]]] = {

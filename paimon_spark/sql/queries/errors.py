@@ -64,8 +64,8 @@ def syntax_error(session: Session, parsed: ParsedQuery) -> SqlSyntaxError | None
         session.run(f"EXPLAIN {parsed.sql}")  # parses the statement without running it
     except ParseException as e:
         found = _PARSER.search(str(e))
-        said = str(e).strip().splitlines()[0] if found is None else " ".join(found[1].split())
-        return SqlSyntaxError(f"Spark cannot parse the statement: {said}: {abbreviated(parsed.sql)}", sql=parsed.sql)
+        message = str(e).strip().splitlines()[0] if found is None else " ".join(found[1].split())
+        return SqlSyntaxError(f"Spark cannot parse the statement: {message}: {abbreviated(parsed.sql)}", sql=parsed.sql)
     except PySparkException:
         return None
     return None
@@ -82,15 +82,15 @@ def _unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError
     warehouse, databases = session.catalog.warehouse, session.catalog.list_databases()
     database = parts[0] if len(parts) > 1 else session.database
     if database not in databases:
-        said = f"has no database {database!r}{did_you_mean(database, databases)}; its databases are "
-        said += ", ".join(databases[:20]) or "none"
+        what = f"has no database {database!r}{did_you_mean(database, databases)}; its databases are "
+        what += ", ".join(databases[:20]) or "none"
     else:
         tables = session.catalog.list_tables(database)
-        said = f"has no table {parts[-1]!r} in database {database!r}{did_you_mean(parts[-1], tables)}; its tables are "
-        said += ", ".join(tables[:20]) or "none"
+        what = f"has no table {parts[-1]!r} in database {database!r}{did_you_mean(parts[-1], tables)}; its tables are "
+        what += ", ".join(tables[:20]) or "none"
     hint = "" if len(parts) > 1 else "; write database.table, or set the database with USE"
     return TableNotFoundError(
-        f"there is no table or view {'.'.join(parts)}: Spark has none, and warehouse {warehouse} {said}{hint}. "
+        f"there is no table or view {'.'.join(parts)}: Spark has none, and warehouse {warehouse} {what}{hint}. "
         "Names of tables are case-sensitive",
         table=".".join(parts),
     )

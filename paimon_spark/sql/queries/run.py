@@ -192,5 +192,5 @@ def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]])
     out = frame.toDF(*(name for name, _ in columns))
     if all(comment is None for _, comment in columns):
         return out
-    said = {name: {} if comment is None else {"comment": comment} for name, comment in columns}
-    return out.select(*(col(quoted(name)).alias(name, metadata=said[name]) for name, _ in columns))
+    metadata = {name: {} if comment is None else {"comment": comment} for name, comment in columns}
+    return out.select(*(col(quoted(name)).alias(name, metadata=metadata[name]) for name, _ in columns))

@@ -58,10 +58,10 @@ def test_rows_that_are_read_are_noted_and_plans_are_not(table: Table) -> None:
     assert sum(b.num_rows for b in batches) == 3
     (note,) = noted(table)
     assert (note.ref, note.after, note.last, note.within) == (T, None, 3, None)
-    assert note.who == this_process()
+    assert note.task == this_process()
     assert scan.to_arrow().num_rows == 3
     assert len(noted(table)) == 2
-    assert len({n.who.app_id for n in noted(table)}) == 1
+    assert len({n.task.app_id for n in noted(table)}) == 1
 
 
 def test_reads_without_a_job_are_not_noted(table: Table) -> None:

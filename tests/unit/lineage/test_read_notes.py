@@ -68,7 +68,7 @@ def test_a_stream_s_note_holds_what_was_read_and_for_whom(warehouse: Warehouse) 
     assert write_note(pickle.loads(pickle.dumps(of_stream(warehouse, within=8, job="j"))), QUERY)
     (note,) = stream_notes(warehouse, "q-1")
     assert (note.ref, note.after, note.last, note.within, note.job) == (T, 5, 7, 8, "j")
-    assert note.who == QUERY
+    assert note.task == QUERY
     assert note.range.warehouse is None
     assert all_stream_queries(warehouse) == ["q-1"]
     assert all_batch_jobs(warehouse) == []
@@ -125,14 +125,14 @@ def test_batch_jobs_have_a_note_for_each_read_and_the_newest_of_each_branch_coun
     found = batch_notes(warehouse, "j", "app-1")
     assert [n.time_ms for n in found] == [2, 3, 1000]
     assert sorted((n.ref, n.last) for n in newest_per_source(found)) == [(T, 9), (U, 7)]
-    assert [n.who for n in batch_notes(warehouse, "j")].count(other) == 1
+    assert [n.task for n in batch_notes(warehouse, "j")].count(other) == 1
     assert all_batch_jobs(warehouse) == ["j"]
 
 
 def test_an_application_s_notes_are_not_those_of_one_whose_id_begins_alike(warehouse: Warehouse) -> None:
     write_note(of_batch(warehouse, "a"), TaskIdentity("app"))
     write_note(of_batch(warehouse, "b"), TaskIdentity("app-1"))
-    assert [n.who.app_id for n in batch_notes(warehouse, "j", "app")] == ["app"]
+    assert [n.task.app_id for n in batch_notes(warehouse, "j", "app")] == ["app"]
 
 
 @given(

@@ -65,7 +65,7 @@ def test_messages_and_the_plan_call_it_by_its_name(table: MetadataTable) -> None
     assert "t$snapshots, branch fix" in str(t.scan().plan())
     with pytest.raises(ColumnNotFoundError, match=r"\$snapshots has no column 'snapshot'; did you mean 'snapshot_id'"):
         t.scan(columns=["snapshot"]).to_arrow()
-    with pytest.raises(InvalidOptionError, match="'schema_id' would come twice"):
+    with pytest.raises(InvalidOptionError, match="'schema_id' is named twice"):
         t.scan(columns=["schema_id", "SCHEMA_ID"]).to_arrow()
 
 

@@ -201,7 +201,7 @@ def test_history_that_expired(table: Table) -> None:
     table.branch("fix").write(rows(12))
     fix = table.branch("fix").handle
     fix.store.delete(fix.layout.snapshot_path(2))
-    refused(table, SnapshotExpiredError, "snapshot 2 of branch 'fix' of table db.t has expired, so nobody can tell")
+    refused(table, SnapshotExpiredError, "snapshot 2 of branch 'fix' of table db.t has expired, so it is unknown")
 
 
 def test_a_commit_that_fails_leaves_both_as_they_were(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.maintenance.change import recover, unfinished
 from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.tags import guard_name, tag_names
 from paimon_spark.storage.urls import open_store
@@ -161,7 +162,7 @@ def test_commits_beside_are_there_or_were_refused(tmp_path: Path, verb: str) -> 
                 name = f"w{number}-{i}"
                 try:
                     fix = open_table(main.store, main.layout.root, "fix", "t")
-                    made = Committer(fix, "w", sleep=lambda s: time.sleep(min(s, 0.01)))
+                    made = Committer(fix, "w", clock=Clock(sleep=lambda s: time.sleep(min(s, 0.01))))
                     made.commit([message(fix, a_file(name))])
                 except BranchNotFoundError:
                     return

@@ -148,7 +148,10 @@ def test_snapshots_copied_to_a_main_with_another_schema_of_that_id(table: Table)
     shutil.copy(root(table) / "branch/branch-fix/snapshot/LATEST", root(table) / "snapshot/LATEST")
     [found] = table.doctor()
     assert (found.kind, found.branch, found.severity) == ("other-schema", "fix", Severity.ERROR)
-    assert "main and branch 'fix' both have snapshot 3, written with schema 1, but schema 1 of the one" in found.message
+    assert (
+        "main and branch 'fix' both have snapshot 3, written with schema 1, but their columns of schema 1"
+        in found.message
+    )
     assert "merge_branch('fix')" in found.remedy
     [found] = table.doctor(repair=True)
     assert not found.repaired
@@ -189,7 +192,7 @@ def test_counts_that_do_not_go_together_and_holes(table: Table) -> None:
     (root(table) / "snapshot" / "snapshot-2").unlink()
     messages = [f.message for f in table.doctor() if f.kind == "spliced-history"]
     assert len(messages) == 2
-    assert any("40 rows in all, 1 of them new, do not go with 3 before" in m for m in messages)
+    assert any("40 rows in all, 1 of them new, contradict 3 before" in m for m in messages)
     assert any("there is a hole: snapshot 1 is followed by 3" in m for m in messages)
 
 

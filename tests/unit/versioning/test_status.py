@@ -48,7 +48,7 @@ def test_status_counts_files_refs_branches_and_consumers(tmp_path: Path) -> None
     told = {b.name: (b.base, b.base_snapshot_id, b.base_tag, b.ahead, b.behind) for b in found.branches}
     assert told == {"fix": ("main", 2, "v1", 2, 1), "bare": ("main", None, None, 0, 3)}
     assert [(c.name, c.next_snapshot_id, c.behind) for c in found.consumers] == [("etl", 2, 2)]
-    assert found.due == ("1 tags have lived long enough: expire_tags()",)
+    assert found.due == ("1 tags have expired: expire_tags()",)
     on_fix = fix.status()
     assert (on_fix.branch, on_fix.files, on_fix.rows, on_fix.guards) == ("fix", 4, 9, 1)
     json.dumps(found.to_dict())

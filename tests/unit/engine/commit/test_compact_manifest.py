@@ -41,7 +41,7 @@ def calm() -> Clock:
 def compact_manifest(table: TableHandle, clock: Clock | None = None) -> Snapshot | None:
     clock = clock or Clock()
     user = new_commit_user(table.options)
-    committer = Committer(table, user, clock_ms=clock.clock_ms, sleep=clock.sleep, random=clock.random)
+    committer = Committer(table, user, clock=clock)
     return committer.compact_manifests().snapshot
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction.plan import plan_compaction
-from paimon_spark.engine.compaction.run import compact_table, run_here, run_task
+from paimon_spark.engine.compaction.run import compact_branch, run_here, run_task
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_files
@@ -101,7 +101,7 @@ class Table:
         self.rows = {i: r for i, r in self.rows.items() if i not in gone}
 
     def compact(self, full: bool = True) -> CompactResult:
-        return compact_table(self.handle, full=full)
+        return compact_branch(self.handle, full=full)
 
     def read(self, *more: str) -> list[tuple[Any, ...]]:
         rows = paimon_spark.load_table(self.root).scan(columns=["id", "p", "v", *more]).to_arrow()
@@ -218,7 +218,7 @@ def test_rows_written_later_come_after_those_of_a_bucket_that_was_compacted(tmp_
     ids = [r[0] for r in table.read()]
     assert ids[-200:] == list(range(40, 240))
     each_batch_a_file = {"target-file-size": "1 b", "compaction.small-file-ratio": "5000"}
-    result = compact_table(open_table(STORE, table.root, "main", "t", each_batch_a_file), full=True)
+    result = compact_branch(open_table(STORE, table.root, "main", "t", each_batch_a_file), full=True)
     assert (result.files_before, result.files_after) == (2, 2)
     assert [r[0] for r in table.read()] == ids
     newest = max(f.max_sequence_number for f in table.files())
@@ -272,14 +272,14 @@ def test_rows_deleted_meanwhile_stay_deleted(kind: str, tmp_path: Path) -> None:
 
     files = set(Path(table.root).rglob("*.parquet"))
     with pytest.raises(CommitConflictError):
-        compact_table(table.handle, full=True, runner=slow)
+        compact_branch(table.handle, full=True, runner=slow)
     table.check()
     live = {f.file_name for f in table.files()}
     assert {p.name for p in Path(table.root).rglob("*.parquet")} == {p.name for p in files} | live
 
     again = open_table(STORE, table.root, "main", "t", {"commit.max-retries": "3", "commit.min-retry-wait": "1 ms"})
     turns = iter([slow, run_here])
-    compact_table(again, full=True, runner=lambda *args: next(turns)(*args))
+    compact_branch(again, full=True, runner=lambda *args: next(turns)(*args))
     table.check()
     assert len(table.files()) == 1
 
@@ -296,7 +296,7 @@ def test_appends_meanwhile_stand_beside_it(kind: str, tmp_path: Path) -> None:
         return made
 
     before = len(table.files())
-    result = compact_table(table.handle, full=True, runner=slow)
+    result = compact_branch(table.handle, full=True, runner=slow)
     assert len(result.snapshot_ids) == 1
     assert len(table.files()) < before
     table.check()
@@ -315,7 +315,7 @@ def test_a_failure_at_any_moment_leaves_the_old_files_or_the_new_ones(kind: str,
         store = FaultStore(STORE)
         store.arm(Fault(at, forever=forever, verbs=MUTATING))
         try:
-            compact_table(open_table(store, table.root), full=True)
+            compact_branch(open_table(store, table.root), full=True)
         except (StorageError, CommitOutcomeUnknownError, PaimonError):
             table.check()
             if not forever:
@@ -376,7 +376,7 @@ def test_columns_added_later_are_in_the_new_files_and_newer_files_are_a_conflict
     assert head is not None
     with pytest.raises(CommitConflictError, match="changed while its compaction was planned"):
         plan_compaction(old, head, full=True)
-    compact_table(old, full=True)  # opens it anew
+    compact_branch(old, full=True)  # opens it anew
     assert len(table.files()) == 1
     rows = paimon_spark.load_table(table.root).scan(columns=["id", "more"]).to_arrow().to_pylist()
     assert sorted((r["id"], r["more"]) for r in rows) == [*((i, None) for i in range(5)), (100, 7)]

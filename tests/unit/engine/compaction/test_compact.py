@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.compaction import bucket_merge, keyed
-from paimon_spark.engine.compaction.keyed import BucketVectors, hides_level0
+from paimon_spark.engine.compaction.keyed import hides_level0
 from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import merge_tree
@@ -246,7 +246,7 @@ def test_a_failed_compaction_leaves_no_file(root: Callable[[], str], monkeypatch
     def broken(*_: Any) -> Any:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(BucketVectors, "changed", broken)
+    monkeypatch.setattr(keyed, "changed_bucket_vectors", broken)
     with pytest.raises(RuntimeError, match="broken"):
         table.compact()
     assert {p.name for p in (Path(table.root) / "bucket-0").iterdir()} == before

@@ -17,7 +17,6 @@ from paimon_spark.engine.compaction.pick import (
     pick_full,
     pick_level0,
     pick_universal,
-    run_count,
     sorted_runs,
 )
 from paimon_spark.format import binary_row
@@ -116,8 +115,7 @@ def test_runs_go_from_new_to_old() -> None:
     files[3] = files[3]._replace(max_sequence_number=500)
     runs = sorted_runs(files)
     assert [(r.level, r.files, r.size) for r in runs] == [(0, (3,), 2), (0, (1,), 1), (1, (2,), 3), (2, (0, 4), 14)]
-    assert run_count(files) == 4
-    assert run_count([]) == 0
+    assert sorted_runs([]) == []
 
 
 def test_files_of_one_sequence_are_ordered_by_age_and_name() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.engine.compaction.run import compact_table
+from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
@@ -61,9 +61,9 @@ def test_old_rows_go_with_the_next_compaction(tmp_path: Path, kind: pa.DataType,
     table = make(tmp_path / "t", columns, **KEPT)
     table.write(pa.table({"id": [1, 2, 3], "t": [young, old, None]}, schema=columns))
     assert ids(table) == [1, 2, 3]
-    compact_table(table.handle, full=True)
+    compact_branch(table.handle, full=True)
     assert ids(table) == [1, 3]
-    assert compact_table(table.handle, full=True).snapshot_ids == ()
+    assert compact_branch(table.handle, full=True).snapshot_ids == ()
 
 
 def test_files_of_the_last_level_are_written_anew_when_rows_get_old(
@@ -74,11 +74,11 @@ def test_files_of_the_last_level_are_written_anew_when_rows_get_old(
     )
     for n in range(3):
         table.write(pa.table({"id": [n], "t": [NOW - 1000 * n]}, schema=INT_COLUMNS))
-        compact_table(table.handle, full=True)
+        compact_branch(table.handle, full=True)
     assert ids(table) == [0, 1, 2]
     with monkeypatch.context() as later:
         later.setattr(time, "time", lambda: NOW + timedelta(minutes=50).total_seconds())
-        result = compact_table(table.handle, full=True)
+        result = compact_branch(table.handle, full=True)
     assert (result.files_before, result.files_after) == (2, 0)
     assert ids(table) == [0]
 
@@ -90,7 +90,7 @@ def test_an_old_row_leaves_deletion_vectors_in_order(tmp_path: Path) -> None:
     table.write(pa.table({"id": [4, 5], "t": [OLD, YOUNG]}, schema=INT_COLUMNS))
     # What an old row would have replaced stays, as with Java.
     assert ids(table) == [0, 2, 4, 5, 6, 8]
-    compact_table(table.handle, full=True)
+    compact_branch(table.handle, full=True)
     assert ids(table) == [0, 2, 4, 5, 6, 8]
 
 
@@ -100,7 +100,7 @@ def test_a_column_added_later_tells_nothing_of_older_files(tmp_path: Path) -> No
     table.write(pa.table({"id": [1], "v": [OLD]}, schema=columns))
     table = table.alter(add={"t": "INT"}, move={"t": "after id"}, set_options=KEPT)
     table.write(pa.table({"id": [2, 3], "v": [1, 1], "t": pa.array([OLD, YOUNG], pa.int32())}))
-    compact_table(table.handle, full=True)
+    compact_branch(table.handle, full=True)
     assert ids(table) == [1, 3]
 
 
@@ -113,4 +113,4 @@ def test_a_time_without_its_column_is_refused(tmp_path: Path) -> None:
     ):
         handle = paimon_spark.load_table(str(tmp_path / "t"), **options).handle
         with pytest.raises(error, match=message):
-            compact_table(handle, full=True)
+            compact_branch(handle, full=True)

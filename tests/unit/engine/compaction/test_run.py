@@ -14,7 +14,7 @@ import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction import plan, run
 from paimon_spark.engine.compaction.plan import buckets_of, plan_compaction
-from paimon_spark.engine.compaction.run import compact_table, run_here
+from paimon_spark.engine.compaction.run import compact_branch, run_here
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import (
@@ -91,7 +91,7 @@ class Made:
         return {p.name for p in self.path.rglob("bucket-*/*")}
 
     def compact(self, runner: Runner = run_here, *, full: bool = True, **chosen: Any) -> CompactResult:
-        return compact_table(self.handle, full=full, runner=runner, **chosen)
+        return compact_branch(self.handle, full=full, runner=runner, **chosen)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_partitions_that_are_none_are_refused(made: Made) -> None:
 def test_tables_that_would_be_compacted_wrongly_are_refused(made: Made) -> None:
     outside = paimon_spark.load_table(str(made.path), **{"data-file.external-paths": "file:///x"}).handle
     with pytest.raises(UnsupportedFeatureError, match=r"data-file\.external-paths"):
-        compact_table(outside, full=True)
+        compact_branch(outside, full=True)
 
 
 def test_the_largest_buckets_are_begun_first(made: Made) -> None:
@@ -283,7 +283,7 @@ def test_a_branch_that_was_deleted_is_not_there(made: Made) -> None:
     handle = made.table.branch("b").handle
     made.table.delete_branch("b")
     with pytest.raises(BranchNotFoundError, match="'b'"):
-        compact_table(handle, full=True)
+        compact_branch(handle, full=True)
 
 
 def test_others_who_are_faster_every_time_win(made: Made) -> None:

@@ -12,7 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.compaction import postponed, run
-from paimon_spark.engine.compaction.run import Runner, compact_table, run_here
+from paimon_spark.engine.compaction.run import Runner, compact_branch, run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import BranchNotFoundError, PaimonError
@@ -110,7 +110,7 @@ def replaced(table: Table) -> None:
 @pytest.mark.parametrize("meanwhile", [merged, merged_and_kept, rolled_back, replaced])
 def test_another_history_is_compacted_as_it_is(table: Table, meanwhile: Callable[[Table], None], first: bool) -> None:
     expected = MERGED if table.schema.primary_keys else rows(table.branch("fix"))
-    result = compact_table(table.handle, full=True, runner=beside(lambda: meanwhile(table), first=first))
+    result = compact_branch(table.handle, full=True, runner=beside(lambda: meanwhile(table), first=first))
     assert result.snapshot is not None and result.snapshot.commit_kind is CommitKind.COMPACT
     assert rows(table) == expected
     in_order(table)
@@ -141,7 +141,7 @@ def test_a_branch_deleted_under_its_compaction_stays_away(table: Table) -> None:
     fix = table.branch("fix")
     expected = rows(table)
     with pytest.raises(BranchNotFoundError, match="'fix'"):
-        compact_table(fix.handle, full=True, runner=beside(lambda: table.delete_branch("fix"), first=False))
+        compact_branch(fix.handle, full=True, runner=beside(lambda: table.delete_branch("fix"), first=False))
     assert table.branches() == []
     assert rows(table) == expected
     in_order(table)

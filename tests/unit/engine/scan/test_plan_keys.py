@@ -252,7 +252,7 @@ def test_the_place_of_merged_rows_is_refused() -> None:
     assert plan(t, columns=("k", "__paimon_file_path")).splits
     t.commit(file("b", 1, 5))
     for name in ("__paimon_file_path", "__paimon_row_index"):
-        with pytest.raises(UnsupportedFeatureError, match=f"{name} of table .*put together from several files"):
+        with pytest.raises(UnsupportedFeatureError, match=f"{name} of table .*merged from several files"):
             plan(t, columns=("k", name))
     assert plan(t, columns=("k", "__paimon_bucket")).splits
 

@@ -57,5 +57,5 @@ def test_an_unknown_column_offers_the_nearest() -> None:
 
 
 def test_a_column_comes_once() -> None:
-    with pytest.raises(InvalidOptionError, match="'dt' would come twice"):
+    with pytest.raises(InvalidOptionError, match="'dt' is named twice"):
         names("dt", "Dt")

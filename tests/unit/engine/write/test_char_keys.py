@@ -96,7 +96,7 @@ def test_keys_in_both_forms_are_written_as_they_come_with_a_warning(
         table.write(rows(["cd   "], 1))
         assert not caplog.messages
         table.write(rows(["ab", "cd   "], 2))
-    assert "column c of table t is CHAR(5) NOT NULL, and its values are filled up" in caplog.text.replace("db.t", "t")
+    assert "column c of table t is CHAR(5) NOT NULL, and its values are padded" in caplog.text.replace("db.t", "t")
     assert seen(table) == [("ab", 2), ("cd   ", 2)]
 
 

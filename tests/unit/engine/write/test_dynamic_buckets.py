@@ -18,7 +18,6 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import dynamic_buckets
 from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.engine.write.dynamic_buckets import (
-    DynamicBucketing,
     DynamicBuckets,
     HashIndex,
     assigner_channels,
@@ -63,7 +62,8 @@ class Table:
         base = a_snapshot(1, index_manifest="i") if self.entries else None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dynamic_buckets, "read_index_manifest", lambda *_: list(self.entries.values()))
-            return DynamicBuckets(WriteRequest(self.handle, "user", base, **request))
+            numbers = PartitionNumbers(self.handle.schema.partition_type)
+            return DynamicBuckets(WriteRequest(self.handle, "user", base, **request), numbers)
 
     def commit(self, *writers: DynamicBuckets) -> None:
         messages = [
@@ -278,7 +278,7 @@ def test_rows_of_many_partitions_find_their_buckets_and_the_index_its_messages(
     table = fresh(dynamic_bucket_target_row_num="2")
     types = RowType(False, (DataField(7, "p", BIGINT),))
     partitions = PartitionNumbers(types)
-    bucketing = DynamicBucketing(WriteRequest(table.handle, "user"), partitions)
+    bucketing = DynamicBuckets(WriteRequest(table.handle, "user"), partitions)
     batch = pa.record_batch(
         {"p": pa.array([p for p, _ in rows], pa.int64()), "k": pa.array([k for _, k in rows], pa.int64())}
     )

@@ -26,14 +26,14 @@ from paimon_spark.sql.grammar.show import (
     Use,
     UseKind,
 )
-from paimon_spark.sql.statement import Query
+from paimon_spark.sql.statement import Query, UnsupportedStatement
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 
 T = ("db", "t")
 
 
 def described(**given: Any) -> dict[str, Any]:
-    rest = {"version": None, "extended": False, "column": (), "unsupported": ""}
+    rest = {"version": None, "extended": False, "column": ()}
     return {"table": T, **rest, **given}
 
 
@@ -49,15 +49,19 @@ def described(**given: Any) -> dict[str, Any]:
         ("DESC db.t VERSION AS OF 3", Describe, described(version="3")),
         (
             "DESC EXTENDED db.t PARTITION (dt = DATE'2024-01-01', `h h`=1)",
-            Describe,
-            described(extended=True, unsupported="PARTITION"),
+            UnsupportedStatement,
+            {"names": (T,), "feature": "DESCRIBE PARTITION", "instead": "Use the system table db.t$partitions"},
         ),
-        ("DESC EXTENDED db.t AS JSON", Describe, described(extended=True, unsupported="AS JSON")),
+        (
+            "DESC EXTENDED db.t AS JSON",
+            UnsupportedStatement,
+            {"names": (T,), "feature": "DESCRIBE AS JSON", "instead": "Use Table.schema in Python"},
+        ),
         ("DESC extended", Describe, described(table=("extended",))),
         ("DESC database", Describe, described(table=("database",))),
         ("DESC DATABASE EXTENDED db", DescribeDatabase, {"name": ("db",), "extended": True}),
         ("DESCRIBE NAMESPACE paimon.db", DescribeDatabase, {"name": ("paimon", "db"), "extended": False}),
-        ("SHOW CREATE TABLE db.t", ShowCreateTable, {"table": T, "as_serde": False}),
+        ("SHOW CREATE TABLE db.t", ShowCreateTable, {"table": T}),
         ("SHOW COLUMNS IN db.t", ShowColumns, {"table": T}),
         ("SHOW COLUMNS FROM t IN db", ShowColumns, {"table": T}),
         ("SHOW COLUMNS FROM db.t FROM db", ShowColumns, {"table": T}),
@@ -84,22 +88,27 @@ def described(**given: Any) -> dict[str, Any]:
         (
             "ANALYZE TABLE db.t COMPUTE STATISTICS",
             Analyze,
-            {"table": T, "partition": "", "columns": (), "no_scan": False},
+            {"table": T, "columns": ()},
         ),
         (
             "ANALYZE TABLE db.t PARTITION (a=1) COMPUTE STATISTICS NOSCAN",
-            Analyze,
-            {"table": T, "partition": "a=1", "columns": (), "no_scan": True},
+            UnsupportedStatement,
+            {
+                "names": (T,),
+                "feature": "ANALYZE TABLE PARTITION",
+                "instead": "Paimon's statistics are of all rows of a snapshot; leave PARTITION out. Counts by file and "
+                "partition are in db.t$files and db.t$partitions",
+            },
         ),
         (
             "ANALYZE TABLE db.t COMPUTE STATISTICS FOR COLUMNS a, `b c`",
             Analyze,
-            {"table": T, "partition": "", "columns": ("a", "b c"), "no_scan": False},
+            {"table": T, "columns": ("a", "b c")},
         ),
         (
             "ANALYZE TABLE db.t COMPUTE STATISTICS FOR ALL COLUMNS",
             Analyze,
-            {"table": T, "partition": "", "columns": None, "no_scan": False},
+            {"table": T, "columns": None},
         ),
     ],
 )
