@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.api.table import Table
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix

@@ -107,7 +107,7 @@ def _is(struct: _Struct, number: int, value: bytes) -> bool:
 
 
 def _structs(struct: _Struct, number: int) -> list[_Struct]:
-    """The structs in a list field; none when there is no such field."""
+    """The structs in a list field, which may be missing."""
     found = struct.get(number)
     return found[1] if found is not None and found[0] == _LIST else []
 

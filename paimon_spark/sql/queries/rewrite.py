@@ -8,6 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.sql.functions import scalar_of_call
 from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree
@@ -141,8 +142,6 @@ def with_scalars(session: Session, sql: str) -> str:
         end = matching_bracket(found, i + 3)
         if end is None or found[0].keyword == "CALL":
             return sql  # Spark reports brackets that do not end
-        from paimon_spark.sql.functions import scalar_of_call
-
         value = scalar_of_call(session, called.text, sql[found[i + 3].end : found[end].start])
         start = found[i - 2].start if i >= 2 and found[i - 1].keyword == "." else word.start
         edits.append(Edit(start, found[end].end, literal_text(value)))

@@ -17,6 +17,7 @@ from pyspark.sql.functions import col
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.spark.dataframe import native_dataframe
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.queries.columns import stars
 from paimon_spark.sql.queries.errors import helpful_error, lacks_a_column
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
 from paimon_spark.sql.queries.references import Reference, references
@@ -106,8 +107,6 @@ def _frame(session: Session, scan: Scan) -> DataFrame:
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
-    from paimon_spark.sql.queries.columns import stars
-
     if columns and len(stars(reference)) != len(stars_without_list(reference)):
         raise UnsupportedFeatureError(
             f"* EXCEPT beside the metadata column {columns[0]} of {reference.name} is not available; name the columns",

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.sql.functions import incremental_scan_of_call
 from paimon_spark.sql.queries.clauses import VersionClause
 from paimon_spark.sql.queries.columns import metadata_named, names, needs_all
 from paimon_spark.sql.queries.filters import condition
@@ -101,8 +103,6 @@ def _has_default_semantics(session: Session, parsed: ParsedQuery) -> bool:
 
 
 def _function_scan(session: Session, parsed: ParsedQuery, reference: Reference, job: str | None) -> Scan:
-    from paimon_spark.sql.functions import incremental_scan_of_call
-
     assert reference.function is not None
     if reference.version is not None:
         refuse_table(parsed, reference.function, "a function takes no version")
@@ -110,8 +110,6 @@ def _function_scan(session: Session, parsed: ParsedQuery, reference: Reference, 
     scan = incremental_scan_of_call(session, reference.function, inner)
     if job is None:
         return scan
-    from paimon_spark.jobs.table_scan import open_scan
-
     return open_scan(scan.load_path, {**scan.option_text, "branch": scan.handle.branch, JOB.key: job})
 
 
