@@ -1,4 +1,4 @@
-"""Exceptions of this package: the class says what to do next, `kind` is a stable code.
+"""Exceptions: the class tells callers what they can do, `kind` is a stable code.
 
 Messages say what was asked, what was found and what to do. Errors cross process borders
 (Spark's driver, planners and executors), so every one of them pickles with its context.

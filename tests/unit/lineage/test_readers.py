@@ -27,7 +27,7 @@ A, B, C, D, E = (node(n) for n in "abcde")
 def one_after_another(
     graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf
 ) -> dict[Node, dict[tuple[str, int], Batch]]:
-    """Table → (job, barrier) → batch, as NOTES.md has it, snapshot by snapshot."""
+    """Table → (job, barrier) → batch, snapshot by snapshot."""
     found: dict[Node, dict[tuple[str, int], Batch]] = {}
     todo = [(asked, snapshot, True)]
     done: set[tuple[Node, int, bool]] = set()
