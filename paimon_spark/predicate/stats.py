@@ -1,4 +1,4 @@
-"""Evaluation of predicates on statistics of files and row groups: may any row match?
+"""Evaluation of predicates on statistics, to skip files and row groups without matches.
 
 Conservative: rows are ruled out only when none of them can make the predicate true. Unknown statistics, floats whose
 NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep them.
