@@ -66,7 +66,7 @@ class FakeSource:
 
     @property
     def row_type(self) -> RowType:
-        asked = self.options
+        asked = self.options.rows
         return output_type(self.handle.schema, asked.columns, table="t", row_kind=asked.row_kind)
 
     @property
@@ -102,8 +102,8 @@ def source(monkeypatch: pytest.MonkeyPatch) -> FakeSource:
 
     def opened(path: str, options: dict[str, str], columns: list[str]) -> OpenStream:
         made.asked.append("opened")
-        columns = [c for c in columns if not (made.options.row_kind and c == "rowkind")]
-        made.options = replace(made.options, columns=tuple(columns))
+        columns = [c for c in columns if not (made.options.rows.row_kind and c == "rowkind")]
+        made.options = replace(made.options, rows=replace(made.options.rows, columns=tuple(columns)))
         return OpenStream(cast(StreamSource, made), made.handle, made.options)
 
     monkeypatch.setattr(stream_jobs, "open_columns", opened)
@@ -190,7 +190,7 @@ def test_a_declared_schema_is_checked_by_the_first_question(source: FakeSource) 
 
 def test_row_kinds_are_not_left_out_of_a_declared_schema(source: FakeSource) -> None:
     plain = declared(source)
-    source.options = replace(source.options, row_kind=True)
+    source.options = replace(source.options, rows=replace(source.options.rows, row_kind=True))
     with pytest.raises(InvalidOptionError, match=r"read\.changelog.*rowkind"):
         stream_reader({"path": TABLE}, plain).initialOffset()
     last = st.StructType([*plain.fields, st.StructField("rowkind", st.StringType())])
