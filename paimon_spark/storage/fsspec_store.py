@@ -93,8 +93,7 @@ class FsspecStore:
             try:
                 return bytes(fs.cat_file(path, start=offset, end=offset + length))
             except Exception as e:
-                text = f"{type(e).__name__} {e}"
-                if any(mark in text for mark in ("InvalidRange", "416", "not satisfiable")):  # begins behind the end
+                if _begins_behind_the_end(e):
                     return b""
                 raise
 
@@ -315,3 +314,12 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
             except ValueError:
                 continue
     return None
+
+
+def _begins_behind_the_end(error: Exception) -> bool:
+    """Whether a store refused to read a range because the file is shorter. A path in the message decides nothing."""
+    if isinstance(error, FileNotFoundError):
+        return False
+    status = {str(getattr(error, name, None)) for name in ("code", "status", "status_code")}
+    text = f"{type(error).__name__} {error}"
+    return "416" in status or any(mark in text for mark in ("InvalidRange", "not satisfiable"))
