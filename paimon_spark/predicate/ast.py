@@ -18,7 +18,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from paimon_spark.errors import PredicateSyntaxError
-from paimon_spark.types import DataType
+from paimon_spark.types import DataType, quoted
 
 Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime
 """A non-null value of a column's type: TIMESTAMP naive datetime, local-zoned one UTC-aware, TIME int milliseconds."""
@@ -179,36 +179,64 @@ _MAX_SHOWN = 10
 
 
 def show(predicate: Predicate) -> str:
-    """The predicate as SQL for messages. Long IN lists are cut."""
+    """The predicate as SQL. Long IN lists are cut, so the text is not for parsing."""
+    return _sql(predicate, False)
+
+
+def sql_text(predicate: Predicate) -> str:
+    """The predicate as SQL that `parse_predicate` reads back as an equal predicate."""
+    return _sql(predicate, True)
+
+
+def _sql(predicate: Predicate, is_exact: bool) -> str:
+    def inside(child: Predicate) -> str:
+        text = _sql(child, is_exact)
+        return f"({text})" if is_exact or isinstance(child, And | Or | Not) else text
+
+    name, value = (_quoted, _typed) if is_exact else (str, literal_text)
     match predicate:
         case And(children):
-            return " AND ".join(map(_inside, children)) or "true"
+            return " AND ".join(map(inside, children)) or "true"
         case Or(children):
-            return " OR ".join(map(_inside, children)) or "false"
+            return " OR ".join(map(inside, children)) or "false"
         case Not(child):
-            return f"NOT {_inside(child)}"
-        case Constant(value):
-            return "NULL" if value is None else str(value).lower()
+            return f"NOT {inside(child)}"
+        case Constant(constant):
+            return "NULL" if constant is None else str(constant).lower()
         case Compare(op, column, literal):
-            return f"{column} {op.value} {literal_text(literal)}"
+            return f"{name(column)} {op.value} {value(literal)}"
         case NullSafeEqual(column, wanted):
-            return f"{column} <=> {'NULL' if wanted is None else literal_text(wanted)}"
+            return f"{name(column)} <=> {'NULL' if wanted is None else value(wanted)}"
+        case In(column, (), _) if is_exact:  # false for values, null for null
+            return f"{name(column)} IS NULL AND NULL"
         case In(column, literals, has_null):
-            shown = [*map(literal_text, literals[:_MAX_SHOWN]), *["NULL"] * has_null]
-            if len(literals) > _MAX_SHOWN:
-                shown.append(f"… {len(literals) - _MAX_SHOWN} more")
-            return f"{column} IN ({', '.join(shown)})"
+            most = len(literals) if is_exact else _MAX_SHOWN
+            shown = [*map(value, literals[:most]), *["NULL"] * has_null]
+            if len(literals) > most:
+                shown.append(f"… {len(literals) - most} more")
+            return f"{name(column)} IN ({', '.join(shown)})"
         case IsNull(column):
-            return f"{column} IS NULL"
+            return f"{name(column)} IS NULL"
         case IsNotNull(column):
-            return f"{column} IS NOT NULL"
+            return f"{name(column)} IS NOT NULL"
+        case Text(op, column, pattern) if is_exact and op is not TextOp.LIKE:
+            return f"{op.value.replace(' ', '')}({name(column)}, {literal_text(pattern)})"
         case Text(op, column, pattern):
-            return f"{column} {op.value.upper()} {literal_text(pattern)}"
+            return f"{name(column)} {op.value.upper()} {literal_text(pattern)}"
 
 
-def _inside(predicate: Predicate) -> str:
-    text = show(predicate)
-    return f"({text})" if isinstance(predicate, And | Or | Not) else text
+def _quoted(column: Column) -> str:
+    return ".".join(quoted(part) for part in column.path)
+
+
+def _typed(literal: Literal) -> str:
+    """A literal as SQL, with its type."""
+    match literal:
+        case float():
+            return f"CAST('{literal!r}' AS DOUBLE)"
+        case datetime() if literal.tzinfo is None:
+            return f"TIMESTAMP_NTZ '{literal.isoformat(' ')}'"
+    return literal_text(literal)
 
 
 def literal_text(literal: Literal) -> str:

@@ -16,6 +16,7 @@ from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
+from paimon_spark.predicate.ast import sql_text
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import is_missing_source, register, session_or_new
 from paimon_spark.spark.source import PaimonPyDataSource
@@ -68,8 +69,9 @@ def as_options(scan: Scan) -> dict[str, str]:
         out[BRANCH.key] = scan.handle.branch
     if scan.options.columns is not None:
         out[COLUMNS.key] = ",".join(f"`{c.replace('`', '``')}`" for c in scan.options.columns)
-    if scan.options.where is not None:
-        out[WHERE.key] = scan.options.where
+    where = [f"({text})" for text in (scan.options.where, *map(sql_text, scan.filters)) if text is not None]
+    if where:
+        out[WHERE.key] = " AND ".join(where)
     return out
 
 
@@ -83,7 +85,7 @@ def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:
 
     It is possible for append tables on local disk whose files need no conversion: Parquet, no deletion vectors, columns
     of plain types that no schema change has touched, no partition columns, whose values are not taken from files.
-    Rows that the scan's condition excludes may be among them; the version is the newest one.
+    Rows that the scan's filters exclude may be among them: they are conditions of the query, which Spark evaluates too.
 
     Spark skips row groups and pages by the statistics and dictionaries of the files, whoever wrote them. For FLOAT and
     DOUBLE columns that loses rows: bounds that leave out NaN (pyarrow, pypaimon), dictionaries with only one of the two
@@ -127,7 +129,7 @@ def _columns(scan: Scan) -> Sequence[DataField] | None:
     handle = scan.handle
     if handle.schema.primary_keys or not handle.location.startswith(_LOCAL) or JOB.key in handle.overrides:
         return None
-    if scan.options.row_kind or scan.filters or handle.options.read_defaults:
+    if scan.options.row_kind or scan.options.where is not None or handle.options.read_defaults:
         return None
     table = scan.schema
     names = scan.options.columns or table.row_type.names

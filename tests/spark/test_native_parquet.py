@@ -16,8 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.spark.dataframe import SETTING
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.spark.dataframe import SETTING, as_options
+from paimon_spark.types import INT, STRING, DataField, RowType
 
+ROW_TYPE = RowType(fields=(DataField(0, "i4", INT), DataField(1, "s", STRING)))
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 COLUMNS = {
@@ -118,6 +121,27 @@ def test_the_version_the_condition_and_the_partition_asked_for_are_read(spark: S
     assert count("db.t", "p = 'a:b'") == 2
     assert catalog.sql("SELECT count(*) AS n FROM db.t").collect()[0].n == 6
     assert [r.i4 for r in catalog.sql("SELECT a.i4 FROM db.t a JOIN db.t VERSION AS OF 'v1' b USING (i4)").collect()]
+
+
+def test_a_condition_among_the_options_chooses_rows(spark: SparkSession, catalog: Catalog) -> None:
+    for where, expected in (("true", [1]), ("i4 < 0", []), ("b", [1])):
+        found = catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = 'i4 > 0') WHERE {where}")
+        assert [r.i4 for r in found.collect()] == expected
+
+
+def test_conditions_of_a_query_reach_a_read_in_python(spark: SparkSession, catalog: Catalog) -> None:
+    spark.conf.set(SETTING, "false")
+    try:
+        frame = catalog.sql("SELECT s FROM db.t WHERE i4 > 0 AND s LIKE 'é%' AND f8 = double('-0.0')")
+        assert [r.s for r in frame.collect()] == ["é€𝄞"]
+    finally:
+        spark.conf.unset(SETTING)
+    scan = (
+        catalog.table("db.t")
+        .scan(["s"])
+        .filtered([parse_predicate("i4 > 0", ROW_TYPE), parse_predicate("s LIKE 'é%'", ROW_TYPE)])
+    )
+    assert as_options(scan)["where"] == "(`i4` > 0) AND (`s` LIKE 'é%')"
 
 
 def test_what_files_alone_do_not_say_is_read_in_python(spark: SparkSession, catalog: Catalog) -> None:

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.predicate.arrow import matches
-from paimon_spark.predicate.ast import Column, Compare, In, Not, Op, Predicate, Text, TextOp
+from paimon_spark.predicate.ast import Column, Compare, In, Not, Op, Predicate, Text, TextOp, sql_text
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import DOUBLE, INT, STRING, TimestampType
-from tests.harness.predicate_sql import sql_text
 from tests.unit.predicate.reference import holds
 from tests.unit.predicate.strategies import ROW_TYPE, predicates, rows
 

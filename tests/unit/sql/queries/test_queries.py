@@ -16,7 +16,7 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.jobs.scan import Scan
-from paimon_spark.predicate.ast import Predicate
+from paimon_spark.predicate.ast import Predicate, sql_text
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
@@ -24,7 +24,6 @@ from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.scans import scan_of
 from paimon_spark.sql.session import Session
-from tests.harness.predicate_sql import sql_text
 
 
 class NoSpark:
