@@ -36,7 +36,6 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_FORCED_CHANGELOG: Final = "delete.force-produce-changelog"
 _NEW_VALUE: Final = "__paimon_new_"
 _UNNAMED_SOURCE: Final = "paimon_source"
 _RENAMED_TARGET: Final = "paimon_target"
