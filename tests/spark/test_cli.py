@@ -15,7 +15,7 @@ from tests.harness.submitting import submitted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.newest]
 
 
 def test_jobs_carry_out_commands_and_their_exit_codes_carry_over(tmp_path: Path) -> None:

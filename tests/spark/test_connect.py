@@ -15,7 +15,7 @@ from tests.harness.connect import ConnectServer, connect_server
 from tests.harness.golden import golden_path
 from tests.harness.recorded import came_from, recording_catalog, said, sinks, sources
 
-pytestmark = [pytest.mark.spark, pytest.mark.connect]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.connect]
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
 

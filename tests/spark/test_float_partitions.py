@@ -19,7 +19,7 @@ from tests.harness.float_partitions import (
     rows,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.newest, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import paimon_spark
 from tests.harness.golden import GoldenRead, golden_reads, readable_as_arrow
 from tests.harness.rows import Row, rows_of, to_microseconds
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LATER_SNAPSHOT = re.compile(r"(.*,)?snapshot=(?!1$)\d+")
 READS = [read for read in golden_reads() if not LATER_SNAPSHOT.fullmatch(read.label)]

@@ -24,7 +24,7 @@ from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSH
 from paimon_spark.lineage.warehouse import find_warehouse_table
 from paimon_spark.metadata.retry import now_ms
 
-pytestmark = [pytest.mark.spark, pytest.mark.streaming]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.streaming]
 
 ALL = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
 Start = Callable[[DataFrame, Path], StreamingQuery]

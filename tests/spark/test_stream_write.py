@@ -100,6 +100,7 @@ def rows(*ranges: tuple[int, int]) -> list[tuple[int, str, int]]:
     return sorted((i, f"p{i % 3}", i) for first, count in ranges for i in range(first, first + count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "keys" else pytest.mark.newest) for k in KINDS])
 def test_batches_come_once_over_restarts_and_replays(
     spark: SparkSession, feed: Feed, kind: str, tmp_path: Path
