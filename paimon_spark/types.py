@@ -264,7 +264,7 @@ _MAX_DEPTH = 100
 def parse_type(value: str | Mapping[str, Any], _depth: int = 0) -> DataType:
     """A type from its schema JSON: text for atomic types, an object for ARRAY, MAP, MULTISET, ROW, VECTOR.
 
-    Types nobody here knows become `OpaqueType`, so that a schema with such a column still opens.
+    Unknown types become `OpaqueType`, so that a schema with such a column still opens.
 
     Raises:
         FormatError: the text or object is not a type.

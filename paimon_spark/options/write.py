@@ -45,7 +45,7 @@ class WriteOptions:
         "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
     )
     spillable: bool = option(
-        "write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short."
+        "write-buffer-spillable", boolean, True, "Buffered rows spill to local disk when memory is short."
     )
     spill_max_disk_bytes: int | None = option(
         "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."

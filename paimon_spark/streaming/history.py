@@ -41,7 +41,7 @@ _LARGEST_CHUNK: Final = 64
 """Snapshots read at once: few at first, as limits may want no more; each is about a kilobyte."""
 
 
-class UnsettledError(Exception):
+class ChangingHistoryError(Exception):
     """What was read is inconsistent, as an operation is changing the branch's history; read again.
 
     Attributes:
@@ -148,7 +148,7 @@ def following(handle: TableHandle, after: int, end: Snapshot) -> Iterator[Snapsh
 
     Raises:
         SnapshotExpiredError: one has expired.
-        UnsettledError: one is missing in the middle, or two do not follow on one another.
+        ChangingHistoryError: one is missing in the middle, or two do not follow on one another.
     """
     size, before = _FIRST_CHUNK, None
     while after < end.id:
@@ -178,9 +178,9 @@ def is_as_before(handle: TableHandle, *snapshots: Snapshot | None) -> bool:
     return True
 
 
-def moving(handle: TableHandle) -> UnsettledError:
+def moving(handle: TableHandle) -> ChangingHistoryError:
     """The error for a branch whose history changes while it is read."""
-    return UnsettledError(
+    return ChangingHistoryError(
         HistoryChangedError(
             f"the history of {handle.describe()} changes faster than a stream can read it; restart the query when that "
             "is over",
@@ -284,7 +284,7 @@ def _get(handle: TableHandle, snapshot_id: int) -> Snapshot:
     ids = list_snapshot_ids(handle)
     if not ids or ids[0] > snapshot_id:
         raise expired(handle, snapshot_id)
-    raise UnsettledError(
+    raise ChangingHistoryError(
         HistoryChangedError(
             f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones exist "
             f"({alive_range(handle)}): it was deleted, so later rows do not continue earlier ones. "

@@ -73,7 +73,7 @@ class BatchPlanner:
                 yield self.units(snapshot, content)
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
-        """The splits between two offsets. Raises as `StreamSource.plan`, and UnsettledError."""
+        """The splits between two offsets. Raises as `StreamSource.plan`, and ChangingHistoryError."""
         if start == end:
             return self._assembled(None, [])
         place = history.check(self.handle, start)

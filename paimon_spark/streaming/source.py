@@ -38,7 +38,7 @@ from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRI
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
 from paimon_spark.streaming.consumer import ConsumerProgress
-from paimon_spark.streaming.history import OffsetPosition, UnsettledError, expired
+from paimon_spark.streaming.history import ChangingHistoryError, OffsetPosition, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.reader import Admission, BatchPlanner, QueryColumns, is_in, is_in_state
 from paimon_spark.streaming.start import first_offset
@@ -106,7 +106,7 @@ class StreamSource:
 
     def first(self) -> StreamOffset:
         """The first offset of a new query; its consumer keeps the snapshots from then on."""
-        return self._settled(self._first)
+        return self._retried(self._first)
 
     def next(self, start: StreamOffset, limits: ReadLimits | None = None) -> StreamOffset:
         """The end of the batch after `start`; `start` itself when nothing is new, or the batch waits for more.
@@ -121,7 +121,7 @@ class StreamSource:
         """
         self._seen = None
         allowed = self.options.limits if limits is None else limits
-        end = self._settled(lambda: self._next(start, allowed), start)
+        end = self._retried(lambda: self._next(start, allowed), start)
         if end != start:
             self._given_ms, self._waiting = self._clock_ms(), None
         return end
@@ -129,30 +129,30 @@ class StreamSource:
     def newest(self) -> StreamOffset | None:
         """The offset after the head; None when the branch has no snapshot. Right after `next`, reads nothing."""
         seen, self._seen = self._seen, None
-        return self._settled(self._newest) if seen is None else self._planner.after(seen)
+        return self._retried(self._newest) if seen is None else self._planner.after(seen)
 
     def stop_at_newest(self) -> None:
         """Stop at the current head, without waiting for more."""
-        found = self._settled(self._newest)
+        found = self._retried(self._newest)
         self._stop = 0 if found is None else found.snapshot_id
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
         """The splits with exactly the rows between two offsets; the same ones on every call."""
-        return self._settled(lambda: self._planner.plan(start, end), start)
+        return self._retried(lambda: self._planner.plan(start, end), start)
 
     def committed(self, end: StreamOffset) -> None:
         """Release everything up to `end`, which has been read and stored: the consumer moves on."""
         if self._progress is not None:
             progress = self._progress
-            self._settled(lambda: progress.write(self.handle, end))
+            self._retried(lambda: progress.write(self.handle, end))
 
-    def _settled(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
+    def _retried(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
         """Run `act` on the reopened branch; again when the branch gets another history meanwhile."""
         for wait_s in (*_WAITS_S, None):
             try:
                 self._reopen(start)
                 return act()
-            except UnsettledError as e:  # noqa: PERF203 - a handful of times
+            except ChangingHistoryError as e:  # noqa: PERF203 - a handful of times
                 if wait_s is None:
                     raise e.error from e
                 self._sleep(wait_s)

@@ -65,7 +65,7 @@ def first_offset(handle: TableHandle, options: StreamReadOptions) -> StreamOffse
         NotFoundError, VersionNotFoundError: a version does not exist.
         HistoryChangedError: a tag or a consumer is of another history than the branch has now.
         InvalidOptionError: a version is on another branch.
-        UnsettledError: main comes to mean another branch at this moment.
+        ChangingHistoryError: main comes to mean another branch at this moment.
     """
     start = _Start(handle, options)
     if options.consumer is not None and not options.ignore_progress:

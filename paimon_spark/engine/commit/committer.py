@@ -140,8 +140,8 @@ class Committer:
         Args:
             messages: of all writers.
             identifier: number of this commit among the user's.
-            planned_on: what the writers continued from. With it, a table whose hash index or number of buckets changed
-                since is told from one where nothing did.
+            planned_on: what the writers continued from. A change of the hash index or of the number of buckets since
+                then is a conflict.
             watermark: epoch milliseconds up to which rows are complete.
             properties: kept in the snapshots.
             provenance: kept in the snapshot of the rows alone: a compaction moves them, and adds nothing.

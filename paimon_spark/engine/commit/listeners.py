@@ -47,8 +47,8 @@ class CommitEvent:
 class CommitListener(Protocol):
     """Notified of each snapshot of this process, in order, after it is committed. Must be quick and thread-safe.
 
-    An exception is logged and changes nothing: the commit is done. A process that dies right after a commit tells
-    nobody, and a commit that was found to be done already is not told again.
+    An exception is logged and changes nothing: the commit is done. Listeners are not notified when
+    the process dies right after the commit, nor of a commit that an earlier attempt made.
     """
 
     def on_commit(self, event: CommitEvent) -> None:

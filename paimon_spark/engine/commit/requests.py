@@ -32,7 +32,7 @@ class Check(Enum):
     HISTORY = auto()
     """The branch still has the snapshots that the writers continued from, where they must remain."""
     HASH_INDEX = auto()
-    """Nobody else gave keys of the same partitions to dynamic buckets."""
+    """No other commit assigned keys of the same partitions to dynamic buckets."""
     MERGED_ROWS = auto()
     """No other MERGE or UPDATE added rows that a MERGE did not compare with its own."""
     MOVED_KEYS = auto()

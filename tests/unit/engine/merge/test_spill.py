@@ -1,4 +1,4 @@
-"""Batches put aside on disk come back the same, after the source is drained, and errors say what to do."""
+"""Batches spilled to disk come back the same, after the source is drained, and errors say what to do."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_memory_stays_bounded_over_many_partitions() -> None:
 
 def test_local_disk_is_not_used_where_it_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def used(pool: RowPool) -> None:
-        raise AssertionError("rows were put aside")
+        raise AssertionError("rows were spilled")
 
     monkeypatch.setattr(RowPool, "spill", used)
     monkeypatch.setattr(router, "_GATHERED_ROWS", 16)
