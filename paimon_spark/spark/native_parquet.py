@@ -21,6 +21,7 @@ from paimon_spark.handoff.read_request import BUCKET, ReadRequest
 from paimon_spark.handoff.split import DataSplit, SplitMode
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import quoted
+from paimon_spark.options.scan import WHERE
 from paimon_spark.options.table import read_defaults
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.table.scan import Scan
@@ -52,7 +53,8 @@ _OPTIONS: Final = {
 def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:
     """What `scan` reads, by Spark's Parquet reader; None when it cannot do it.
 
-    More rows than the scan's condition allows may come; the version is the one that is there now.
+    Rows that the scan's condition excludes may be among them: it is that of the query, which Spark evaluates too. The
+    version is the one that is there now.
 
     Raises as `Scan.plan`.
     """
@@ -92,7 +94,7 @@ def _columns(scan: Scan) -> Sequence[DataField] | None:
     handle = scan.handle
     if handle.schema.primary_keys or not handle.location.startswith(_LOCAL) or JOB.key in handle.overrides:
         return None
-    if scan.options.row_kind or scan.filters or read_defaults(handle.options.raw):
+    if scan.options.row_kind or scan.filters or WHERE.key in scan.option_text or read_defaults(handle.options.raw):
         return None
     table = scan.schema
     names = scan.options.columns or table.row_type.names

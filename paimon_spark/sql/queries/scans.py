@@ -95,7 +95,9 @@ def _metadata(reading: Reading, reference: Reference, table: Table, own: tuple[s
 def _where(session: Session, reading: Reading, reference: Reference, table: Table) -> str | None:
     if table.is_system or table.read_options.row_kind or not _means_the_usual(session, reading):
         return None
-    return condition(reading, reference, table.scan().schema.row_type, session.args)
+    found = condition(reading, reference, table.scan().schema.row_type, session.args)
+    asked = table.read_options.where  # Spark does not evaluate it again
+    return found if found is None or asked is None else f"({asked}) AND ({found})"
 
 
 def _means_the_usual(session: Session, reading: Reading) -> bool:
