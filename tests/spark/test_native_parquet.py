@@ -123,10 +123,15 @@ def test_the_version_the_condition_and_the_partition_asked_for_are_read(spark: S
     assert [r.i4 for r in catalog.sql("SELECT a.i4 FROM db.t a JOIN db.t VERSION AS OF 'v1' b USING (i4)").collect()]
 
 
-def test_a_condition_among_the_options_chooses_rows(spark: SparkSession, catalog: Catalog) -> None:
-    for where, expected in (("true", [1]), ("i4 < 0", []), ("b", [1])):
-        found = catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = 'i4 > 0') WHERE {where}")
-        assert [r.i4 for r in found.collect()] == expected
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_a_condition_among_the_options_chooses_rows(spark: SparkSession, catalog: Catalog, native: str) -> None:
+    spark.conf.set(SETTING, native)
+    try:
+        for where, expected in (("true", [1]), ("i4 < 0", []), ("b", [1])):
+            found = catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = 'i4 > 0 OR false') WHERE {where}")
+            assert [r.i4 for r in found.collect()] == expected
+    finally:
+        spark.conf.unset(SETTING)
 
 
 def test_conditions_of_a_query_reach_a_read_in_python(spark: SparkSession, catalog: Catalog) -> None:
