@@ -319,13 +319,19 @@ class Scan:
         names = self.row_type.names
         return ScanQuery(
             columns=names[1:] if asked.row_kind else names,
-            predicate=self._predicate(),
+            predicate=self.predicate(),
             with_row_kind=asked.row_kind,
             batch_rows=asked.batch_rows,
             created_since_ms=None if self._travelled is not None else asked.created_since_ms,
         )
 
-    def _predicate(self) -> Predicate | None:
+    def predicate(self) -> Predicate | None:
+        """What the option `where` and the filters ask of every row, or None.
+
+        Raises:
+            PredicateSyntaxError: `where` is not a predicate.
+            ColumnNotFoundError: `where` names a column that does not exist.
+        """
         parts = list(self.filters)
         if self.options.where is not None:
             from paimon_spark.predicate.parse import parse_predicate  # only reads with SQL text pay for the parser

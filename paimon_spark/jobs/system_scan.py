@@ -94,7 +94,7 @@ class SystemScan(Scan):
         return self.handle if found is None else found.handle
 
     def _make_plan(self) -> Plan:
-        kind, predicate, names = self._kind, self._predicate(), self.row_type.names
+        kind, predicate, names = self._kind, self.predicate(), self.row_type.names
         if self.options.version is not None and self.options.created_since_ms is not None:
             raise self._no_such_option(self.options.version[0], "it selects rows, which only the table itself has")
         if isinstance(kind, Listing):

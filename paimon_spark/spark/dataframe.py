@@ -69,9 +69,10 @@ def as_options(scan: Scan) -> dict[str, str]:
         out[BRANCH.key] = scan.handle.branch
     if scan.options.columns is not None:
         out[COLUMNS.key] = ",".join(f"`{c.replace('`', '``')}`" for c in scan.options.columns)
-    where = [f"({text})" for text in (scan.options.where, *map(sql_text, scan.filters)) if text is not None]
-    if where:
-        out[WHERE.key] = " AND ".join(where)
+    predicate = scan.predicate() if scan.filters else None
+    where = scan.options.where if predicate is None else sql_text(predicate)
+    if where is not None:
+        out[WHERE.key] = where
     return out
 
 

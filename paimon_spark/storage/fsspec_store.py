@@ -317,9 +317,8 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
 
 
 def _begins_behind_the_end(error: Exception) -> bool:
-    """Whether a store refused to read a range because the file is shorter. A path in the message decides nothing."""
+    """Whether a store refused to read a range because it begins behind the end of the file."""
     if isinstance(error, FileNotFoundError):
         return False
-    status = {str(getattr(error, name, None)) for name in ("code", "status", "status_code")}
     text = f"{type(error).__name__} {error}"
-    return "416" in status or any(mark in text for mark in ("InvalidRange", "not satisfiable"))
+    return fsspec_write.http_status(error) == 416 or any(mark in text for mark in ("InvalidRange", "not satisfiable"))
