@@ -53,8 +53,8 @@ _OPTIONS: Final = {
 def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:
     """What `scan` reads, by Spark's Parquet reader; None when it cannot do it.
 
-    Rows that the scan's condition excludes may be among them: it is that of the query, which Spark evaluates too. The
-    version is the one that is there now.
+    Rows that the conditions of the query exclude may be among them, as Spark evaluates those too. The version is the
+    one that is there now.
 
     Raises as `Scan.plan`.
     """

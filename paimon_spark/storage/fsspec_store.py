@@ -288,12 +288,11 @@ def is_retryable(cause: BaseException) -> bool:
 
 
 def _beyond_end(cause: Exception) -> bool:
-    """Whether a store refused to read a range because the file is shorter. A path in the message decides nothing."""
+    """Whether a store refused to read a range because it begins behind the end of the file."""
     if isinstance(cause, FileNotFoundError):
         return False
-    status = {str(getattr(cause, name, None)) for name in ("code", "status", "status_code")}
     text = f"{type(cause).__name__} {cause}"
-    return "416" in status or "InvalidRange" in text or "not satisfiable" in text
+    return fsspec_write.http_status(cause) == 416 or "InvalidRange" in text or "not satisfiable" in text
 
 
 def _parent(path: str) -> str:

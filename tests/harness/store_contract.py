@@ -74,7 +74,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("verb", ["read", "open", "read_range"])
     def test_missing_files_are_named(self, place: Place, verb: str) -> None:
-        path = f"{place.root}/no/such-416"  # the status of a range behind the end is no part of a name
+        path = f"{place.root}/no/such-416"  # 416 is also the status of a range behind the end
         arguments = (path, 0, 10) if verb == "read_range" else (path,)
         with pytest.raises(FileMissingError, match="no/such-416") as caught:
             getattr(place.store, verb)(*arguments)

@@ -125,8 +125,11 @@ def test_a_condition_among_the_options_chooses_rows(spark: SparkSession, catalog
     spark.conf.set(SETTING, native)
     try:
         for where, expected in (("true", [1]), ("i4 < 0", []), ("b", [1])):
-            found = catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = 'i4 > 0 OR false') WHERE {where}")
-            assert [r.i4 for r in found.collect()] == expected
+            for option in ("i4 > 0 OR false", "i4 > 0 -- comment"):
+                found = catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = '{option}') WHERE {where}")
+                assert [r.i4 for r in found.collect()] == expected
+            with pytest.raises(Exception, match="cannot parse the condition 'i4 > 0\\) OR \\(true'"):
+                catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = 'i4 > 0) OR (true') WHERE {where}").collect()
     finally:
         spark.conf.unset(SETTING)
 

@@ -11,6 +11,7 @@ from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.handoff.read_request import BUCKET, METADATA_COLUMNS
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS
+from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.sql.queries.clauses import Version
 from paimon_spark.sql.queries.conditions import condition
 from paimon_spark.sql.queries.find import Reference, refuse
@@ -95,9 +96,12 @@ def _metadata(reading: Reading, reference: Reference, table: Table, own: tuple[s
 def _where(session: Session, reading: Reading, reference: Reference, table: Table) -> str | None:
     if table.is_system or table.read_options.row_kind or not _means_the_usual(session, reading):
         return None
-    found = condition(reading, reference, table.scan().schema.row_type, session.args)
-    asked = table.read_options.where  # Spark does not evaluate it again
-    return found if found is None or asked is None else f"({asked}) AND ({found})"
+    row_type, asked = table.scan().schema.row_type, table.read_options.where
+    found = condition(reading, reference, row_type, session.args)
+    if found is None or asked is None:
+        return found
+    parse_predicate(asked, row_type, table.read_options.time_zone)  # its brackets must match without those added here
+    return f"({asked}\n) AND ({found})"  # a new line, as it may end with a comment
 
 
 def _means_the_usual(session: Session, reading: Reading) -> bool:
