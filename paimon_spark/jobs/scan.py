@@ -319,25 +319,11 @@ class Scan:
         names = self.row_type.names
         return ScanQuery(
             columns=names[1:] if asked.row_kind else names,
-            predicate=self.predicate(),
+            predicate=predicate_of(self),
             with_row_kind=asked.row_kind,
             batch_rows=asked.batch_rows,
             created_since_ms=None if self._travelled is not None else asked.created_since_ms,
         )
-
-    def predicate(self) -> Predicate | None:
-        """What the option `where` and the filters ask of every row, or None.
-
-        Raises:
-            PredicateSyntaxError: `where` is not a predicate.
-            ColumnNotFoundError: `where` names a column that does not exist.
-        """
-        parts = list(self.filters)
-        if self.options.where is not None:
-            from paimon_spark.predicate.parse import parse_predicate  # only reads with SQL text pay for the parser
-
-            parts.append(parse_predicate(self.options.where, self.schema.row_type, self.options.time_zone))
-        return conjunction(parts)
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan, which may be large and is quickly made again."""
@@ -373,3 +359,18 @@ def columns_html(schema: TableSchema) -> str:
         for f in schema.fields
     ]
     return grid(("column", "type", "key", "default", "comment"), rows)
+
+
+def predicate_of(scan: Scan) -> Predicate | None:
+    """What the option `where` and the filters of a scan ask of every row, or None.
+
+    Raises:
+        PredicateSyntaxError: `where` is not a predicate.
+        ColumnNotFoundError: `where` names a column that does not exist.
+    """
+    parts = list(scan.filters)
+    if scan.options.where is not None:
+        from paimon_spark.predicate.parse import parse_predicate  # only reads with SQL text pay for the parser
+
+        parts.append(parse_predicate(scan.options.where, scan.schema.row_type, scan.options.time_zone))
+    return conjunction(parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.scan import Scan, predicate_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -94,7 +94,7 @@ class SystemScan(Scan):
         return self.handle if found is None else found.handle
 
     def _make_plan(self) -> Plan:
-        kind, predicate, names = self._kind, self.predicate(), self.row_type.names
+        kind, predicate, names = self._kind, predicate_of(self), self.row_type.names
         if self.options.version is not None and self.options.created_since_ms is not None:
             raise self._no_such_option(self.options.version[0], "it selects rows, which only the table itself has")
         if isinstance(kind, Listing):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from paimon_spark.engine.tasks.split import BUCKET, DataSplit, ReadRequest, SplitMode
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.scan import Scan, predicate_of
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
@@ -69,7 +69,7 @@ def as_options(scan: Scan) -> dict[str, str]:
         out[BRANCH.key] = scan.handle.branch
     if scan.options.columns is not None:
         out[COLUMNS.key] = ",".join(f"`{c.replace('`', '``')}`" for c in scan.options.columns)
-    predicate = scan.predicate() if scan.filters else None
+    predicate = predicate_of(scan) if scan.filters else None
     where = scan.options.where if predicate is None else sql_text(predicate)
     if where is not None:
         out[WHERE.key] = where
